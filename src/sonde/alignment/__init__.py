@@ -1,0 +1,1 @@
+"""Alignment: characters, subwords, code tokens and syntax nodes, many to many."""

@@ -1,0 +1,65 @@
+"""What can go wrong, drawn once.
+
+    SondeError                     exit code 1
+    ├── UsageError                 2   a wrong argument, option or name
+    │   └── UnknownNameError       2   a name that no registry holds; names the nearest
+    ├── InputError                 2   a corpus, file, tokenizer or model that cannot be used
+    ├── CaptureError               1   a model ran and gave something that must not be scored
+    └── StoreError                 1   a result could not be written or read back
+
+Every message is one line and says the thing, the value, the nearest match (where there is one) and the fix.
+The command line prints it without a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SondeError(Exception):
+    """Base of everything sonde raises on purpose; the message is one line for a person."""
+
+    exit_code: int = 1
+
+
+class UsageError(SondeError):
+    """An argument, option or experiment file that does not make sense."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that its registry does not hold.
+
+    Args:
+        kind: What was looked up, for example ``"lens"``.
+        name: The name that was given.
+        known: The names that would have been right.
+        fix: What to do where no name is near, for example ``"see `sonde list lenses`"``.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], fix: str = "") -> None:
+        known = sorted(known)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        parts = [f"unknown {kind} {name!r}"]
+        parts.append(f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}")
+        if fix:
+            parts.append(fix)
+        super().__init__("; ".join(parts))
+        self.name = name
+        self.nearest = near[0] if near else None
+
+
+class InputError(SondeError):
+    """Input that cannot be used: a missing corpus, a tokenizer without offsets, a model of the wrong kind."""
+
+    exit_code = 2
+
+
+class CaptureError(SondeError):
+    """A forward pass whose result must not be scored, for example NaN logits."""
+
+
+class StoreError(SondeError):
+    """A result that could not be written or read back: a full disk, a damaged entry."""

@@ -1,0 +1,33 @@
+"""Writing files so that a reader sees the old content or the new, never half of either."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sonde.base.errors import StoreError
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a file through a temporary neighbour, flushed to disk, then renamed over the target.
+
+    Args:
+        path: Where the content goes; parent folders are made.
+        data: The whole content; text is written as UTF-8 with lone surrogates escaped.
+
+    Raises:
+        StoreError: The disk is full or the folder cannot be written; nothing at ``path`` has changed.
+    """
+    raw = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as handle:
+            handle.write(raw)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise StoreError(f"cannot write {path}: {reason}; finished results are kept, free space and run again") from error

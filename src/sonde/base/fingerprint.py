@@ -1,0 +1,60 @@
+"""Keys and derived seeds: the same value gives the same key on every machine and in every process."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Set
+from pathlib import PurePath
+from typing import Any
+
+_DIGEST_BYTES = 16
+
+
+def _plain(value: Any) -> Any:
+    """Reduce a value to what JSON can hold, with a canonical order."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"__kind__": type(value).__name__, **fields}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in sorted(value.items(), key=lambda kv: str(kv[0]))}
+    if isinstance(value, Set):
+        return sorted((_plain(v) for v in value), key=repr)
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, PurePath):
+        return value.as_posix()
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"cannot fingerprint a {type(value).__name__}: {value!r}")
+
+
+def fingerprint(*parts: Any) -> str:
+    """Hash plain values, containers and dataclasses into 32 hexadecimal digits.
+
+    >>> fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(_plain(parts), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hash_bytes(text.encode())
+
+
+def hash_bytes(data: bytes) -> str:
+    """Hash bytes into 32 hexadecimal digits (BLAKE2b, 128 bits)."""
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def hash_text(text: str) -> str:
+    """Hash a text by its UTF-8 bytes; lone surrogates are kept apart from their replacement."""
+    return hash_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def derive_seed(*parts: Any) -> int:
+    """Derive a 63-bit seed from any plain values, so that no two uses of randomness share a stream."""
+    return int(fingerprint(*parts)[:16], 16) >> 1
+
+
+def unit_hash(*parts: Any) -> float:
+    """Map plain values onto [0, 1) evenly; the basis of sampling and splitting by hash."""
+    return int(fingerprint(*parts)[:13], 16) / 16**13

@@ -1,0 +1,173 @@
+"""Files and items: what a corpus source yields and what every lens joins on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from sonde.base.fingerprint import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A user's label on a span of characters, for example a part of speech."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of a corpus, as text.
+
+    Attributes:
+        path: Path inside the source, with forward slashes; unique in the corpus.
+        text: The decoded content (PEP 263 for Python), newlines as they are in the file.
+        language: Public name of the language.
+        cluster: What is resampled as one: a distribution, a package, a top-level module.
+        repository: What definitions are looked up in when a call is called internal.
+        licence: SPDX expression or the words of the metadata; empty where unknown.
+        version: Version of the distribution, or the git revision; empty where unknown.
+        unit: ``"file"``, or ``"function"`` where the source already holds single functions.
+        name: Name of the item where the source gives one.
+        identifier: Id that the source itself gives (`jsonl`); empty otherwise.
+        tags: A user's spans.
+    """
+
+    path: str
+    text: str
+    language: str
+    cluster: str
+    repository: str
+    licence: str = ""
+    version: str = ""
+    unit: str = "file"
+    name: str = ""
+    identifier: str = ""
+    tags: tuple[Tag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The unit that everything joins on: a function or a file.
+
+    Attributes:
+        item_id: Hash of content, language and unit; equal content is one item.
+        text: The code, exactly the file's characters from ``offset`` on.
+        language: Public name of the language.
+        unit: ``"function"`` or ``"file"``.
+        path: Path of the file inside the corpus.
+        name: Qualified name of the function, else the file's name.
+        offset: First character in the file.
+        cluster: The unit of resampling.
+        repository: The unit of definition look-up.
+        licence: Licence as known.
+        context: What the model reads before the item; ``""`` for an item shown alone.
+        docstring: The function's documentation; empty where there is none.
+        identifier: Id given by the source, else ``item_id``.
+        tags: A user's spans, relative to ``text``.
+    """
+
+    item_id: str
+    text: str
+    language: str
+    unit: str
+    path: str
+    name: str
+    offset: int
+    cluster: str
+    repository: str
+    licence: str = ""
+    context: str = ""
+    docstring: str = ""
+    identifier: str = ""
+    tags: tuple[Tag, ...] = ()
+
+
+def item_id(text: str, language: str, unit: str) -> str:
+    """Identity of an item: its content and kind, never where it was found."""
+    return fingerprint("item", language, unit, text)
+
+
+@dataclass(slots=True)
+class Intake:
+    """What a source met on its way: counts by reason, with the first few examples of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, reason: str, example: str = "") -> None:
+        """Count one event, keeping at most five examples of a reason."""
+        self.counts[reason] += 1
+        kept = self.examples.setdefault(reason, [])
+        if example and len(kept) < 5:
+            kept.append(example)
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A corpus source: one file of this folder, its stem the scheme before the colon."""
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the files in an order that depends on their paths alone.
+
+        Args:
+            argument: What stands after the colon: ``DIR`` in ``local:DIR``; empty where nothing does.
+            languages: Public names of the languages wanted; empty means all that the source holds.
+            intake: Receives what was skipped and why.
+
+        Raises:
+            InputError: The argument names nothing that can be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
+
+    Attributes:
+        unit: ``"function"`` or ``"file"``.
+        languages: Public names; empty means every language that the corpus holds.
+        limit: At most this many items a language; a larger limit contains a smaller one.
+        max_per_cluster: Cap of items a cluster.
+        min_chars: Shorter items are left out.
+        max_chars: Longer items are left out.
+        licences: Keep only items whose licence contains one of these words; empty keeps all.
+        parses: Keep only items without parse errors.
+        several_files: Keep only repositories with at least two files.
+        near_duplicates: Whether near-duplicates are dropped (exact ones always are).
+        seed: Draws another sample.
+    """
+
+    unit: str = "function"
+    languages: tuple[str, ...] = ()
+    limit: int | None = None
+    max_per_cluster: int | None = 200
+    min_chars: int = 1
+    max_chars: int | None = None
+    licences: tuple[str, ...] = ()
+    parses: bool = False
+    several_files: bool = False
+    near_duplicates: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSet:
+    """The items of a run, in hash order.
+
+    Attributes:
+        corpus: The corpus as named on the command line.
+        items: The chosen items.
+        corpus_hash: Hash of every file's path and content hash that the source yielded.
+        intake: What was skipped or dropped on the way, by reason.
+    """
+
+    corpus: str
+    items: tuple[Item, ...]
+    corpus_hash: str
+    intake: Intake

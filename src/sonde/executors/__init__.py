@@ -1,0 +1,1 @@
+"""Executors: one map over jobs, in this process or in several."""

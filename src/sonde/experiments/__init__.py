@@ -1,0 +1,1 @@
+"""Experiments: a plan of jobs, and the run that carries it out."""

@@ -1,0 +1,27 @@
+"""Languages: text in, syntax trees, tokens, functions, definitions and calls out."""
+
+from sonde.base.registry import Registry
+from sonde.languages._language import Language
+from sonde.languages._tree import (
+    TOKEN_KINDS,
+    Call,
+    CodeTokens,
+    Construct,
+    Definition,
+    Function,
+    Tree,
+)
+
+LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language")
+
+__all__ = [
+    "LANGUAGES",
+    "TOKEN_KINDS",
+    "Call",
+    "CodeTokens",
+    "Construct",
+    "Definition",
+    "Function",
+    "Language",
+    "Tree",
+]

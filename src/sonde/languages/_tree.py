@@ -1,0 +1,167 @@
+"""A syntax tree as columns: one row a node in pre-order, positions in characters.
+
+tree-sitter counts bytes; everything outside this folder counts characters. The conversion happens here
+and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """The syntax tree of one text.
+
+    Rows are nodes in pre-order, so the descendants of node ``i`` are exactly ``i + 1 .. last[i] - 1``.
+    A text that does not parse is still a tree; ``error`` marks ERROR and MISSING nodes.
+
+    Attributes:
+        text: The source.
+        language: The public name of the language.
+        kinds: Names of the node kinds that occur in this tree.
+        kind: Index into ``kinds``.
+        parent: Row of the parent, -1 for the root.
+        start: First character.
+        end: One past the last character.
+        last: One past the last row of the node's subtree.
+        named: Whether the grammar names the node (``identifier``) rather than spelling it (``"("``).
+        error: Whether the node is an ERROR or MISSING node.
+        leaves: Rows of the childless nodes that cover at least one character, in text order.
+    """
+
+    text: str
+    language: str
+    kinds: tuple[str, ...]
+    kind: Int[np.ndarray, " node"]
+    parent: Int[np.ndarray, " node"]
+    start: Int[np.ndarray, " node"]
+    end: Int[np.ndarray, " node"]
+    last: Int[np.ndarray, " node"]
+    named: Bool[np.ndarray, " node"]
+    error: Bool[np.ndarray, " node"]
+    leaves: Int[np.ndarray, " leaf"]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def has_error(self) -> bool:
+        """Whether the text did not parse cleanly."""
+        return bool(self.error.any())
+
+    def kind_name(self, node: int) -> str:
+        """The grammar's name of a node's kind."""
+        return self.kinds[self.kind[node]]
+
+    def node_text(self, node: int) -> str:
+        """The characters that a node covers."""
+        return self.text[self.start[node] : self.end[node]]
+
+    def ancestors(self, node: int) -> list[int]:
+        """Rows from the node's parent up to the root."""
+        path: list[int] = []
+        above = int(self.parent[node])
+        while above >= 0:
+            path.append(above)
+            above = int(self.parent[above])
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A definition with no enclosing function; methods included.
+
+    Attributes:
+        start: First character of the definition in the file (its first decorator or modifier).
+        end: One past the last character.
+        name: The bare name.
+        qualified_name: Enclosing classes and the name, joined by dots.
+        docstring: The documentation as written, without its quotes or comment marks; empty where there is none.
+    """
+
+    start: int
+    end: int
+    name: str
+    qualified_name: str
+    docstring: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A named definition: ``kind`` is ``"function"``, ``"method"`` or ``"class"``; the span is the name's."""
+
+    name: str
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call by name.
+
+    Attributes:
+        name: The called name: ``f`` in ``f(x)`` and in ``a.b.f(x)``.
+        start: First character of the name.
+        end: One past its last character.
+        is_method: Whether a receiver stands before the name (``a.f()``), else the call is bare.
+        arguments_start: First character of the argument list, its opening bracket included.
+        arguments_end: One past the last character of the argument list, its closing bracket included.
+        in_error: Whether the call lies inside an ERROR node.
+    """
+
+    name: str
+    start: int
+    end: int
+    is_method: bool
+    arguments_start: int
+    arguments_end: int
+    in_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """A span with a language-neutral label such as ``"loop"``, ``"condition"``, ``"docstring"`` or ``"call"``."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeTokens:
+    """The code tokens of a text as columns, in text order, never overlapping; blanks are not tokens.
+
+    Attributes:
+        start: First character.
+        end: One past the last character.
+        kind: One of ``TOKEN_KINDS`` by index.
+        role: For identifiers ``function class parameter variable attribute call keyword_argument module
+            type ...``, for literals ``string number boolean none ...``; else empty.
+        node: Row of the leaf in the tree that the token is.
+    """
+
+    start: Int[np.ndarray, " token"]
+    end: Int[np.ndarray, " token"]
+    kind: Int[np.ndarray, " token"]
+    role: tuple[str, ...] = field(default=())
+    node: Int[np.ndarray, " token"] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+TOKEN_KINDS: tuple[str, ...] = (
+    "keyword",
+    "identifier",
+    "operator",
+    "literal",
+    "comment",
+    "punctuation",
+    "layout",
+    "error",
+)

@@ -1,0 +1,1 @@
+"""Statistics: the row schema of scores, metrics, clustered intervals."""

@@ -1,0 +1,1 @@
+"""Store: results by fingerprint, written atomically, checked when read."""

@@ -1,0 +1,1 @@
+"""Training: vocabulary, packed data and pre-training by recipe."""

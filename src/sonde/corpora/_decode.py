@@ -1,0 +1,80 @@
+"""Bytes to text: what is read of a corpus, what is skipped, and under which reason it is counted.
+
+Python files are decoded as PEP 263 says (byte order mark, then the declared encoding, then UTF-8), all
+others as UTF-8. Newlines stay as they are, so that offsets are those of the file.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import tokenize
+from pathlib import Path
+
+from sonde.corpora._corpus import Intake
+
+MAX_BYTES = 2_000_000
+"""Larger files are data or generated; they are never read into memory."""
+
+MAX_LINE = 100_000
+"""Files with a longer line (characters) are generated or minified."""
+
+_DECLARES_ENCODING = (".py", ".pyi", ".pyw")
+
+
+def _encoding(raw: bytes, path: str) -> str:
+    if path.endswith(_DECLARES_ENCODING):
+        return tokenize.detect_encoding(io.BytesIO(raw).readline)[0]
+    return "utf-8-sig"
+
+
+def decode(raw: bytes, path: str, intake: Intake) -> str | None:
+    """The text of a file's bytes, or None where it cannot serve as code; the reason is counted.
+
+    Args:
+        raw: The whole content.
+        path: Path inside the corpus; its suffix tells whether the file may declare its encoding.
+        intake: Counts ``too large``, ``NUL bytes``, ``not decodable`` and ``very long line``.
+    """
+    if len(raw) > MAX_BYTES:
+        return _skip(intake, "too large", path)
+    if b"\0" in raw:
+        return _skip(intake, "NUL bytes", path)
+    try:
+        text = raw.decode(_encoding(raw, path))
+        # Codecs such as UTF-7 give lone surrogates, which no tokenizer and no parser accepts.
+        text.encode()
+    except (SyntaxError, LookupError, ValueError):
+        return _skip(intake, "not decodable", path)
+    if len(text) > MAX_LINE and max(map(len, text.split("\n"))) > MAX_LINE:
+        return _skip(intake, "very long line", path)
+    return text
+
+
+def read_text(file: Path, path: str, intake: Intake) -> str | None:
+    """The text of a file on disk, or None; see `decode`.
+
+    Symbolic links are not followed, and only regular files are opened: a pipe would block.
+
+    Args:
+        file: Where the file lies.
+        path: Path inside the corpus.
+        intake: Counts, beside the reasons of `decode`, ``symbolic link``, ``not a regular file`` and
+            ``unreadable``.
+    """
+    try:
+        status = file.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return _skip(intake, "symbolic link", path)
+        if not stat.S_ISREG(status.st_mode):
+            return _skip(intake, "not a regular file", path)
+        if status.st_size > MAX_BYTES:
+            return _skip(intake, "too large", path)
+        raw = file.read_bytes()
+    except OSError:
+        return _skip(intake, "unreadable", path)
+    return decode(raw, path, intake)
+
+
+def _skip(intake: Intake, reason: str, path: str) -> None:
+    intake.note(reason, path)

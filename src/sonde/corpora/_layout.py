@@ -1,0 +1,66 @@
+"""What is one unit in a folder of code: its projects, and the packages of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_MARKERS = (
+    ".git",
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "build.xml",
+)
+_SOURCE_ROOT = "src"
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a folder is a project of its own: a git repository, or one with a build file."""
+    return any((folder / marker).exists() for marker in _MARKERS)
+
+
+def holds_projects(folder: Path) -> bool:
+    """Whether a folder is no project itself and has at least one project right below it."""
+    if is_project(folder):
+        return False
+    below = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    return any(is_project(entry) for entry in below)
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """The packages of one project.
+
+    A file's package is the uppermost folder on its way down that itself holds source files; namespace
+    folders such as ``com/example`` and the source root ``src`` are passed through. A file right in the
+    project or in its source root is a package by itself, named by its stem.
+
+    Attributes:
+        folders: Folders that directly hold source files.
+    """
+
+    folders: frozenset[str]
+
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> Packages:
+        """The packages of a project by the paths of its source files."""
+        return cls(frozenset(str(PurePosixPath(path).parent) for path in paths))
+
+    def package(self, path: str) -> str:
+        """Name of the package of a path, with forward slashes.
+
+        >>> project = Packages.of(["src/web/app.py", "src/web/db/pool.py", "setup.py"])
+        >>> project.package("src/web/db/pool.py"), project.package("setup.py")
+        ('src/web', 'setup')
+        """
+        parts = PurePosixPath(path).parts
+        for depth in range(1, len(parts)):
+            folder = "/".join(parts[:depth])
+            if folder in self.folders and folder != _SOURCE_ROOT:
+                return folder
+        return PurePosixPath(path).stem

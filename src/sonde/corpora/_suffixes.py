@@ -1,0 +1,26 @@
+"""Which language a file is written in, by its suffix."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from sonde.languages import LANGUAGES
+
+
+def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
+    """File suffix (with its dot) to the public name of its language.
+
+    Args:
+        languages: Public names; empty means every language there is.
+
+    Raises:
+        UnknownNameError: A language that does not exist.
+    """
+    return {
+        suffix: name for name in languages or LANGUAGES.names() for suffix in LANGUAGES.load(name).suffixes
+    }
+
+
+def language_of(path: str, table: dict[str, str]) -> str | None:
+    """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
+    return table.get(PurePosixPath(path).suffix)

@@ -1,0 +1,93 @@
+"""The class library of a Java Development Kit, from its src.zip."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from sonde.base.errors import InputError
+from sonde.corpora._archive import read_zip
+from sonde.corpora._corpus import Intake, SourceFile
+from sonde.corpora._suffixes import suffix_table
+
+_INSTALLED = Path("/usr/lib/jvm")
+_LICENCE = "GPL-2.0 WITH Classpath-exception-2.0"
+
+
+def _candidates(argument: str) -> list[Path]:
+    if argument:
+        given = Path(argument)
+        return [given, given / "lib" / "src.zip", given / "src.zip"]
+    home = os.environ.get("JAVA_HOME")
+    at_home = [Path(home) / "lib" / "src.zip", Path(home) / "src.zip"] if home else []
+    return at_home + sorted(_INSTALLED.glob("*/lib/src.zip"))
+
+
+def _find(argument: str) -> Path:
+    for path in _candidates(argument):
+        if path.is_file():
+            return path
+    looked = argument or f"JAVA_HOME and {_INSTALLED}/*/lib/src.zip"
+    raise InputError(
+        f"corpus 'jdk': no src.zip at {looked}; install one (apt-get install openjdk-17-source) "
+        "or name it as jdk:/path/to/src.zip"
+    )
+
+
+def _version(archive: Path) -> str:
+    for folder in (archive.parent, archive.parent.parent):
+        release = folder / "release"
+        if release.is_file():
+            found = re.search(r'^JAVA_VERSION="([^"]*)"', release.read_text("utf-8", "replace"), re.MULTILINE)
+            return found[1] if found else ""
+    return ""
+
+
+def package_of(path: str) -> str:
+    """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
+
+    The first folder is a module where it has a dot; archives before Java 9 have no modules.
+    """
+    folders = PurePosixPath(path).parts[:-1]
+    if folders and "." in folders[0]:
+        folders = folders[1:]
+    return ".".join(folders)
+
+
+class JavaLibrary:
+    """`jdk[:PATH]`: cluster and repository are the package, such as ``java.util.concurrent``.
+
+    PATH is a ``src.zip`` or the home of a development kit. Without it, JAVA_HOME is looked at and then
+    the first of ``/usr/lib/jvm/*/lib/src.zip`` in sorted order. Files outside any package, such as the
+    modules' own descriptions, are left out.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield the archive's files, read in place: nothing is unpacked.
+
+        Raises:
+            InputError: There is no ``src.zip``, or it is damaged.
+        """
+        archive = _find(argument)
+        version = _version(archive)
+        table = suffix_table(languages)
+        try:
+            for path, text, language in read_zip(archive, table, intake, lambda path: bool(package_of(path))):
+                package = package_of(path)
+                yield SourceFile(
+                    path=path,
+                    text=text,
+                    language=language,
+                    cluster=package,
+                    repository=package,
+                    licence=_LICENCE,
+                    version=version,
+                )
+        except (zipfile.BadZipFile, OSError) as error:
+            raise InputError(f"corpus 'jdk': {archive} cannot be read as a zip archive: {error}") from error
+
+
+source = JavaLibrary()

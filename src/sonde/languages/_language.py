@@ -31,7 +31,7 @@ class Language(Protocol):
 
     @property
     def version(self) -> str:
-        """Version of the grammar and of this folder's rules; part of every fingerprint that depends on them."""
+        """Version of the grammar and of this folder's rules; part of every fingerprint built on them."""
         ...
 
     def parse(self, text: str) -> Tree:

@@ -80,7 +80,7 @@ class Function:
         end: One past the last character.
         name: The bare name.
         qualified_name: Enclosing classes and the name, joined by dots.
-        docstring: The documentation as written, without its quotes or comment marks; empty where there is none.
+        docstring: The documentation as written, without its quotes or comment marks; empty where none is.
     """
 
     start: int
@@ -125,7 +125,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A span with a language-neutral label such as ``"loop"``, ``"condition"``, ``"docstring"`` or ``"call"``."""
+    """A span with a language-neutral label such as ``"loop"``, ``"condition"`` or ``"docstring"``."""
 
     label: str
     start: int

@@ -1,0 +1,134 @@
+"""Definitions, functions and calls from the matches of a folder's queries.
+
+`definitions.scm` names, a match each:
+
+- ``@function`` a definition that encloses others, with ``@name``;
+- ``@declaration`` one without a body, with ``@name``: a definition, but not a function;
+- ``@class`` with ``@name``;
+- ``@scope`` what encloses methods without being a named class; a ``@name`` counts in qualified names;
+- ``@barrier`` what encloses like a function but has no name, such as a lambda;
+- ``@span`` with ``@function``: where the function begins, its decorators included;
+- ``@doc`` with ``@function``: its documentation, marks included.
+
+`calls.scm` names ``@bare`` or ``@method`` (the called name) with ``@arguments``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from sonde.languages._grammar import Match
+from sonde.languages._text import Source
+from sonde.languages._tree import Call, Definition, Function
+
+_ROLES = ("function", "declaration", "class", "scope", "barrier")
+
+
+@dataclass(slots=True)
+class Site:
+    """One place of `definitions.scm`, in bytes; ``within`` is the innermost site around it."""
+
+    role: str
+    start: int
+    end: int
+    name: tuple[int, int] | None = None
+    span: int | None = None
+    doc: tuple[int, int] | None = None
+    within: Site | None = None
+
+    @property
+    def in_function(self) -> bool:
+        """Whether a function or a barrier is anywhere around."""
+        return any(site.role in ("function", "barrier") for site in self.around())
+
+    def around(self) -> Iterator[Site]:
+        """The sites around this one, innermost first."""
+        site = self.within
+        while site is not None:
+            yield site
+            site = site.within
+
+
+def sites(matches: Iterable[Match]) -> list[Site]:
+    """Merge the matches about one node and nest the places, in text order."""
+    found: dict[tuple[int, int, str], Site] = {}
+    for match in matches:
+        role = next(name for name in _ROLES if name in match)
+        node = match[role][0]
+        start, end = node.start_byte, node.end_byte
+        site = found.setdefault((start, end, role), Site(role, start, end))
+        if "name" in match:
+            site.name = match["name"][0].byte_range
+        if "span" in match:
+            site.span = match["span"][0].start_byte
+        if "doc" in match:
+            # Of several comments in a row the last one stands next to the definition.
+            site.doc = max(match["doc"][-1].byte_range, site.doc or (0, 0))
+    ordered = sorted(found.values(), key=lambda site: (site.start, -site.end))
+    open_sites: list[Site] = []
+    for site in ordered:
+        while open_sites and open_sites[-1].end <= site.start:
+            open_sites.pop()
+        site.within = open_sites[-1] if open_sites else None
+        open_sites.append(site)
+    return ordered
+
+
+def functions(found: Iterable[Site], source: Source, docstring: Callable[[str], str]) -> tuple[Function, ...]:
+    """Functions with no enclosing function; ``docstring`` takes the marks off documentation."""
+    listed: list[Function] = []
+    for site in found:
+        if site.role != "function" or site.name is None or site.in_function:
+            continue
+        name = source.slice(*site.name)
+        outer = [source.slice(*around.name) for around in site.around() if around.name is not None]
+        start = site.start if site.span is None else site.span
+        listed.append(
+            Function(
+                start=source.at(start),
+                end=source.at(site.end),
+                name=name,
+                qualified_name=".".join([*reversed(outer), name]),
+                docstring=docstring(source.slice(*site.doc)) if site.doc else "",
+            )
+        )
+    return tuple(listed)
+
+
+def definitions(found: Iterable[Site], source: Source) -> tuple[Definition, ...]:
+    """All named definitions; a function directly in a class or scope is a method."""
+    listed: list[Definition] = []
+    for site in found:
+        if site.name is None or site.role not in ("function", "declaration", "class"):
+            continue
+        kind = "class" if site.role == "class" else "function"
+        if kind == "function" and site.within is not None and site.within.role in ("class", "scope"):
+            kind = "method"
+        start, end = site.name
+        listed.append(Definition(source.slice(start, end), kind, source.at(start), source.at(end)))
+    return tuple(sorted(listed, key=lambda definition: definition.start))
+
+
+def calls(matches: Iterable[Match], errors: list[tuple[int, int]], source: Source) -> tuple[Call, ...]:
+    """Calls by name, in text order; ``errors`` are the byte spans of ERROR nodes."""
+    starts = [start for start, _ in errors]
+    listed: list[Call] = []
+    for match in matches:
+        is_method = "method" in match
+        start, end = match["method" if is_method else "bare"][0].byte_range
+        arguments = match["arguments"][0].byte_range
+        before = bisect_right(starts, start) - 1
+        listed.append(
+            Call(
+                name=source.slice(start, end),
+                start=source.at(start),
+                end=source.at(end),
+                is_method=is_method,
+                arguments_start=source.at(arguments[0]),
+                arguments_end=source.at(arguments[1]),
+                in_error=before >= 0 and start < errors[before][1],
+            )
+        )
+    return tuple(sorted(listed, key=lambda call: call.start))

@@ -1,0 +1,76 @@
+"""What a language's folder says in `language.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRules:
+    """How the leaves of a tree become code tokens.
+
+    Every list holds node kinds as the grammar spells them. A leaf whose kind no list holds is punctuation.
+
+    Attributes:
+        keywords: Reserved words.
+        identifiers: Names; their roles come from `identifiers.scm`, else they are variables.
+        operators: Operators.
+        comments: Comments.
+        layout: Characters that only join or part lines, such as a backslash before a newline.
+        literals: Kind to role (``string``, ``number``, ...).
+        holds_text: Kinds with children whose own text, between the children, is a literal too.
+        under: Parent kind to exceptions: kind to token kind.
+    """
+
+    keywords: frozenset[str]
+    identifiers: frozenset[str]
+    operators: frozenset[str]
+    comments: frozenset[str]
+    layout: frozenset[str]
+    literals: Mapping[str, str]
+    holds_text: frozenset[str]
+    under: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The head of a `language.toml`.
+
+    Attributes:
+        grammar: Importable package of the grammar; its ``language()`` gives the tree-sitter language.
+        distribution: Its name for package tools, where its version is asked.
+        rules: Raised by hand whenever a change in the folder changes an answer.
+        suffixes: File suffixes with their dot.
+        builtins: Names that the language provides.
+        tokens: From leaves to code tokens.
+    """
+
+    grammar: str
+    distribution: str
+    rules: int
+    suffixes: tuple[str, ...]
+    builtins: frozenset[str]
+    tokens: TokenRules
+
+
+def read_settings(package: str) -> Settings:
+    """Read the `language.toml` of a language's package."""
+    raw: dict[str, Any] = tomllib.loads((files(package) / "language.toml").read_text(encoding="utf-8"))
+    tokens: dict[str, Any] = raw["tokens"]
+    lists = ("keywords", "identifiers", "operators", "comments", "layout", "holds_text")
+    return Settings(
+        grammar=raw["grammar"],
+        distribution=raw["distribution"],
+        rules=raw["rules"],
+        suffixes=tuple(raw["suffixes"]),
+        builtins=frozenset(raw["builtins"]),
+        tokens=TokenRules(
+            **{name: frozenset(tokens[name]) for name in lists},
+            literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},
+            under=tokens.get("under", {}),
+        ),
+    )

@@ -1,0 +1,72 @@
+"""Bytes of a text and back: tree-sitter counts bytes of UTF-8, everything else counts characters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+# What no grammar here sees: Unicode blanks, and the byte order mark and joiners that grammars skip as well.
+_BLANKS = np.array(
+    sorted([code for code in range(0x3001) if chr(code).isspace()] + [0x200B, 0x2060, 0xFEFF]), np.uint32
+)
+
+
+def encode(text: str) -> bytes:
+    """The UTF-8 that a parser is given, one valid sequence a character.
+
+    A lone surrogate has no UTF-8; U+FFFD stands for it, which takes three bytes as well.
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode("utf-8")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A text with its bytes and the way from one to the other.
+
+    Attributes:
+        text: The characters.
+        data: Their UTF-8, see `encode`.
+        character: For each byte, and for the end, the character that begins there; a byte inside a
+            character gives the next one. None where both counts agree (ASCII).
+    """
+
+    text: str
+    data: bytes
+    character: Int[np.ndarray, " byte_and_end"] | None
+
+    @classmethod
+    def of(cls, text: str) -> Source:
+        """Encode a text and prepare the way back."""
+        data = encode(text)
+        if len(data) == len(text):
+            return cls(text, data, None)
+        begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+        character = np.zeros(len(data) + 1, np.int32)
+        np.cumsum(begins, out=character[1:])
+        return cls(text, data, character)
+
+    def characters(self, offsets: Int[np.ndarray, " offset"]) -> Int[np.ndarray, " offset"]:
+        """Character positions of byte positions."""
+        return offsets if self.character is None else self.character[offsets]
+
+    def at(self, offset: int) -> int:
+        """The character position of one byte position."""
+        return offset if self.character is None else int(self.character[offset])
+
+    def slice(self, start: int, end: int) -> str:
+        """The characters between two byte positions."""
+        return self.text[self.at(start) : self.at(end)]
+
+
+def blank(text: str) -> Bool[np.ndarray, " character"]:
+    """Which characters of a text are blank."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return np.isin(codes, _BLANKS)

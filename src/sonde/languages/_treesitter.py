@@ -1,0 +1,116 @@
+"""A language made of a tree-sitter grammar and a folder of queries."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import tree_sitter
+
+from sonde.languages import _definitions
+from sonde.languages._grammar import Grammar
+from sonde.languages._parse import columns
+from sonde.languages._settings import Settings, read_settings
+from sonde.languages._spans import construct_spans
+from sonde.languages._text import Source
+from sonde.languages._tokens import code_tokens
+from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
+
+# Callers ask the same text for its tree, its tokens and its calls in turn; a few are enough.
+_KEPT = 4
+
+
+def _member(package: str) -> Any:
+    return importlib.import_module(package).language
+
+
+class TreeSitterLanguage:
+    """The `Language` protocol over a folder's `language.toml`, queries and rules.
+
+    Args:
+        package: The folder as a package, ``__name__`` in its ``__init__.py``.
+        docstring: Takes documentation as it stands in the text, marks included, and gives its words;
+            empty for what is not documentation after all.
+    """
+
+    def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
+        self._package = package
+        self._docstring = docstring
+        self._parsed = lru_cache(maxsize=_KEPT)(self._parse)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _member, (self._package,)
+
+    @property
+    def name(self) -> str:
+        """Public name, the folder's name."""
+        return self._package.rpartition(".")[2]
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What `language.toml` says."""
+        return read_settings(self._package)
+
+    @cached_property
+    def grammar(self) -> Grammar:
+        """The grammar and its queries."""
+        return Grammar(self.settings.grammar, self._package)
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """File suffixes with their dot."""
+        return self.settings.suffixes
+
+    @property
+    def builtins(self) -> frozenset[str]:
+        """Names that the language provides."""
+        return self.settings.builtins
+
+    @property
+    def version(self) -> str:
+        """Versions of tree-sitter and of the grammar, and the folder's rules number."""
+        parts = (f"{name} {version(name)}" for name in ("tree-sitter", self.settings.distribution))
+        return ", ".join([*parts, f"rules {self.settings.rules}"])
+
+    def parse(self, text: str) -> Tree:
+        """The syntax tree as columns."""
+        source, parsed = self._parsed(text)
+        return columns(parsed, source, self.name, self.grammar.language)
+
+    def functions(self, text: str) -> tuple[Function, ...]:
+        """Definitions with no enclosing function, methods included, in text order."""
+        found, source = self._sites(text)
+        return _definitions.functions(found, source, self._docstring)
+
+    def definitions(self, text: str) -> tuple[Definition, ...]:
+        """Every named definition, nested ones included, in text order."""
+        found, source = self._sites(text)
+        return _definitions.definitions(found, source)
+
+    def calls(self, text: str) -> tuple[Call, ...]:
+        """Every call by name, in text order."""
+        source, parsed = self._parsed(text)
+        root = parsed.root_node
+        return _definitions.calls(self.grammar.matches("calls", root), self.grammar.errors(root), source)
+
+    def tokens(self, tree: Tree) -> CodeTokens:
+        """Code tokens with kind and role."""
+        source, parsed = self._parsed(tree.text)
+        captures = self.grammar.captures("identifiers", parsed.root_node)
+        return code_tokens(tree, self.settings.tokens, captures, source)
+
+    def constructs(self, tree: Tree) -> tuple[Construct, ...]:
+        """Spans of language-neutral constructs, in text order, outer ones first."""
+        source, parsed = self._parsed(tree.text)
+        return construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
+
+    def _parse(self, text: str) -> tuple[Source, tree_sitter.Tree]:
+        source = Source.of(text)
+        return source, self.grammar.parse(source.data)
+
+    def _sites(self, text: str) -> tuple[list[_definitions.Site], Source]:
+        source, parsed = self._parsed(text)
+        return _definitions.sites(self.grammar.matches("definitions", parsed.root_node)), source

@@ -1,0 +1,19 @@
+"""What Java's queries cannot say: which comments document, and what they say."""
+
+from __future__ import annotations
+
+import re
+
+_STARS = re.compile(r"^[ \t\f]*\*+", re.MULTILINE)
+
+
+def docstring(written: str) -> str:
+    """The words of a Javadoc comment: marks and leading stars off, tags and HTML left as written.
+
+    A block comment that does not begin with ``/**`` does not document (JLS 3.7 and the javadoc tool).
+    """
+    if not written.startswith("/**") or len(written) < len("/***/"):
+        return ""
+    body = written.removeprefix("/**").removesuffix("*/")
+    lines = _STARS.sub("", body.rstrip("*").lstrip("*")).splitlines()
+    return "\n".join(line.strip() for line in lines).strip()

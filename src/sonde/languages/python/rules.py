@@ -1,0 +1,19 @@
+"""What Python's queries cannot say: which strings document, and what they say."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+_STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""", re.DOTALL)
+
+
+def docstring(written: str) -> str:
+    """The words of a documentation string: quotes off, indentation off, escapes left as written.
+
+    Adjacent strings are one. Byte strings and f-strings do not document (Python's own rule).
+    """
+    pieces = [(prefix.lower(), content) for prefix, _, content in _STRING.findall(written)]
+    if any("b" in prefix or "f" in prefix for prefix, _ in pieces):
+        return ""
+    return inspect.cleandoc("".join(content for _, content in pieces))

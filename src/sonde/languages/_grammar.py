@@ -29,7 +29,8 @@ class Grammar:
     @cached_property
     def language(self) -> tree_sitter.Language:
         """The compiled grammar."""
-        return tree_sitter.Language(importlib.import_module(self._module).language())
+        capsule: object = importlib.import_module(self._module).language()
+        return tree_sitter.Language(capsule)
 
     def parse(self, data: bytes) -> tree_sitter.Tree:
         """Parse UTF-8; each thread has its own parser."""

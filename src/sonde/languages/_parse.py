@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tree_sitter
+from jaxtyping import Int
 
 from sonde.languages._text import Source
 from sonde.languages._tree import Tree
@@ -66,8 +67,8 @@ def _assemble(
     source: Source,
     language: str,
     grammar: tree_sitter.Language,
-    rows: np.ndarray,
-    missing: np.ndarray,
+    rows: Int[np.ndarray, "column node"],
+    missing: Int[np.ndarray, " missing"],
 ) -> Tree:
     numbers, inverse = np.unique(rows[0], return_inverse=True)
     spelled = [

@@ -171,7 +171,7 @@ def _roles(
             ]
             continue
         place = np.searchsorted(start, first)
-        place = place[(place < len(start))]
+        place = place[place < len(start)]
         place = place[np.isin(start[place], first) & named[place]]
         roles[place] = role
     for role, first, beyond in inside:

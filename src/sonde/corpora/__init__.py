@@ -1,6 +1,5 @@
 """Corpora: named sources of code in, items out."""
 
-from sonde.base.registry import Registry
 from sonde.corpora._corpus import (
     Intake,
     Item,
@@ -11,17 +10,33 @@ from sonde.corpora._corpus import (
     Tag,
     item_id,
 )
-
-CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source")
+from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
+from sonde.corpora._heldout import reserved
+from sonde.corpora._items import read_items
+from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
+from sonde.corpora._open import CORPORA, read_files
+from sonde.corpora._select import select
+from sonde.corpora._splits import split
 
 __all__ = [
     "CORPORA",
     "Intake",
     "Item",
     "ItemSet",
+    "Lock",
+    "LockedItem",
+    "NearDuplicateIndex",
     "Selection",
     "Source",
     "SourceFile",
     "Tag",
+    "duplicate_tokens",
     "item_id",
+    "read_files",
+    "read_items",
+    "read_lock",
+    "reserved",
+    "select",
+    "split",
+    "write_lock",
 ]

@@ -7,7 +7,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from email.message import Message
+from email.parser import BytesParser
+from pathlib import Path, PurePosixPath
 
 from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import MAX_BYTES, decode
@@ -80,3 +82,27 @@ def read_tar(
                 found[info.name] = (info.name, text, language)
     for path in sorted(found):
         yield found[path]
+
+
+def read_metadata(archive: Path) -> Message:
+    """The core metadata of a wheel or a source distribution; empty where the archive has none.
+
+    Raises:
+        zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
+    """
+    raw = b""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            names = [name for name in opened.namelist() if _is_metadata(name)]
+            raw = opened.read(min(names, key=len)) if names else b""
+    else:
+        with tarfile.open(archive) as opened:
+            members = [info for info in opened if info.isreg() and _is_metadata(info.name)]
+            stream = opened.extractfile(min(members, key=lambda info: len(info.name))) if members else None
+            raw = stream.read() if stream is not None else b""
+    return BytesParser().parsebytes(raw)
+
+
+def _is_metadata(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return len(pure.parts) == 2 and pure.name in ("METADATA", "PKG-INFO")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -165,9 +165,13 @@ class ItemSet:
         items: The chosen items.
         corpus_hash: Hash of every file's path and content hash that the source yielded.
         intake: What was skipped or dropped on the way, by reason.
+        selection: How the items were chosen.
+        file_hashes: Path to content hash, of the files that hold the items.
     """
 
     corpus: str
     items: tuple[Item, ...]
     corpus_hash: str
     intake: Intake
+    selection: Selection = field(default_factory=Selection)
+    file_hashes: Mapping[str, str] = field(default_factory=dict)

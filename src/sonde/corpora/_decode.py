@@ -42,13 +42,36 @@ def decode(raw: bytes, path: str, intake: Intake) -> str | None:
         return _skip(intake, "NUL bytes", path)
     try:
         text = raw.decode(_encoding(raw, path))
-        # Codecs such as UTF-7 give lone surrogates, which no tokenizer and no parser accepts.
-        text.encode()
     except (SyntaxError, LookupError, ValueError):
         return _skip(intake, "not decodable", path)
-    if len(text) > MAX_LINE and max(map(len, text.split("\n"))) > MAX_LINE:
-        return _skip(intake, "very long line", path)
-    return text
+    return text if is_usable(text, path, intake) else None
+
+
+def is_usable(text: str, path: str, intake: Intake) -> bool:
+    """Whether a decoded text can serve as code; the reason is counted as in `decode`."""
+    if len(text) > MAX_BYTES:
+        intake.note("too large", path)
+    elif "\0" in text:
+        intake.note("NUL bytes", path)
+    elif not is_unicode(text):
+        intake.note("not decodable", path)
+    elif len(text) > MAX_LINE and max(map(len, text.split("\n"))) > MAX_LINE:
+        intake.note("very long line", path)
+    else:
+        return True
+    return False
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text is free of lone surrogates, which no tokenizer and no parser accepts.
+
+    They come from undecodable file names, from escapes in JSON and from codecs such as UTF-7.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_text(file: Path, path: str, intake: Intake) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sonde.corpora._corpus import Intake
+from sonde.corpora._decode import is_unicode
 
 NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 """Folders that hold what was compiled, installed or fetched."""
@@ -43,7 +44,7 @@ def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[st
         below: list[str] = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if not _is_unicode(entry.name):
+            if not is_unicode(entry.name):
                 intake.note("name is not Unicode", ascii(path))
             elif entry.is_symlink() and entry.is_dir():
                 intake.note("symbolic link", path)
@@ -54,11 +55,3 @@ def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[st
             else:
                 yield path
         pending.extend(reversed(below))
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

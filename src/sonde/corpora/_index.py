@@ -1,0 +1,134 @@
+"""Fetching a source distribution as a file.
+
+`pip download` cannot be used for it: to learn a source distribution's metadata it runs the build of the
+distribution, and code under study is never executed. So the file's address is looked up in the index
+(PEP 503) that pip would ask, and the file is fetched as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+from sonde.corpora._distribution import normalise
+
+_PYPI = "https://pypi.org/simple"
+_SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
+_TIMEOUT_SECONDS = 30
+
+
+class _Links(HTMLParser):
+    """Addresses of a page, as they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the address of a link."""
+        if tag == "a":
+            self.found += [value for key, value in attrs if key == "href" and value]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where a source distribution can be had.
+
+    Attributes:
+        name: Its file name.
+        address: A path on this machine or an address on the web.
+        sha256: The digest that the index promises; empty where it promises none.
+    """
+
+    name: str
+    address: str
+    sha256: str = ""
+
+
+def pip_setting(name: str) -> str:
+    """A setting of pip, such as ``index-url``: from the environment, else from pip's own configuration."""
+    value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
+    if value is not None:
+        return value
+    command = [sys.executable, "-m", "pip", "config", "get", f"global.{name}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def find_source(name: str, version: str) -> Archive | None:
+    """The source distribution of a release, in pip's folders first and then in its index; None without one.
+
+    Args:
+        name: Normalised name.
+        version: The version as it is in the file's name.
+
+    Raises:
+        InputError: The index cannot be reached.
+    """
+    for location in pip_setting("find-links").split():
+        folder = Path(urlsplit(location).path if location.startswith("file:") else location)
+        if folder.is_dir():
+            for file in sorted(folder.iterdir()):
+                if _is_source_of(file.name, name, version):
+                    return Archive(file.name, str(file))
+    if pip_setting("no-index").lower() in ("1", "true", "yes", "on"):
+        return None
+    page = f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
+    links = _Links()
+    links.feed(_get(page).decode("utf-8", "replace"))
+    for link in links.found:
+        address, fragment = urldefrag(urljoin(page, link))
+        file_name = unquote(urlsplit(address).path.rpartition("/")[2])
+        if _is_source_of(file_name, name, version):
+            return Archive(
+                file_name, address, fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
+            )
+    return None
+
+
+def fetch(archive: Archive, folder: Path) -> Path:
+    """Bring a source distribution into a folder, as the file it is.
+
+    Raises:
+        InputError: It cannot be reached, or is not the file that the index promises.
+        StoreError: The folder cannot be written.
+    """
+    local = Path(archive.address)
+    raw = local.read_bytes() if local.is_file() else _get(archive.address)
+    if archive.sha256 and hashlib.sha256(raw).hexdigest() != archive.sha256:
+        raise InputError(f"{archive.address}: the file is not the one that the index lists (sha256 differs)")
+    target = folder / Path(archive.name).name
+    write_atomic(target, raw)
+    return target
+
+
+def _is_source_of(file_name: str, name: str, version: str) -> bool:
+    for suffix in _SUFFIXES:
+        stem = file_name.removesuffix(suffix)
+        if stem != file_name:
+            head, _, tail = stem.rpartition("-")
+            return normalise(head) == name and tail == version
+    return False
+
+
+def _get(address: str) -> bytes:
+    if urlsplit(address).scheme not in ("https", "http"):
+        raise InputError(f"{address}: only http and https addresses are fetched")
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+            return answer.read()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(
+            f"{address} cannot be reached: {reason}; check the network or pip's index-url"
+        ) from error

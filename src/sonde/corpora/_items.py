@@ -1,0 +1,76 @@
+"""Files to items: one item a function, or one a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from sonde.corpora._corpus import Intake, Item, SourceFile, Tag, item_id
+from sonde.corpora._open import read_files
+from sonde.languages import LANGUAGES, Function
+
+
+def read_items(
+    corpus: str, intake: Intake, *, unit: str = "function", languages: tuple[str, ...] = ()
+) -> Iterator[Item]:
+    """Yield every item of a corpus in the corpus's order: not sampled, capped, filtered or de-duplicated.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        intake: Counts what is skipped.
+        unit: ``"function"`` or ``"file"``.
+        languages: Public names; empty means all that the corpus holds.
+
+    Raises:
+        SondeError: See `read_files`.
+    """
+    for file in read_files(corpus, languages, intake):
+        yield from items_of(file, unit, intake)
+
+
+def items_of(file: SourceFile, unit: str, intake: Intake) -> Iterator[Item]:
+    """Yield the items of one file, in text order.
+
+    A file that already is a single function stays whole, comments before it included; where files are
+    asked for it is counted as ``single function`` and left out.
+    """
+    if file.unit == "function" and unit == "file":
+        intake.note("single function", file.path)
+    elif file.unit == "function":
+        found = LANGUAGES.load(file.language).functions(file.text)
+        first = found[0] if found else Function(0, 0, "", "")
+        name = file.name or first.qualified_name or file.identifier
+        yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
+    elif unit == "file":
+        name = PurePosixPath(file.path).name
+        yield _item(file, "file", Function(0, len(file.text), name, name))
+    else:
+        for function in LANGUAGES.load(file.language).functions(file.text):
+            yield _item(file, "function", function)
+
+
+def _item(file: SourceFile, unit: str, span: Function) -> Item:
+    start, end = span.start, span.end
+    text = file.text[start:end]
+    own_id = item_id(text, file.language, unit)
+    whole = end - start == len(file.text)
+    given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
+    return Item(
+        item_id=own_id,
+        text=text,
+        language=file.language,
+        unit=unit,
+        path=file.path,
+        name=span.qualified_name,
+        offset=start,
+        cluster=file.cluster,
+        repository=file.repository,
+        licence=file.licence,
+        docstring=span.docstring,
+        identifier=given or own_id,
+        tags=tuple(
+            Tag(tag.start - start, tag.end - start, tag.label)
+            for tag in file.tags
+            if start <= tag.start and tag.end <= end
+        ),
+    )

@@ -1,0 +1,142 @@
+"""Lock files: exactly the items of a run, by path, offset and hash, so that another run has the same.
+
+A lock file is JSON lines. The first holds the corpus, sonde's version and the selection; each further one
+is an item. It holds no code, so it can be published where the code cannot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sonde
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+from sonde.corpora._corpus import Item, ItemSet, Selection
+
+_FORMAT = "sonde corpus lock 1"
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LockedItem:
+    """One item of a lock file: where it is, and the hashes of the item and of its file."""
+
+    path: str
+    offset: int
+    item_id: str
+    file_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The content of a lock file.
+
+    Attributes:
+        corpus: The corpus as it was named.
+        version: sonde's version that wrote the file.
+        corpus_hash: Hash of the whole corpus; it may change while the locked items do not.
+        selection: How the items were chosen.
+        items: The items, in the order of the run.
+    """
+
+    corpus: str
+    version: str
+    corpus_hash: str
+    selection: Selection
+    items: tuple[LockedItem, ...]
+
+
+def write_lock(item_set: ItemSet, path: Path) -> None:
+    """Write the lock file of a selection.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    header = {
+        "format": _FORMAT,
+        "corpus": item_set.corpus,
+        "version": sonde.__version__,
+        "corpus_hash": item_set.corpus_hash,
+        "selection": dataclasses.asdict(item_set.selection),
+    }
+    rows = [
+        {
+            "path": item.path,
+            "offset": item.offset,
+            "item_id": item.item_id,
+            "file": item_set.file_hashes[item.path],
+        }
+        for item in item_set.items
+    ]
+    write_atomic(path, "".join(json.dumps(row) + "\n" for row in (header, *rows)))
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file back.
+
+    Raises:
+        InputError: The file does not exist or is no lock file; the line is named.
+    """
+    if not path.is_file():
+        raise InputError(f"lock file {str(path)!r}: no such file; write one with `sonde corpus lock`")
+    number = 0
+    try:
+        header, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() or ("{}",)]
+        if header.get("format") != _FORMAT:
+            raise ValueError(f"not a file of {_FORMAT!r}")
+        selection = _selection(header["selection"])
+        items: list[LockedItem] = []
+        for number, row in enumerate(rows, start=2):  # noqa: B007
+            items.append(LockedItem(row["path"], int(row["offset"]), row["item_id"], row["file"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"lock file {str(path)!r}: line {max(number, 1)} cannot be read: {error}") from error
+    return Lock(header["corpus"], header["version"], header["corpus_hash"], selection, tuple(items))
+
+
+def _selection(given: dict[str, Any]) -> Selection:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
+    return Selection(**values)
+
+
+def resolve(
+    lock: Lock, items: Iterable[Item], hashes: Mapping[str, str], path: Path | None
+) -> tuple[Item, ...]:
+    """The locked items, in the lock's order.
+
+    Args:
+        lock: The lock file's content.
+        items: Items of at least the locked files.
+        hashes: Path to content hash, of the corpus as it is now.
+        path: The lock file, for messages.
+
+    Raises:
+        InputError: Files or items are missing or changed; the first few are named and all counted.
+    """
+    found = {(item.path, item.offset, item.item_id): item for item in items}
+    paths = list(dict.fromkeys(row.path for row in lock.items))
+    recorded = {row.path: row.file_hash for row in lock.items}
+    missing = [name for name in paths if name not in hashes]
+    changed = [name for name in paths if name in hashes and hashes[name] != recorded[name]]
+    gone = [
+        f"{row.path}:{row.offset}"
+        for row in lock.items
+        if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in found
+    ]
+    problems = [
+        f"{len(names)} {what} ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})"
+        for what, names in (("files missing", missing), ("files changed", changed), ("items not found", gone))
+        if names
+    ]
+    if problems:
+        raise InputError(
+            f"lock file {str(path)!r} of corpus {lock.corpus!r}: {'; '.join(problems)}; "
+            "use the corpus in the version that was locked, or lock it again"
+        )
+    return tuple(found[row.path, row.offset, row.item_id] for row in lock.items)

@@ -1,0 +1,43 @@
+"""Corpora by name: ``scheme:argument`` to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.registry import Registry
+from sonde.corpora._corpus import Intake, Source, SourceFile
+
+CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source")
+
+
+def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    """Yield the files of a corpus in the source's order, each path once.
+
+    Args:
+        corpus: The corpus as named on the command line, such as ``local:src``.
+        languages: Public names; empty means all that the corpus holds.
+        intake: Counts what is skipped, a path seen before as ``duplicate path``.
+
+    Raises:
+        UnknownNameError: No source or language has this name; the nearest is named.
+        UsageError: A folder given without its scheme.
+        InputError: The argument names nothing that can be read.
+    """
+    scheme, _, argument = corpus.partition(":")
+    try:
+        source = CORPORA.load(scheme)
+    except UnknownNameError:
+        if Path(corpus).exists():
+            raise UsageError(
+                f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}"
+            ) from None
+        raise
+    seen: set[str] = set()
+    for file in source.files(argument, languages, intake):
+        if file.path in seen:
+            intake.note("duplicate path", file.path)
+            continue
+        seen.add(file.path)
+        yield file

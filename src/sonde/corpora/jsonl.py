@@ -1,0 +1,139 @@
+"""Items from a file of JSON lines, with a user's tags on any text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.corpora._corpus import Intake, SourceFile, Tag
+from sonde.corpora._decode import MAX_BYTES, is_usable
+from sonde.languages import LANGUAGES
+
+_LONGEST_LINE = 20 * MAX_BYTES
+_REPORTED = 5
+_OPTIONAL = ("unit", "path", "repository", "cluster", "licence", "name")
+
+
+class _BadLineError(Exception):
+    """What is wrong with one line."""
+
+
+def _string(row: dict[str, Any], key: str, default: str | None = None) -> str:
+    value = row.get(key, default)
+    if value is None:
+        raise _BadLineError(f"no {key!r}")
+    if not isinstance(value, str):
+        raise _BadLineError(f"{key!r} is not a string")
+    return value
+
+
+def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
+    given = row.get("tags") or []
+    if not isinstance(given, list):
+        raise _BadLineError("'tags' is not a list")
+    tags: list[Tag] = []
+    for tag in given:
+        match tag:
+            case [int(start), int(end), str(label)] if label:
+                pass
+            case _:
+                raise _BadLineError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')
+        if not 0 <= start < end <= length:
+            raise _BadLineError(f"tag {json.dumps(tag)[:60]} is outside the {length} characters of its code")
+        tags.append(Tag(start, end, label))
+    return tuple(tags)
+
+
+def _parse(line: bytes, known: tuple[str, ...]) -> SourceFile:
+    """One line as a source file.
+
+    Raises:
+        _BadLineError: The line does not hold an item.
+    """
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise _BadLineError("not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _BadLineError(f"not JSON ({str(error).partition(':')[0]})") from None
+    if not isinstance(row, dict):
+        raise _BadLineError("not a JSON object")
+    identifier = str(row["id"]) if isinstance(row.get("id"), int) else _string(row, "id")
+    code, language = _string(row, "code"), _string(row, "language")
+    if language not in known:
+        raise _BadLineError(str(UnknownNameError("language", language, known)))
+    values = {key: _string(row, key, "") for key in _OPTIONAL}
+    if values["unit"] not in ("", "function", "file"):
+        raise _BadLineError(f"'unit' is {values['unit']!r}, not 'function' or 'file'")
+    return SourceFile(
+        path=f"{values['path']}#{identifier}" if values["path"] else identifier,
+        text=code,
+        language=language,
+        cluster=values["cluster"] or values["repository"] or identifier,
+        repository=values["repository"] or identifier,
+        licence=values["licence"],
+        unit=values["unit"] or "function",
+        name=values["name"],
+        identifier=identifier,
+        tags=_tags(row, len(code)),
+    )
+
+
+def _lines(handle: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while line := handle.readline(_LONGEST_LINE):
+        number += 1
+        if line.strip():
+            yield number, line
+
+
+class JsonLines:
+    """`jsonl:FILE`, one object a line.
+
+    ``{"id", "code", "language"}`` and, where known, ``tags`` (``[[start, end, "NOUN"], ...]``, in
+    characters of ``code``, end exclusive), ``unit``, ``path``, ``repository``, ``cluster``, ``licence``
+    and ``name``. Prose has the language ``text``. Without a repository each line is a cluster of its own.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file a line, in the file's order; its path is ``path#id``, or the id alone.
+
+        Raises:
+            InputError: The file does not exist, or lines of it do not hold an item: all of them are looked
+                for, and the first few are named by number.
+            UsageError: FILE is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'jsonl' needs a file; name it as jsonl:FILE")
+        path = Path(argument).expanduser()
+        if not path.is_file():
+            raise InputError(f"corpus 'jsonl:{argument}': no such file")
+        known = LANGUAGES.names()
+        for name in languages:
+            LANGUAGES.load(name)
+        seen: dict[str, int] = {}
+        bad: list[tuple[int, str]] = []
+        with path.open("rb") as handle:
+            for number, line in _lines(handle):
+                try:
+                    file = _parse(line, known)
+                    if file.identifier in seen:
+                        raise _BadLineError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
+                except _BadLineError as error:
+                    bad.append((number, str(error)))
+                    continue
+                seen[file.identifier] = number
+                wanted = not languages or file.language in languages
+                # After a bad line the corpus is refused; the rest is read for more of them only.
+                if not bad and wanted and is_usable(file.text, file.path, intake):
+                    yield file
+        if bad:
+            shown = "; ".join(f"line {number}: {reason}" for number, reason in bad[:_REPORTED])
+            more = f"; and {len(bad) - _REPORTED} more lines" if len(bad) > _REPORTED else ""
+            raise InputError(f"corpus 'jsonl:{argument}': {shown}{more}")
+
+
+source = JsonLines()

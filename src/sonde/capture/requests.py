@@ -1,0 +1,141 @@
+"""What a lens may ask of a forward pass, and what comes back for one item. Plain data: no torch here.
+
+A lens states requests; the plan unions the requests of all lenses over the same input, so that each
+distinct input is forwarded once per pass. Whatever is asked for is reduced on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from sonde.alignment.spans import Alignment
+from sonde.corpora import Item
+from sonde.languages import CodeTokens, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The item as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """The item with some subwords replaced by the mask token; several variants an item are allowed.
+
+    Attributes:
+        positions: For each item id, one tuple of subword positions a variant.
+    """
+
+    positions: Mapping[str, tuple[tuple[int, ...], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Log-probability, rank, entropy and the best alternatives at each subword.
+
+    For a decoder the subword is scored from what stands before it; for a masked input, at the masked
+    positions only. Ranks count near-ties pessimistically.
+
+    Attributes:
+        top_k: How many alternatives are kept a subword.
+    """
+
+    top_k: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """Pooled hidden states.
+
+    Attributes:
+        layers: Which layers, 0 the embeddings; None means all.
+        pooling: Any of ``"mean"`` (over the item's subwords), ``"summary"`` (the family's summary token),
+            ``"last"`` (the last subword) and ``"spans"`` (the mean over each span in ``spans``).
+        spans: For each item id, half-open intervals of subword positions.
+    """
+
+    layers: tuple[int, ...] | None = None
+    pooling: tuple[str, ...] = ("mean",)
+    spans: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRows:
+    """Rows of the attention matrices (softmax probabilities), for chosen query positions.
+
+    Attributes:
+        rows: For each item id, the query subword positions wanted.
+        layers: Which layers; None means all.
+    """
+
+    rows: Mapping[str, tuple[int, ...]]
+    layers: tuple[int, ...] | None = None
+
+
+Request = TokenScores | HiddenStates | AttentionRows
+Variant = Plain | Masked
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One input variant and what is wanted of it."""
+
+    variant: Variant
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """One item made ready for a tokenizer: tree, code tokens and alignment."""
+
+    item: Item
+    tree: Tree
+    tokens: CodeTokens
+    alignment: Alignment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredSubwords:
+    """Scores of one item, one row a subword.
+
+    Attributes:
+        nats: Negative natural log-probability of the subword; NaN where it was not scored.
+        rank: 1 is the best; 0 where not scored.
+        entropy: Entropy of the predictive distribution in nats.
+        context: How many subwords of the item the model could see before this one.
+        scored: Whether the row holds a score.
+        top_ids: Vocabulary ids of the best alternatives, best first.
+        top_nats: Their negative log-probabilities.
+    """
+
+    nats: Float[np.ndarray, " subword"]
+    rank: Int[np.ndarray, " subword"]
+    entropy: Float[np.ndarray, " subword"]
+    context: Int[np.ndarray, " subword"]
+    scored: Bool[np.ndarray, " subword"]
+    top_ids: Int[np.ndarray, "subword top_k"]
+    top_nats: Float[np.ndarray, "subword top_k"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemCapture:
+    """Everything captured for one input variant of one item; fields not asked for are empty.
+
+    Attributes:
+        item_id: The item.
+        variant: Index among the item's variants (0 for the plain one).
+        scores: Answer to `TokenScores`.
+        states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
+            (layer, span, d_model).
+        rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
+    """
+
+    item_id: str
+    variant: int = 0
+    scores: ScoredSubwords | None = None
+    states: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    rows: Float[np.ndarray, "layer head row subword"] | None = None

@@ -1,0 +1,127 @@
+"""What a model is to sonde once it is loaded, and what a family file has to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a model can be asked for; plain data, so that plans and lenses need no torch.
+
+    Attributes:
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
+        layers: Number of layers without the embeddings (of the encoder and decoder side together).
+        heads: Attention heads a layer.
+        d_model: Width of the hidden states.
+        vocab: Size of the output vocabulary.
+        context: Positions that the model can take at once.
+        attention: ``"interface"`` (a registered attention function is called), ``"eager"`` or ``"none"``.
+        masks: Whether there is a mask token.
+    """
+
+    kind: str
+    layers: int
+    heads: int
+    d_model: int
+    vocab: int
+    context: int
+    attention: str
+    masks: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialTokens:
+    """The special-token policy of a model, explicit because it decides scores.
+
+    Attributes:
+        bos: Id that stands before the text of a decoder so that its first subword can be scored; None where
+            the model has none, and then the first subword is not scored.
+        bos_source: ``"bos"``, ``"eos"`` (used in its place, as in lm-evaluation-harness) or ``"none"``.
+        prefix: Ids that the family puts before the text (``[CLS]``).
+        suffix: Ids that the family puts after it (``[SEP]``).
+        pad: Id used for padding; always masked out, so its value never matters.
+        mask: Id of the mask token, or None.
+    """
+
+    bos: int | None
+    bos_source: str
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
+    pad: int = 0
+    mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Which model, as a run names it; plain data that travels to worker processes.
+
+    Attributes:
+        name: A path, a hub name, or a bundled name such as ``sonde/mini-decoder``; ``name@revision`` is split.
+        revision: Hub revision; empty means the default branch.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+        dtype: ``"auto"``, ``"float32"``, ``"float16"``, ``"bfloat16"``; auto is float32 on CPU.
+        trust_remote_code: Off unless the user asks.
+        reinitialise: Seed of fresh weights for a control twin; None keeps the trained ones.
+    """
+
+    name: str
+    revision: str = ""
+    device: str = "auto"
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    reinitialise: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A model ready for capture.
+
+    Attributes:
+        spec: What was asked for.
+        revision: What was loaded: a hub commit, or a hash of the local weights.
+        model: The transformers module in evaluation mode, on its device, with its head.
+        tokenizer: A fast tokenizer with character offsets.
+        capabilities: What it can be asked for.
+        special: Its special-token policy.
+        family: Public name of the family file that loaded it.
+    """
+
+    spec: ModelSpec
+    revision: str
+    model: Any
+    tokenizer: Any
+    capabilities: Capabilities
+    special: SpecialTokens
+    family: str
+
+
+@runtime_checkable
+class Family(Protocol):
+    """One file a model family: what transformers' configuration does not say by itself."""
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a transformers configuration."""
+        ...
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone, before any weight is read."""
+        ...
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The transformers module with the head that scores text, safetensors only."""
+        ...
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """The policy for this tokenizer."""
+        ...
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The part that gives hidden states, and the callable from states to logits.
+
+        The head is everything between the last hidden state and the logits (a masked model's transform
+        layer and bias, a decoder's projection and soft-capping), so that capture can project chosen
+        positions only.
+        """
+        ...

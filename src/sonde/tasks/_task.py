@@ -1,0 +1,67 @@
+"""What a task answers: labels on characters, before any tokenizer exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.languages import Definition
+
+LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "label": pl.String,
+    "value": pl.Float64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a task may know of the files around an item.
+
+    Attributes:
+        definitions: For each name, the paths of the files of the repository that define it, with the kinds.
+    """
+
+    definitions: Mapping[str, tuple[tuple[str, Definition], ...]]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A question asked of the code alone."""
+
+    @property
+    def name(self) -> str:
+        """Public name, the file's stem."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Raised when labels change; part of a labelled span's identity."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """What is labelled: ``"item"`` or ``"span"``."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that can occur."""
+        ...
+
+    @property
+    def needs_repository(self) -> bool:
+        """Whether `label` looks at the repository's definitions."""
+        ...
+
+    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+        """Labels of each item: a table in `LABEL_SCHEMA` plus what the task adds, by item id.
+
+        An item task gives one row with the item's whole span.
+        """
+        ...

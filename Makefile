@@ -1,0 +1,40 @@
+# `make demo` and `make test` are all a newcomer needs; each builds .venv from nothing on its first call.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test check bench format wheel clean
+
+demo: $(STAMP)
+	$(BIN)/sonde run
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
+
+wheel: $(STAMP)
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf .venv build dist
+
+# torch comes first and alone: the constraints name a CPU build, and resolving it beside the rest would
+# let a dependency ask for the much larger accelerator build.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonde needs Python 3.11 or later")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)

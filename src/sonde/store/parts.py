@@ -1,0 +1,84 @@
+"""Parts of a result: tables on disk, each with a receipt that says for which key and with which content.
+
+A part is valid when its receipt names the key asked for and the file still has the content that was
+written. A kill between file and receipt, a truncated file or a flipped bit all read as "not there", so the
+part is computed again and nothing else is.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.base.files import write_atomic
+from sonde.base.fingerprint import hash_bytes
+
+
+@dataclass(slots=True)
+class PartStore:
+    """Tables under one folder, looked up by relative path and key.
+
+    Attributes:
+        root: The folder of the run.
+        damaged: Relative paths of parts that had a receipt but not its content.
+    """
+
+    root: Path
+    damaged: list[str] = field(default_factory=list)
+
+    def path(self, relative: str) -> Path:
+        """Where a part lies."""
+        return self.root / relative
+
+    def notes(self, relative: str, key: str) -> dict[str, Any] | None:
+        """The notes stored with a valid part, or None where the part has to be computed.
+
+        Args:
+            relative: Path of the part inside the root.
+            key: Fingerprint of everything that can change the part.
+        """
+        receipt_path = self._receipt(relative)
+        try:
+            receipt = json.loads(receipt_path.read_text(encoding="utf-8"))
+            if receipt["key"] != key:
+                return None
+            content = self.path(relative).read_bytes()
+            if hash_bytes(content) == receipt["content"]:
+                return dict(receipt["notes"])
+        except FileNotFoundError:
+            if not receipt_path.exists():
+                return None
+        except (ValueError, KeyError, TypeError, OSError):
+            pass
+        self.damaged.append(relative)
+        return None
+
+    def put(self, relative: str, key: str, frame: pl.DataFrame, notes: Mapping[str, Any]) -> None:
+        """Write a part, then its receipt.
+
+        Raises:
+            StoreError: The disk is full or not writable; no other part is touched.
+        """
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        content = buffer.getvalue()
+        write_atomic(self.path(relative), content)
+        receipt = {"key": key, "content": hash_bytes(content), "notes": dict(notes)}
+        write_atomic(self._receipt(relative), json.dumps(receipt, indent=1, sort_keys=True))
+
+    def keep_only(self, folder: str, relatives: set[str]) -> None:
+        """Remove the parts in a folder that the present plan does not name, with their receipts."""
+        for path in sorted(self.path(folder).glob("*.parquet")):
+            relative = path.relative_to(self.root).as_posix()
+            if relative not in relatives:
+                path.unlink(missing_ok=True)
+                self._receipt(relative).unlink(missing_ok=True)
+
+    def _receipt(self, relative: str) -> Path:
+        return self.root / "receipts" / f"{relative}.json"

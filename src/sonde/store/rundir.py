@@ -1,0 +1,70 @@
+"""The folder of a run: which file lies where, for those who write it and those who read it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+
+
+def slug(model: str) -> str:
+    """A model's name as a folder name.
+
+    >>> slug("sonde/mini-decoder")
+    'sonde_mini-decoder'
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_") or "model"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """Paths of a run (DESIGN, section 3, "Files of a run")."""
+
+    root: Path
+
+    @property
+    def summary(self) -> Path:
+        """What was asked and resolved: ``run.json``."""
+        return self.root / "run.json"
+
+    @property
+    def items(self) -> Path:
+        """The items with their text."""
+        return self.root / "items.parquet"
+
+    @property
+    def scores(self) -> Path:
+        """One row a number."""
+        return self.root / "scores.parquet"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.root / "report.html"
+
+    def observations(self, lens: str, model: str) -> str:
+        """Relative folder of the item tables of a lens and model."""
+        return f"observations/lens={lens}/model={slug(model)}"
+
+    def read_summary(self) -> dict[str, Any]:
+        """Read ``run.json``.
+
+        Raises:
+            InputError: The folder holds no run, or its summary cannot be read.
+        """
+        if not self.summary.is_file():
+            raise InputError(f"{self.root}: no run here (run.json is missing); `sonde run -o {self.root}` makes one")
+        try:
+            return dict(json.loads(self.summary.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise InputError(f"{self.summary}: cannot be read ({error}); run again to rewrite it") from error
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write ``run.json`` atomically."""
+        write_atomic(self.summary, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")

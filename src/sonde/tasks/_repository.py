@@ -1,0 +1,64 @@
+"""The definitions of a repository by name: what decides whether a call stays inside it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from sonde.base.errors import InputError
+from sonde.corpora import Item, SourceFile
+from sonde.languages import LANGUAGES, Definition
+from sonde.tasks._task import Repository
+
+
+def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
+    """Index every function, method and class of the files by repository and name.
+
+    Definitions whose name begins and ends with two underscores do not count: they are called by the
+    language, and every repository has them (PERPLEXED, data preparation).
+
+    Args:
+        files: Files of a corpus, in any order; the answer does not depend on it.
+
+    Returns:
+        One repository for every name that a file has in ``repository``, empty ones included.
+    """
+    found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
+    for file in files:
+        names = found.setdefault(file.repository, defaultdict(list))
+        for definition in LANGUAGES.load(file.language).definitions(file.text):
+            if not is_dunder(definition.name):
+                names[definition.name].append((file.path, definition))
+    return {
+        repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
+        for repository, names in found.items()
+    }
+
+
+def is_dunder(name: str) -> bool:
+    """Whether a name begins and ends with two underscores."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def repository_of(item: Item, known: Mapping[str, Repository]) -> Repository:
+    """The repository of an item.
+
+    Raises:
+        InputError: The repository was not indexed, so that every call would wrongly look external.
+    """
+    if item.repository not in known:
+        raise InputError(
+            f"item {item.path!r}: repository {item.repository!r} is not indexed; "
+            "pass its files to sonde.tasks.repositories"
+        )
+    return known[item.repository]
+
+
+def elsewhere(name: str, path: str, repository: Repository) -> bool:
+    """Whether a file other than ``path`` defines the name."""
+    return any(where != path for where, _ in repository.definitions.get(name, ()))
+
+
+def _place(entry: tuple[str, Definition]) -> tuple[str, int]:
+    path, definition = entry
+    return path, definition.start

@@ -1,0 +1,92 @@
+"""Whether a call goes to its own repository, to a builtin, or outside.
+
+PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Names are all that
+is looked at: receivers have no types here, and an import that gives a builtin's name to something else is
+not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.languages import LANGUAGES, Call
+from sonde.tasks._repository import elsewhere, repository_of
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+CALL_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    **LABEL_SCHEMA,
+    "part": pl.String,
+    "call_form": pl.String,
+    "name": pl.String,
+}
+
+
+class CallOrigin:
+    """Labels every call by name, in two spans: its name and its arguments, brackets included.
+
+    - ``builtin``: called bare under a name that the language provides, unless the item's own file defines a
+      function or class of that name (then it is shadowed, and ``local``). Names of other files do not shadow
+      it: ``open`` stays the builtin though some class of the repository has a method ``open``.
+    - ``internal``: another file of the repository defines the name.
+    - ``local``: only the item's own file does.
+    - ``external``: the repository does not define it.
+    - null: the call stands inside an ERROR node, where nothing tells a call from a fragment; it is listed so
+      that it can be counted, and takes part in no comparison.
+    """
+
+    name = "call_origin"
+    version = "1"
+    target = "span"
+    labels = ("internal", "local", "builtin", "external")
+    needs_repository = True
+
+    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+        """Labels of each item in `CALL_SCHEMA`, two rows a call, by item id.
+
+        Raises:
+            InputError: An item's repository is not among ``repositories``.
+        """
+        return {item.item_id: self._table(item, repository_of(item, repositories)) for item in items}
+
+    def _table(self, item: Item, repository: Repository) -> pl.DataFrame:
+        language = LANGUAGES.load(item.language)
+        rows: list[tuple[int, int, str | None, None, str, str, str]] = []
+        for call in language.calls(item.text):
+            label = None if call.in_error else origin(call, item.path, repository, language.builtins)
+            form = "method" if call.is_method else "bare"
+            rows.append((call.start, call.end, label, None, "name", form, call.name))
+            rows.append((call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name))
+        return pl.DataFrame(rows, schema=dict(CALL_SCHEMA), orient="row")
+
+
+def origin(call: Call, path: str, repository: Repository, builtins: frozenset[str]) -> str:
+    """Where a call goes, by its name.
+
+    Args:
+        call: The call.
+        path: The file that the call stands in.
+        repository: Definitions of the file's repository.
+        builtins: Names that the language provides.
+    """
+    places = repository.definitions.get(call.name, ())
+    if not call.is_method and call.name in builtins:
+        shadowed = any(where == path and found.kind != "method" for where, found in places)
+        return "local" if shadowed else "builtin"
+    if elsewhere(call.name, path, repository):
+        return "internal"
+    return "local" if places else "external"
+
+
+def calls_internally(labels: pl.DataFrame) -> bool:
+    """Whether an item has an internal call: PERPLEXED's last study filter (section 3.1).
+
+    Its other two, files of at most 4,096 characters and repositories with several files, are
+    ``Selection(max_chars=4096, several_files=True)``.
+    """
+    return bool((labels["label"] == "internal").any())
+
+
+task = CallOrigin()

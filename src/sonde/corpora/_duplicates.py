@@ -24,18 +24,20 @@ are a Jaccard of 0.8, which is not above 0.8.
 """
 
 # One rule for every language, since items come by the hundred thousand and a syntax tree each would cost
-# a thousand times as much. Comments go first; what they hold is no token. `//` is division in Python: the
-# rest of such a line is lost, alike in an item and in its copy.
+# a hundred times as much. Comments go first; what they hold is no token. `//` is division in Python: the
+# rest of such a line is lost, alike in an item and in its copy. What is opened and never closed runs to
+# the end of its line or of the text: looking further from every quote would take quadratic time.
 _LEXER = re.compile(
     r"""
-    (?P<comment> /\*.*?\*/ | //[^\n]* | \#[^\n]* )
+    (?P<comment> /\*.*?(?:\*/|\Z) | //[^\n]* | \#[^\n]* )
   | (?P<token>
-        \"{3}.*?\"{3} | '{3}.*?'{3}
-      | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
+        (?: \b[bfru]{1,2} | (?<!\w) )
+        (?: \"{3}.*?(?:\"{3}|\Z) | '{3}.*?(?:'{3}|\Z)
+          | "(?:[^"\\\n]|\\.)*+"? | '(?:[^'\\\n]|\\.)*+'? )
       | \d[\w.]* | [^\W\d]\w*
     )
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 
 

@@ -84,18 +84,22 @@ def read_lock(path: Path) -> Lock:
     """
     if not path.is_file():
         raise InputError(f"lock file {str(path)!r}: no such file; write one with `sonde corpus lock`")
-    number = 0
+    number = 1
+    items: list[LockedItem] = []
     try:
-        header, *rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() or ("{}",)]
+        first, *lines = path.read_text("utf-8").splitlines() or [""]
+        header = json.loads(first)
         if header.get("format") != _FORMAT:
             raise ValueError(f"not a file of {_FORMAT!r}")
         selection = _selection(header["selection"])
-        items: list[LockedItem] = []
-        for number, row in enumerate(rows, start=2):  # noqa: B007
+        lock = Lock(header["corpus"], header["version"], header["corpus_hash"], selection, ())
+        for line in lines:
+            number += 1
+            row = json.loads(line)
             items.append(LockedItem(row["path"], int(row["offset"]), row["item_id"], row["file"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"lock file {str(path)!r}: line {max(number, 1)} cannot be read: {error}") from error
-    return Lock(header["corpus"], header["version"], header["corpus_hash"], selection, tuple(items))
+        raise InputError(f"lock file {str(path)!r}: line {number} cannot be read: {error}") from error
+    return dataclasses.replace(lock, items=tuple(items))
 
 
 def _selection(given: dict[str, Any]) -> Selection:

@@ -177,7 +177,7 @@ def _greedy(candidates: list[Item], selection: Selection, intake: Intake) -> lis
 
 
 def _nothing(corpus: str, selection: Selection, gathered: _Gathered, intake: Intake) -> str:
-    languages = ", ".join(selection.languages or LANGUAGES.names())
+    languages = ", ".join(selection.languages) or "any language"
     skipped = ", ".join(f"{count} {reason}" for reason, count in intake.counts.most_common() if count)
     return (
         f"corpus {corpus!r}: no {selection.unit} to study in {len(gathered.hashes)} files of {languages}; "

@@ -6,19 +6,21 @@ from pathlib import PurePosixPath
 
 from sonde.languages import LANGUAGES
 
+_PROSE = {"text"}
+"""Read where it is asked for by name: notes and licences beside code are no code."""
+
 
 def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
     """File suffix (with its dot) to the public name of its language.
 
     Args:
-        languages: Public names; empty means every language there is.
+        languages: Public names; empty means every language of code.
 
     Raises:
         UnknownNameError: A language that does not exist.
     """
-    return {
-        suffix: name for name in languages or LANGUAGES.names() for suffix in LANGUAGES.load(name).suffixes
-    }
+    names = languages or sorted(set(LANGUAGES.names()) - _PROSE)
+    return {suffix: name for name in names for suffix in LANGUAGES.load(name).suffixes}
 
 
 def language_of(path: str, table: dict[str, str]) -> str | None:

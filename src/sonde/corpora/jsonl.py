@@ -37,7 +37,8 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
     tags: list[Tag] = []
     for tag in given:
         match tag:
-            case [int(start), int(end), str(label)] if label:
+            # True is an int to Python, but no position.
+            case [int(start), int(end), str(label)] if label and bool not in (type(start), type(end)):
                 pass
             case _:
                 raise _BadLineError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')

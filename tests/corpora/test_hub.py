@@ -1,0 +1,126 @@
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub.constants
+import pytest
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Intake, Selection, SourceFile, read_files, select
+from sonde.corpora._columns import column_map
+
+PYTHON = "def f(a):\n    return a\n"
+JAVA = "int f(int a) { return a; }"
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("the network is forbidden")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:
+    intake = Intake()
+    return list(read_files(corpus, languages, intake)), intake
+
+
+def search_net_row(number: int, language: str, code: str) -> dict[str, Any]:
+    return {
+        "repository_name": f"owner/repo{number}",
+        "func_path_in_repository": "pkg/m.py",
+        "func_name": "C.f",
+        "whole_func_string": code,
+        "language": language,
+        "func_code_string": code,
+        "func_documentation_string": "",
+        "split_name": "test",
+    }
+
+
+def test_code_search_net_saved_to_disk_with_splits(tmp_path: Path) -> None:
+    rows = [
+        search_net_row(1, "python", PYTHON),
+        search_net_row(2, "java", JAVA),
+        search_net_row(3, "go", "x"),
+    ]
+    table = datasets.Dataset.from_list(rows)
+    datasets.DatasetDict({"train": table, "test": table}).save_to_disk(tmp_path / "csn")
+    files, intake = listing(f"hub:{tmp_path}/csn?split=test")
+    assert [(file.path, file.language, file.unit, file.name) for file in files] == [
+        ("test/0/owner/repo1/pkg/m.py", "python", "function", "C.f"),
+        ("test/1/owner/repo2/pkg/m.py", "java", "function", "C.f"),
+    ]
+    assert {file.cluster for file in files} == {"owner/repo1", "owner/repo2"}
+    assert intake.counts == {"other language": 1}
+    assert len(listing(f"hub:{tmp_path}/csn", "python")[0]) == 2
+    (item,) = select(f"hub:{tmp_path}/csn", Selection(languages=("python",))).items
+    assert (item.text, item.name, item.path) == (PYTHON, "C.f", "test/0/owner/repo1/pkg/m.py")
+
+
+def test_github_code_as_parquet(tmp_path: Path) -> None:
+    row = {
+        "code": PYTHON,
+        "repo_name": "o/r",
+        "path": "a.py",
+        "language": "Python",
+        "license": "mit",
+        "size": 20,
+    }
+    (tmp_path / "data").mkdir()
+    datasets.Dataset.from_list([row, row | {"code": "x\0"}]).to_parquet(tmp_path / "data" / "train-0.parquet")
+    for streaming in ("", "?streaming=yes"):
+        (file,), intake = listing(f"hub:{tmp_path}{streaming}")
+        assert (file.unit, file.repository, file.licence, file.text) == ("file", "o/r", "mit", PYTHON)
+        assert intake.counts == {"NUL bytes": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (
+            {"code": JAVA, "repo": "o/r", "path": "A.java", "func_name": "A.f", "language": "java"},
+            ("java", "function", "o/r", "A.f"),
+        ),
+        (
+            {"filepath": "o/r/pkg/a.py", "content": PYTHON, "license": "mit"},
+            ("python", "file", "o/r", ""),
+        ),
+        (
+            {"method_id": "m1", "method_name": "f", "method_text": JAVA},
+            ("java", "function", "train/0/m1", "f"),
+        ),
+        ({"method_id": "m1", "TEXT": JAVA}, ("java", "function", "train/0/m1", "")),
+    ],
+)
+def test_other_layouts_as_json_lines(tmp_path: Path, row: dict[str, Any], expected: tuple[str, ...]) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+    (file,), _ = listing(f"hub:{tmp_path}")
+    assert (file.language, file.unit, file.repository, file.name) == expected
+
+
+def test_unknown_columns_are_named() -> None:
+    with pytest.raises(
+        InputError, match=r"no column map fits the columns \['label', 'text'\]; known: CodeSearchNet"
+    ):
+        column_map("hub:x", ["text", "label"])
+    with pytest.raises(InputError, match="file paths without code"):
+        column_map("hub:x", ["filepath", "license"])
+
+
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    for corpus in (f"hub:{tmp_path}", "hub:owner/no-such-set@main"):
+        with pytest.raises(InputError, match="cannot be loaded") as caught:
+            listing(corpus)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match="unknown option 'spilt'"):
+        listing("hub:owner/name?spilt=test")
+    with pytest.raises(UsageError, match="hub:NAME"):
+        listing("hub:")

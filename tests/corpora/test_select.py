@@ -1,0 +1,180 @@
+import random
+from pathlib import Path
+
+import pytest
+
+import sonde.corpora._open as opening
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import unit_hash
+from sonde.corpora import Intake, Item, ItemSet, Selection, SourceFile, Tag, read_items, select
+from sonde.corpora._items import items_of
+
+WORDS = [f"name{n}" for n in range(400)]
+
+
+def body(rng: random.Random, name: str) -> str:
+    lines = [f"    {rng.choice(WORDS)} = {rng.choice(WORDS)}({rng.choice(WORDS)})" for _ in range(8)]
+    return "\n".join([f"def {name}():", *lines, ""])
+
+
+class Fixed:
+    """A source that holds what a test gives it."""
+
+    def __init__(self, files: list[SourceFile]) -> None:
+        self.given = files
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> object:
+        return (file for file in self.given if not languages or file.language in languages)
+
+
+@pytest.fixture
+def corpus(monkeypatch: pytest.MonkeyPatch) -> Fixed:
+    rng = random.Random(0)
+    files = [
+        SourceFile(
+            path=f"pkg{n % 7}/m{n}.py",
+            text="\n\n".join(body(rng, f"f{k}") for k in range(5)),
+            language="python",
+            cluster=f"pkg{n % 7}",
+            repository=f"pkg{n % 7}" if n else "lonely",
+            licence="MIT" if n % 2 else "LGPL-2.1",
+        )
+        for n in range(20)
+    ]
+    source = Fixed(files)
+    monkeypatch.setattr(opening.CORPORA, "load", lambda name: source)
+    return source
+
+
+def ids(chosen: ItemSet) -> list[str]:
+    return [item.item_id for item in chosen.items]
+
+
+def test_items_are_exactly_the_files_characters(corpus: Fixed) -> None:
+    texts = {file.path: file.text for file in corpus.given}
+    chosen = select("fixed", Selection())
+    assert len(chosen.items) == 100
+    for item in chosen.items:
+        assert texts[item.path][item.offset : item.offset + len(item.text)] == item.text
+        assert item.text.startswith(f"def {item.name}():")
+        assert chosen.file_hashes[item.path]
+    assert ids(chosen) == sorted(ids(chosen), key=lambda item: unit_hash(0, item))
+
+
+def test_a_larger_limit_contains_a_smaller_one(corpus: Fixed) -> None:
+    for cap in (None, 3):
+        previous: list[str] = []
+        for limit in (1, 7, 20, 60, None):
+            chosen = ids(select("fixed", Selection(limit=limit, max_per_cluster=cap)))
+            assert chosen[: len(previous)] == previous
+            previous = chosen
+
+
+def test_the_order_of_files_does_not_matter(corpus: Fixed) -> None:
+    near = corpus.given[0].text.replace("name1 ", "name2 ")
+    corpus.given += [
+        SourceFile("copy/a.py", corpus.given[3].text, "python", "copy", "copy"),
+        SourceFile("copy/b.py", near + "\nx = 1\n", "python", "copy", "copy"),
+    ]
+    first = select("fixed", Selection(limit=50))
+    corpus.given.reverse()
+    again = select("fixed", Selection(limit=50))
+    assert again.items == first.items
+    assert again.corpus_hash == first.corpus_hash
+    assert ids(select("fixed", Selection(limit=50, seed=1))) != ids(first)
+
+
+def test_exact_copies_are_one_item_of_the_first_path(corpus: Fixed) -> None:
+    corpus.given.insert(0, SourceFile("zzz.py", corpus.given[5].text, "python", "z", "z"))
+    chosen = select("fixed", Selection())
+    assert len(chosen.items) == 100
+    assert "zzz.py" not in {item.path for item in chosen.items}
+    assert chosen.intake.counts["exact duplicate"] == 5
+
+
+def test_near_copies_are_dropped_unless_wanted(corpus: Fixed) -> None:
+    lines = corpus.given[5].text.splitlines()
+    edited = "\n".join(f"{line}  # other" if line.startswith("    ") else line for line in lines)
+    corpus.given.append(SourceFile("zzz.py", edited, "python", "z", "z"))
+    chosen = select("fixed", Selection())
+    assert len(chosen.items) == 100
+    assert chosen.intake.counts["near duplicate"] == 5
+    assert len(select("fixed", Selection(near_duplicates=False)).items) == 105
+
+
+def test_filters(corpus: Fixed) -> None:
+    assert {item.licence for item in select("fixed", Selection(licences=("mit",))).items} == {"MIT"}
+    with pytest.raises(InputError, match="100 other licence"):
+        select("fixed", Selection(licences=("GPL",)))
+    assert len(select("fixed", Selection(max_per_cluster=2)).items) == 14
+    assert "lonely" not in {item.repository for item in select("fixed", Selection(several_files=True)).items}
+    longest = max(len(item.text) for item in select("fixed", Selection()).items)
+    assert len(select("fixed", Selection(max_chars=longest)).items) == 100
+    assert len(select("fixed", Selection(min_chars=longest)).items) < 10
+
+
+def test_items_that_do_not_parse(corpus: Fixed) -> None:
+    corpus.given.append(SourceFile("bad.py", "def broken(:\n    return 1 1 1\n\n", "python", "bad", "bad"))
+    files = select("fixed", Selection(unit="file", parses=True))
+    assert "bad.py" not in {item.path for item in files.items}
+    assert files.intake.counts["does not parse"] == 1
+    assert len(select("fixed", Selection(unit="file")).items) == 21
+
+
+def test_whole_files(corpus: Fixed) -> None:
+    chosen = select("fixed", Selection(unit="file"))
+    assert {item.text for item in chosen.items} == {file.text for file in corpus.given}
+    assert {item.name for item in chosen.items} == {f"m{n}.py" for n in range(20)}
+
+
+def test_duplicate_paths_and_unknown_units(corpus: Fixed) -> None:
+    corpus.given.append(corpus.given[0])
+    assert select("fixed", Selection()).intake.counts["duplicate path"] == 1
+    with pytest.raises(UsageError, match="unknown unit 'class'"):
+        select("fixed", Selection(unit="class"))
+
+
+def test_raw_items_keep_copies_and_order(corpus: Fixed) -> None:
+    corpus.given.append(SourceFile("zzz.py", corpus.given[5].text, "python", "z", "z"))
+    items = list(read_items("fixed", Intake()))
+    assert [item.path for item in items] == [file.path for file in corpus.given for _ in range(5)]
+
+
+def test_tags_move_with_their_function() -> None:
+    text = "x = 1\n\n\ndef f():\n    return x\n"
+    start = text.index("def")
+    tags = (Tag(0, 1, "OUT"), Tag(start + 4, start + 5, "NAME"))
+    file = SourceFile("a", text, "python", "c", "r", identifier="row", tags=tags)
+    (item,) = items_of(file, "function", Intake())
+    assert item.tags == (Tag(4, 5, "NAME"),)
+    assert item.text[4:5] == "f"
+    assert item.identifier == f"row:{start}"
+
+
+def test_a_single_function_stays_whole() -> None:
+    text = "# a remark\ndef f():\n    '''What f does.'''\n"
+    file = SourceFile("a", text, "python", "c", "r", unit="function", identifier="row")
+    (item,) = items_of(file, "function", Intake())
+    assert (item.text, item.offset, item.name, item.identifier) == (text, 0, "f", "row")
+    assert item.docstring.strip() == "What f does."
+    intake = Intake()
+    assert list(items_of(file, "file", intake)) == []
+    assert intake.counts == {"single function": 1}
+
+
+def test_an_empty_corpus_says_what_was_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no function to study in 0 files of python; skipped: nothing"):
+        select(f"local:{tmp_path}", Selection(languages=("python",)))
+    (tmp_path / "a.py").write_bytes(b"\0")
+    (tmp_path / "b.py").write_bytes(b"\xff")
+    (tmp_path / "c.py").write_text("x" * 1_000_000)
+    with pytest.raises(InputError, match="1 NUL bytes, 1 not decodable, 1 very long line"):
+        select(f"local:{tmp_path}", Selection())
+
+
+def test_identity_is_content_not_place() -> None:
+    def only(path: str, unit: str) -> Item:
+        return next(items_of(SourceFile(path, "def f(): pass", "python", path, path), unit, Intake()))
+
+    assert only("a.py", "function").item_id == only("b.py", "function").item_id
+    assert only("a.py", "function").item_id != only("a.py", "file").item_id

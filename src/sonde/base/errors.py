@@ -47,8 +47,13 @@ class UnknownNameError(UsageError):
         if fix:
             parts.append(fix)
         super().__init__("; ".join(parts))
+        self._arguments = (kind, name, tuple(known), fix)
         self.name = name
         self.nearest = near[0] if near else None
+
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
+        """Travel between processes by arguments: an exception's default would hand the message to ``kind``."""
+        return type(self), self._arguments
 
 
 class InputError(SondeError):

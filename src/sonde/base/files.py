@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -28,6 +29,9 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             os.fsync(handle.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         reason = error.strerror or str(error)
-        raise StoreError(f"cannot write {path}: {reason}; finished results are kept, free space and run again") from error
+        raise StoreError(
+            f"cannot write {path}: {reason}; finished results are kept, free space and run again"
+        ) from error

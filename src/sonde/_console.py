@@ -1,0 +1,147 @@
+"""What a person sees while a run goes on: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import polars as pl
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from sonde.base.registry import Header
+from sonde.corpora import ItemSet
+from sonde.experiments._progress import Advance
+from sonde.experiments.headline import headline
+from sonde.experiments.run import Outcome
+
+_SECONDS_BETWEEN_LINES = 10.0
+_VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192", "\x1b": "\u241b"})
+
+
+class TerminalProgress:
+    """Progress bars that stay when they are done."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
+        """See `sonde.experiments._progress.Progress.stage`."""
+        columns = (
+            TextColumn("{task.description:<10}"),
+            BarColumn(bar_width=36),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
+        )
+        with Progress(*columns, console=self._console) as bars:
+            bar = bars.add_task(title, total=total)
+
+            def advance(count: int = 1, /) -> None:
+                bars.advance(bar, count)
+
+            yield advance
+            if total is None:
+                bars.update(bar, total=1, completed=1)
+
+    def note(self, line: str) -> None:
+        """See `sonde.experiments._progress.Progress.note`."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class PlainProgress:
+    """One line at the start, one now and then, one at the end of each stage."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
+        """See `sonde.experiments._progress.Progress.stage`."""
+        begin = last = time.monotonic()
+        done = 0
+
+        def advance(count: int = 1, /) -> None:
+            nonlocal done, last
+            done += count
+            now = time.monotonic()
+            if now - last >= _SECONDS_BETWEEN_LINES:
+                last = now
+                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s")
+
+        self.note(f"{title}: begins")
+        yield advance
+        self.note(f"{title}: done in {time.monotonic() - begin:.1f} s")
+
+    def note(self, line: str) -> None:
+        """See `sonde.experiments._progress.Progress.note`."""
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+def progress_for(stream: TextIO = sys.stderr) -> TerminalProgress | PlainProgress:
+    """The progress that fits a stream."""
+    if stream.isatty():
+        return TerminalProgress(Console(file=stream))
+    return PlainProgress(stream)
+
+
+def print_table(table: pl.DataFrame) -> None:
+    """Print a table as aligned columns; line breaks inside cells are shown, never obeyed."""
+    columns = [[name, *(_cell(value) for value in table[name])] for name in table.columns]
+    widths = [max(map(len, column)) for column in columns]
+    for row in zip(*columns, strict=True):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value.translate(_VISIBLE) if isinstance(value, str) else str(value)
+
+
+def print_outcome(outcome: Outcome, page: Path) -> None:
+    """Say what a run found: the most confusing constructs, and where the page is."""
+    for line in headline(outcome.directory.scores):
+        sys.stdout.write(f"{line}\n")
+    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
+    sys.stdout.write(f"\n{done}\nreport: {page}\n")
+
+
+def print_corpus(chosen: ItemSet) -> None:
+    """Print what a corpus holds and what was left out."""
+    rows = [
+        {
+            "language": language,
+            "items": len(mine),
+            "files": len({item.path for item in mine}),
+            "clusters": len({item.cluster for item in mine}),
+            "characters": sum(len(item.text) for item in mine),
+        }
+        for language in sorted({item.language for item in chosen.items})
+        for mine in [[item for item in chosen.items if item.language == language]]
+    ]
+    print_table(pl.DataFrame(rows))
+    for reason, count in chosen.intake.counts.most_common():
+        examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
+        sys.stdout.write(f"left out: {count} {reason}{f' ({examples})' if examples else ''}\n")
+
+
+def print_catalogue(headers: Sequence[Header]) -> None:
+    """Print names with their one line."""
+    width = max((len(header.name) for header in headers), default=0)
+    for header in headers:
+        sys.stdout.write(f"{header.name.ljust(width)}  {header.summary}\n")

@@ -1,0 +1,254 @@
+"""The command line: parse, call, print. Whatever is heavy is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sonde import __version__
+from sonde.base.errors import SondeError
+
+app = typer.Typer(
+    name="sonde",
+    help="What does a language model of code know, where does it keep it, and how sure can we be?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+corpus_app = typer.Typer(help="Look at corpora, and fix the items of a run.", no_args_is_help=True)
+app.add_typer(corpus_app, name="corpus")
+
+Models = Annotated[list[str] | None, typer.Option("-m", "--model", help="Path, hub name or bundled name.")]
+Corpora = Annotated[
+    list[str] | None,
+    typer.Option("-c", "--corpus", help="stdlib, local:DIR, jdk, ...; see `sonde list corpora`."),
+]
+Languages = Annotated[list[str] | None, typer.Option("--language", help="Only this language.")]
+Unit = Annotated[str | None, typer.Option("--unit", help="What an item is: function or file.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many items a language.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of sampling and of everything random.")]
+Mode = Annotated[
+    str | None, typer.Option("--mode", help="corrected, or paper: as published, quirks included.")
+]
+
+
+@app.command()
+def run(
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
+    model: Models = None,
+    lens: Annotated[list[str] | None, typer.Option("-l", "--lens", help="See `sonde list lenses`.")] = None,
+    corpus: Corpora = None,
+    language: Languages = None,
+    unit: Unit = None,
+    limit: Limit = None,
+    mode: Mode = None,
+    quirk: Annotated[
+        list[str] | None, typer.Option("--quirk", help="Switch on one quirk of a paper.")
+    ] = None,
+    lock: Annotated[
+        Path | None, typer.Option("--lock", help="Run on exactly the items of a lock file.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run.")] = None,
+    executor: Annotated[str, typer.Option("--executor", help="Where jobs run.")] = "local",
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes at a time.")] = 1,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")] = "auto",
+    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, float16.")] = "auto",
+    seed: Seed = None,
+    option: Annotated[list[str] | None, typer.Option("--option", help="LENS.NAME=VALUE.")] = None,
+    seen: Annotated[
+        bool, typer.Option("--include-seen", help="Score items of the training data too.")
+    ] = False,
+    trust: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run its code.")] = False,
+) -> None:
+    """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
+    from sonde._console import print_outcome, progress_for
+    from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
+    from sonde.experiments.run import run as carry_out
+    from sonde.report import build_report
+
+    given = {
+        "models": model,
+        "lenses": lens,
+        "corpora": corpus,
+        "quirks": quirk,
+        "mode": mode,
+        "include_seen": seen or None,
+        "options": [parse_option(text) for text in option or []] or None,
+        "unit": unit,
+        "languages": language,
+        "limit": limit,
+        "seed": seed,
+    }
+    bare = file is None and all(value is None for value in given.values())
+    demo = Path(__file__).parent / "experiments" / "demo.toml"
+    base = load_experiment(demo if bare else file) if bare or file is not None else None
+    experiment = overridden(base, given)
+    name = "demo" if bare else file.stem if file is not None else None
+    execution = Execution(
+        output=output or default_output(experiment, name),
+        executor=executor,
+        workers=workers,
+        device=device,
+        dtype=dtype,
+        lock=lock,
+        trust_remote_code=trust,
+    )
+    progress = progress_for()
+    outcome = carry_out(experiment, execution, progress)
+    with progress.stage("reporting") as advance:
+        page = build_report(outcome.directory.root)
+        advance()
+    print_outcome(outcome, page)
+
+
+@app.command()
+def report(directory: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+    """Build the page of a finished run again."""
+    from sonde.report import build_report
+
+    typer.echo(build_report(directory))
+
+
+@app.command()
+def label(
+    task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],
+    corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    language: Languages = None,
+    unit: Unit = None,
+    limit: Limit = None,
+    seed: Seed = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
+    ] = False,
+) -> None:
+    """Label a corpus; needs no model."""
+    from sonde.experiments.labelling import write_label_file
+    from sonde.experiments.overrides import selection_of
+
+    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    rows = write_label_file(task, tuple(corpus), selection, output, raw=raw)
+    typer.echo(f"{rows} rows in {output}")
+
+
+@app.command()
+def align(
+    file: Annotated[Path, typer.Argument(help="A file of code or text.")],
+    model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
+    language: Annotated[str | None, typer.Option("--language", help="By default from the suffix.")] = None,
+    merged: Annotated[
+        bool, typer.Option("--merged", help="One row a syntax leaf, as CODETOKENIZERS merges.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write CSV or Parquet instead.")
+    ] = None,
+) -> None:
+    """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
+    from sonde._console import print_table
+    from sonde.experiments.aligning import token_table, write_table
+
+    table = token_table(file, model, language, merged=merged)
+    if output is None:
+        print_table(table)
+    else:
+        write_table(table, output)
+
+
+@app.command()
+def pretrain(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder of the finished model.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew instead of from the last checkpoint.")
+    ] = False,
+) -> None:
+    """Pre-train a model by recipe, from vocabulary to model card."""
+    from sonde.training import pretrain as train
+
+    typer.echo(train(recipe, output=output, resume=not fresh, report=lambda line: typer.echo(line, err=True)))
+
+
+@corpus_app.command("lock")
+def corpus_lock(
+    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
+    language: Languages = None,
+    unit: Unit = None,
+    limit: Limit = None,
+    seed: Seed = None,
+) -> None:
+    """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
+    from sonde.corpora import select, write_lock
+    from sonde.experiments.overrides import selection_of
+
+    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    chosen = select(corpus, selection)
+    write_lock(chosen, output)
+    typer.echo(f"{len(chosen.items)} items of {corpus} in {output}")
+
+
+@corpus_app.command("stats")
+def corpus_stats(
+    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
+    language: Languages = None,
+    unit: Unit = None,
+    limit: Limit = None,
+    seed: Seed = None,
+) -> None:
+    """Count what a corpus holds, and what is left out and why."""
+    from sonde._console import print_corpus
+    from sonde.corpora import select
+    from sonde.experiments.overrides import selection_of
+
+    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    print_corpus(select(corpus, selection))
+
+
+@app.command("list")
+def list_names(
+    what: Annotated[
+        str, typer.Argument(help="models, lenses, tasks, languages, corpora, executors or plots.")
+    ],
+) -> None:
+    """List what there is, without importing it."""
+    from sonde._console import print_catalogue
+    from sonde.experiments.catalogue import catalogue
+
+    print_catalogue(catalogue(what))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sonde {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Entry point: errors that sonde raises on purpose are one line and an exit code, never a traceback."""
+    # Progress bars and advice of the libraries underneath would break into our own lines.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        app()
+    except SondeError as error:
+        typer.echo(f"sonde: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("sonde: stopped; finished parts are kept, run the same command to go on", err=True)
+        sys.exit(130)

@@ -1,0 +1,45 @@
+"""``sonde align``: the token table of one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from sonde.alignment import align_table
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Intake, language_of_path, read_text
+from sonde.models import ModelSpec, load_tokenizer, split_revision
+
+
+def token_table(file: Path, model: str, language: str | None, *, merged: bool) -> pl.DataFrame:
+    """The token table of a file for a model's tokenizer.
+
+    Args:
+        file: A file of code or text.
+        model: Whose tokenizer.
+        language: Public name; None takes it from the suffix, ``text`` where no language has that suffix.
+        merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
+
+    Raises:
+        InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
+    """
+    if not file.is_file():
+        raise InputError(f"file {str(file)!r}: no such file")
+    intake = Intake()
+    text = read_text(file, str(file), intake)
+    if text is None:
+        raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
+    bare, revision = split_revision(model)
+    tokenizer = load_tokenizer(ModelSpec(name=bare, revision=revision))
+    return align_table(tokenizer, text, language or language_of_path(str(file)) or "text", merged=merged)
+
+
+def write_table(table: pl.DataFrame, output: Path) -> None:
+    """Write a token table as CSV or Parquet, by suffix."""
+    if output.suffix == ".parquet":
+        table.write_parquet(output)
+    elif output.suffix == ".csv":
+        table.write_csv(output)
+    else:
+        raise UsageError(f"output {str(output)!r}: unknown suffix; write to .csv or .parquet")

@@ -1,0 +1,33 @@
+"""What there is, by name, read from headers without importing the things themselves."""
+
+from __future__ import annotations
+
+from sonde.base.errors import UnknownNameError
+from sonde.base.registry import Header, Registry
+from sonde.corpora import CORPORA
+from sonde.executors import EXECUTORS
+from sonde.languages import LANGUAGES
+from sonde.lenses import LENSES
+from sonde.models import known_models
+from sonde.tasks import TASKS
+
+REGISTRIES: dict[str, Registry[object]] = {
+    "corpora": CORPORA,  # pyright: ignore[reportAssignmentType]  registries are only read here
+    "executors": EXECUTORS,  # pyright: ignore[reportAssignmentType]
+    "languages": LANGUAGES,  # pyright: ignore[reportAssignmentType]
+    "lenses": LENSES,  # pyright: ignore[reportAssignmentType]
+    "tasks": TASKS,  # pyright: ignore[reportAssignmentType]
+}
+
+
+def catalogue(what: str) -> tuple[Header, ...]:
+    """Headers of everything of one kind.
+
+    Raises:
+        UnknownNameError: There is no such kind; the nearest is named.
+    """
+    if what == "models":
+        return known_models()
+    if what not in REGISTRIES:
+        raise UnknownNameError("kind", what, [*REGISTRIES, "models"])
+    return REGISTRIES[what].headers()

@@ -1,0 +1,97 @@
+"""Names to things: the models and lenses of an experiment, checked before anything costs time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sonde.alignment import VERSION as ALIGNMENT_VERSION
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.fingerprint import fingerprint
+from sonde.capture.settings import VERSION as CAPTURE_VERSION
+from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments.plan import Group, LensChoice, ModelChoice
+from sonde.experiments.provenance import computing_versions
+from sonde.lenses import LENSES
+from sonde.models import ModelSpec, describe, resolve_revision, seen_items, split_revision
+
+
+def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
+    """The lenses of an experiment with their quirks.
+
+    Raises:
+        UnknownNameError: A lens, quirk or option table that does not exist.
+    """
+    lenses = [LENSES.load(name) for name in experiment.lenses]
+    known = {quirk for lens in lenses for quirk in lens.quirks}
+    for quirk in experiment.quirks:
+        if quirk not in known:
+            raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
+    for name in experiment.options:
+        if name not in experiment.lenses:
+            raise UnknownNameError("lens", name, experiment.lenses, "in the experiment's options")
+    choices: list[LensChoice] = []
+    for lens in lenses:
+        preset = set(lens.quirks) if experiment.mode == "paper" else set[str]()
+        on = preset | (set(experiment.quirks) & set(lens.quirks))
+        choices.append(
+            LensChoice(
+                name=lens.name,
+                version=lens.version,
+                tasks=tuple(lens.tasks),
+                mode=experiment.mode,
+                quirks=tuple(sorted(on)),
+                options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
+                seed=experiment.seed,
+            )
+        )
+    return tuple(choices)
+
+
+def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
+    """What is loaded for each model name; the same name twice is an error."""
+    if len(set(experiment.models)) < len(experiment.models):
+        twice = next(name for name in experiment.models if experiment.models.count(name) > 1)
+        raise UsageError(f"model {twice!r} is named twice; name each model once")
+    specs: list[ModelSpec] = []
+    for name in experiment.models:
+        bare, revision = split_revision(name)
+        specs.append(
+            ModelSpec(
+                name=bare,
+                revision=revision,
+                device=execution.device,
+                dtype=execution.dtype,
+                trust_remote_code=execution.trust_remote_code,
+            )
+        )
+    return tuple(specs)
+
+
+def refuse_early(experiment: Experiment, execution: Execution) -> None:
+    """Refuse combinations that cannot work, from configurations alone.
+
+    Raises:
+        UsageError: A lens cannot read a model; says why and which it can.
+    """
+    for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
+        capabilities = describe(spec)
+        for lens in experiment.lenses:
+            if reason := LENSES.load(lens).refuses(capabilities):
+                raise UsageError(f"lens {lens!r} cannot read {name!r}: {reason}")
+
+
+def model_choices(
+    experiment: Experiment, execution: Execution, groups: Sequence[Group]
+) -> tuple[ModelChoice, ...]:
+    """The models of an experiment with what they resolved to and what they have seen of the items."""
+    ids = [item.item_id for group in groups for item in group.items]
+    choices: list[ModelChoice] = []
+    for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
+        seen = frozenset[str]() if experiment.include_seen else seen_items(spec.name, ids)
+        choices.append(ModelChoice(name=name, spec=spec, revision=resolve_revision(spec), seen=seen))
+    return tuple(choices)
+
+
+def components(language: str) -> str:
+    """Fingerprint of the versions of everything below the lenses that can change an observation."""
+    return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, computing_versions(language))

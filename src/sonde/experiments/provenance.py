@@ -1,0 +1,53 @@
+"""Where a number comes from: versions of what can change it, and the machine it was computed on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import sonde
+from sonde.languages import LANGUAGES
+
+_COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")
+_SCORING = ("polars", "numpy", "scipy")
+
+
+def versions() -> dict[str, str]:
+    """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
+    found = {"sonde": sonde.__version__, "python": platform.python_version()}
+    found |= {name: _version(name) for name in (*_COMPUTING, *_SCORING)}
+    return found | {f"language {name}": LANGUAGES.load(name).version for name in LANGUAGES.names()}
+
+
+def computing_versions(language: str) -> dict[str, str]:
+    """Versions of what an observation in one language depends on."""
+    return {name: _version(name) for name in _COMPUTING} | {"language": LANGUAGES.load(language).version}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def hardware() -> dict[str, str | int]:
+    """What computed: architecture, cores, system. No host name, no user name."""
+    return {
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123  a device file, not a path of ours
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

@@ -1,0 +1,97 @@
+"""``run.json``: what was asked, what it resolved to, what was skipped, and on what it ran."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sonde.base.fingerprint import fingerprint
+from sonde.corpora import ItemSet
+from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob
+from sonde.experiments.provenance import hardware, versions
+from sonde.models import describe, describe_special
+from sonde.store.parts import PartStore
+from sonde.store.rundir import slug
+
+
+def summarise(
+    experiment: Experiment,
+    execution: Execution,
+    sets: Sequence[ItemSet],
+    models: Sequence[ModelChoice],
+    lenses: Sequence[LensChoice],
+    jobs: Sequence[ObserveJob],
+    store: PartStore,
+) -> dict[str, Any]:
+    """The content of ``run.json`` apart from timings."""
+    coverage, forwards = _counts(models, jobs, store)
+    return {
+        "name": execution.output.name,
+        "fingerprint": fingerprint(experiment),
+        "arguments": json.loads(json.dumps(dataclasses.asdict(experiment), default=list)),
+        "execution": {
+            "executor": execution.executor,
+            "workers": execution.workers,
+            "device": execution.device,
+            "dtype": execution.dtype,
+        },
+        "models": [_model(model, sets) for model in models],
+        "lenses": [dataclasses.asdict(lens) for lens in lenses],
+        "corpus": [_corpus(chosen, language) for chosen in sets for language in _languages(chosen)],
+        "mode": experiment.mode,
+        "quirks": sorted({quirk for lens in lenses for quirk in lens.quirks}),
+        "seed": experiment.seed,
+        "versions": versions(),
+        "hardware": hardware(),
+        "alignment": coverage,
+        "forwards": forwards,
+    }
+
+
+def _languages(chosen: ItemSet) -> list[str]:
+    return sorted({item.language for item in chosen.items})
+
+
+def _corpus(chosen: ItemSet, language: str) -> dict[str, Any]:
+    items = [item for item in chosen.items if item.language == language]
+    return {
+        "name": chosen.corpus,
+        "hash": chosen.corpus_hash,
+        "language": language,
+        "items": len(items),
+        "files": len({item.path for item in items}),
+        "clusters": len({item.cluster for item in items}),
+        "skipped": {reason: count for reason, count in chosen.intake.counts.most_common() if count},
+        "examples": chosen.intake.examples,
+    }
+
+
+def _model(model: ModelChoice, sets: Sequence[ItemSet]) -> dict[str, Any]:
+    total = sum(len(chosen.items) for chosen in sets)
+    return {
+        "name": model.name,
+        "slug": slug(model.name),
+        "revision": model.revision,
+        **dataclasses.asdict(describe(model.spec)),
+        "special": dataclasses.asdict(describe_special(model.spec)),
+        "seen": len(model.seen),
+        "items": total - len(model.seen),
+    }
+
+
+def _counts(
+    models: Sequence[ModelChoice], jobs: Sequence[ObserveJob], store: PartStore
+) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """Alignment coverage by model and forward passes, added up from the notes of the parts."""
+    coverage = {slug(model.name): Counter[str]() for model in models}
+    names = {model.spec: slug(model.name) for model in models}
+    forwards: Counter[str] = Counter()
+    for job in jobs:
+        notes = store.notes(job.parts[0].relative, job.parts[0].key) or {}
+        coverage[names[job.model]].update(notes.get("coverage", {}))
+        forwards.update(notes.get("forwards", {}))
+    return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)

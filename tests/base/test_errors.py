@@ -1,0 +1,20 @@
+from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
+
+
+def test_exit_codes_follow_the_contract() -> None:
+    assert UsageError("x").exit_code == 2
+    assert InputError("x").exit_code == 2
+    assert UnknownNameError("lens", "x", []).exit_code == 2
+    assert StoreError("x").exit_code == 1
+    assert SondeError("x").exit_code == 1
+
+
+def test_unknown_name_names_thing_value_and_nearest() -> None:
+    error = UnknownNameError("lens", "suprisal", ["surprisal", "probe"])
+    assert str(error) == "unknown lens 'suprisal'; did you mean 'surprisal'?"
+    assert error.nearest == "surprisal"
+
+
+def test_unknown_name_without_a_near_one_lists_what_there_is() -> None:
+    assert "known: probe, surprisal" in str(UnknownNameError("lens", "zzz", ["surprisal", "probe"]))
+    assert "known: none" in str(UnknownNameError("lens", "zzz", []))

@@ -1,0 +1,40 @@
+import errno
+from pathlib import Path
+
+import pytest
+
+from sonde.base.errors import StoreError
+from sonde.base.files import write_atomic
+
+
+def test_content_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomic(path, "first")
+    write_atomic(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, "old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StoreError, match="No space left on device; finished results are kept"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        write_atomic(tmp_path / "file" / "below", "x")
+
+
+def test_lone_surrogates_do_not_stop_a_page(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "page", "a\ud800b")
+    assert (tmp_path / "page").read_text() == "a\\ud800b"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Iterator
 from functools import cached_property
 from importlib.resources import files
 
 import tree_sitter
+
+# Children of one ERROR node beyond which a query is not run over them together; far more than in code that
+# somebody is still writing.
+_WIDE = 5_000
 
 Match = dict[str, list[tree_sitter.Node]]
 
@@ -48,26 +53,47 @@ class Grammar:
 
     def matches(self, name: str, root: tree_sitter.Node) -> list[Match]:
         """What each match of a query captured, by capture name."""
-        return [found for _, found in tree_sitter.QueryCursor(self.query(name)).matches(root)]
+        cursor = tree_sitter.QueryCursor(self.query(name))
+        return [found for part in _parts(root) for _, found in cursor.matches(part)]
 
     def captures(self, name: str, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
         """Captured nodes by capture name, in the order in which the names first stand in the file."""
         query = self.query(name)
-        found = tree_sitter.QueryCursor(query).captures(root)
+        cursor = tree_sitter.QueryCursor(query)
+        found: dict[str, list[tree_sitter.Node]] = {}
+        for part in _parts(root):
+            for capture, nodes in cursor.captures(part).items():
+                found.setdefault(capture, []).extend(nodes)
         names = [query.capture_name(index) for index in range(query.capture_count)]
         return [(capture, found[capture]) for capture in names if capture in found]
 
-    def errors(self, root: tree_sitter.Node) -> list[tuple[int, int]]:
-        """Byte spans of the outermost ERROR nodes, in text order."""
-        if not root.has_error:
-            return []
-        if "(ERROR)" not in self._queries:
-            self._queries["(ERROR)"] = tree_sitter.Query(self.language, "(ERROR) @error")
-        found = tree_sitter.QueryCursor(self._queries["(ERROR)"]).captures(root).get("error", [])
-        spans: list[tuple[int, int]] = []
-        for start, end in sorted((node.start_byte, node.end_byte) for node in found):
-            if spans and start < spans[-1][1]:
-                spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-            else:
-                spans.append((start, end))
-        return spans
+
+def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
+    """Byte spans of the outermost ERROR nodes, in text order."""
+    spans: list[tuple[int, int]] = []
+    cursor = root.walk()
+    while True:
+        node = cursor.node
+        assert node is not None
+        if node.is_error:
+            spans.append(node.byte_range)
+        elif node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return spans
+
+
+def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """The subtrees to run a query on: the whole tree, unless it holds a very wide ERROR node.
+
+    A query takes time quadratic in the children of one ERROR node (tree-sitter balances all other lists),
+    hours for a megabyte that is no code at all. There the query runs on each child alone; matches that
+    join siblings of such a node, which nothing is sure of anyway, are lost.
+    """
+    wide = [node for node in (root, *root.children) if node.is_error and node.child_count > _WIDE]
+    if not wide:
+        yield root
+        return
+    for node in root.children:
+        yield from node.children if node in wide else (node,)

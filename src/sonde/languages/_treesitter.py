@@ -11,7 +11,7 @@ from typing import Any
 import tree_sitter
 
 from sonde.languages import _definitions
-from sonde.languages._grammar import Grammar
+from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._parse import columns
 from sonde.languages._settings import Settings, read_settings
 from sonde.languages._spans import construct_spans
@@ -94,7 +94,7 @@ class TreeSitterLanguage:
         """Every call by name, in text order."""
         source, parsed = self._parsed(text)
         root = parsed.root_node
-        return _definitions.calls(self.grammar.matches("calls", root), self.grammar.errors(root), source)
+        return _definitions.calls(self.grammar.matches("calls", root), error_spans(root), source)
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Code tokens with kind and role."""

@@ -7,6 +7,7 @@
 
 (call function: (identifier) @call)
 (call function: (attribute attribute: (identifier) @call))
+(call function: (list_splat (identifier) @call))
 
 (keyword_argument name: (identifier) @keyword_argument)
 (keyword_pattern . (identifier) @keyword_argument)

@@ -13,7 +13,10 @@ import numpy as np
 from sonde.languages._tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
 # A word may hold apostrophes inside; a number may hold points and commas inside; a sign stands alone.
-_LEAF = re.compile(r"(?P<number>\d+(?:[.,]\d+)*)|(?P<word>\w+(?:['’]\w+)*)|(?P<punctuation>\S)")
+# The byte order mark and the zero-width joiners are blanks, as they are to the grammars.
+_LEAF = re.compile(
+    r"(?P<number>\d+(?:[.,]\d+)*)|(?P<word>\w+(?:['’]\w+)*)|(?P<punctuation>[^\s\u200b\u2060\ufeff])"
+)
 _KINDS = ("text", "word", "number", "punctuation")
 _ROLES = ("", "variable", "number", "")
 
@@ -53,9 +56,10 @@ class PlainText:
         return f"rules {self._settings['rules']}"
 
     def parse(self, text: str) -> Tree:
-        """A root over the whole text and a leaf a word, number or sign."""
+        """A root from the first leaf to the last, and a leaf a word, number or sign."""
         found = [(_KINDS.index(leaf.lastgroup or ""), *leaf.span()) for leaf in _LEAF.finditer(text)]
-        rows = np.array([(0, 0, len(text)), *found], np.int32)
+        root = (0, found[0][1], found[-1][2]) if found else (0, 0, 0)
+        rows = np.array([root, *found], np.int32)
         nodes = np.arange(len(rows), dtype=np.int32)
         return Tree(
             text=text,

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sonde.languages import CodeTokens, Language, Tree
+
+PYTHON_SAMPLE = '''\
+"""Module."""
+import os.path as p
+
+@cache(1)
+class A(Base):
+    """Doc é."""
+
+    @property
+    async def f(self, a, *b, c: "int" = 3, **k) -> List[str]:
+        """Say 🎉.
+
+            deeper
+        """
+        x = f"é{b!r:>{w}d}\\n x" "y" \\
+            + a.b.g(c, y=1)
+        return [i for i in x if i not in k] or {*h(1)}
+
+def é(): return print(y) or None
+'''
+
+JAVA_SAMPLE = '''\
+package a.b;
+import java.util.*;
+/** Doc é. */
+@Ann(x = 1) public class A<T extends B & C> {
+    /** Say 🎉.
+     * @param t it */
+    @Override public int f(final Map<T, ?> t) {
+        g(); a.h(1, t); new B<C>("a\\n é b");
+        for (int i = 0; i < 1 && ok; i++) { s = """
+            block \\t x"""; }
+        return a ? 'c' : 0x1F;
+    }
+    abstract void z();
+    enum E { X { void m() {} } }
+}
+'''
+
+SAMPLES = {"python": PYTHON_SAMPLE, "java": JAVA_SAMPLE, "text": "Don't, 3.5 words 🎉 and “quotes”!\n"}
+
+
+@pytest.fixture
+def samples() -> dict[str, str]:
+    return SAMPLES
+
+
+def check_tree(tree: Tree) -> None:
+    """Everything that `Tree` promises, checked node by node."""
+    size, length = len(tree), len(tree.text)
+    assert size >= 1 and tree.parent[0] == -1 and tree.last[0] == size
+    assert (tree.start >= 0).all() and (tree.start <= tree.end).all() and (tree.end <= length).all()
+    kinds, parents = tree.kind.tolist(), tree.parent.tolist()
+    assert all(0 <= kind < len(tree.kinds) for kind in kinds)
+    lasts, starts, ends = tree.last.tolist(), tree.start.tolist(), tree.end.tolist()
+    reached = [0] * size
+    for row in range(1, size):
+        above = parents[row]
+        assert 0 <= above < row < lasts[row] <= lasts[above]
+        # A child begins where its parent begins or where its sibling before it ends, or later.
+        assert max(starts[above], reached[above]) <= starts[row] and ends[row] <= ends[above]
+        reached[above] = ends[row]
+    childless = [row for row in range(size) if lasts[row] == row + 1 and starts[row] < ends[row]]
+    assert tree.leaves.tolist() == childless
+    assert all(ends[a] <= starts[b] for a, b in pairwise(childless))
+
+
+def check_tokens(tree: Tree, tokens: CodeTokens) -> None:
+    """In order, never overlapping, inside their node, and every visible character in exactly one."""
+    assert len(tokens) == len(tokens.end) == len(tokens.kind) == len(tokens.role) == len(tokens.node)
+    assert (tokens.start < tokens.end).all() and (tokens.end[:-1] <= tokens.start[1:]).all()
+    covered = np.zeros(len(tree.text), bool)
+    for start, end, node in zip(tokens.start, tokens.end, tokens.node, strict=True):
+        covered[start:end] = True
+        assert node == 0 or (tree.start[node] <= start and end <= tree.end[node])
+    missed = "".join(character for character, seen in zip(tree.text, covered, strict=True) if not seen)
+    assert not missed.translate({0x200B: None, 0x2060: None, 0xFEFF: None}).split()
+
+
+def check_language(language: Language, text: str) -> None:
+    """A language's answers about any text whatever keep their promises."""
+    tree = language.parse(text)
+    assert tree.text == text and tree.language == language.name
+    check_tree(tree)
+    check_tokens(tree, language.tokens(tree))
+    length = len(text)
+    for construct in language.constructs(tree):
+        assert 0 <= construct.start < construct.end <= length and construct.label
+    for function in language.functions(text):
+        assert 0 <= function.start < function.end <= length
+        assert function.qualified_name.endswith(function.name) and function.name
+    for definition in language.definitions(text):
+        assert text[definition.start : definition.end] == definition.name
+    for call in language.calls(text):
+        assert text[call.start : call.end] == call.name
+        assert call.end <= call.arguments_start <= call.arguments_end <= length
+
+
+@pytest.fixture
+def check():
+    return check_language

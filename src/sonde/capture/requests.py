@@ -137,5 +137,5 @@ class ItemCapture:
     item_id: str
     variant: int = 0
     scores: ScoredSubwords | None = None
-    states: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
     rows: Float[np.ndarray, "layer head row subword"] | None = None

@@ -1,0 +1,163 @@
+"""From the results of rows to the capture of an input: what several windows read is put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sonde.base.errors import InputError
+from sonde.capture.requests import ItemCapture, ScoredSubwords
+from sonde.capture.rows import Row
+from sonde.capture.union import Wanted
+from sonde.models import SpecialTokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowScores:
+    """Scores of one row's targets, in their order; axes as in `ScoredSubwords`."""
+
+    nats: Float[np.ndarray, " target"]
+    rank: Int[np.ndarray, " target"]
+    entropy: Float[np.ndarray, " target"]
+    top_ids: Int[np.ndarray, "target top_k"]
+    top_nats: Float[np.ndarray, "target top_k"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowResult:
+    """What one row gave; fields not asked for are None.
+
+    Attributes:
+        scores: Scores of the row's targets.
+        sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
+        attention: Attention of the wanted layers, for the row's `queries`.
+    """
+
+    scores: RowScores | None = None
+    sums: Float[np.ndarray, "layer segment d_model"] | None = None
+    attention: Float[np.ndarray, "layer head row token"] | None = None
+
+
+def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) -> list[tuple[int, int]]:
+    """Columns of a row that each pooled vector is summed over, half-open; empty where the row adds nothing.
+
+    The order is that of `wanted.pooling`, ``"spans"`` standing for all spans.
+
+    Raises:
+        InputError: The summary of a model without a summary token is asked for.
+    """
+    found: list[tuple[int, int]] = []
+    for pooling in wanted.pooling:
+        if pooling == "summary":
+            found.append(_summary(row, special))
+        elif pooling == "spans":
+            found += [_inside(row, start, stop) for start, stop in wanted.spans]
+        else:
+            found.append(_inside(row, 0 if pooling == "mean" else subwords - 1, subwords))
+    return found
+
+
+def queries(row: Row, wanted: Wanted) -> list[tuple[int, int]]:
+    """Attention rows that are read from this window: (index among the wanted rows, column)."""
+    columns = [(index, position - row.origin) for index, position in enumerate(wanted.rows)]
+    return [(index, column) for index, column in columns if row.read_start <= column < row.read_stop]
+
+
+def _inside(row: Row, start: int, stop: int) -> tuple[int, int]:
+    return max(start - row.origin, row.read_start), min(stop - row.origin, row.read_stop)
+
+
+def _summary(row: Row, special: SpecialTokens) -> tuple[int, int]:
+    """The first special token before the text, else the first one after it."""
+    if special.prefix:
+        return 0, 1
+    if special.suffix:
+        column = len(row.tokens) - len(special.suffix)
+        return column, column + 1
+    raise InputError("the model has no summary token; pool by mean, last or spans")
+
+
+class Collector:
+    """Puts the windows of one input together.
+
+    Args:
+        item_id: The item.
+        subwords: Its number of subwords.
+        wanted: What is asked of the input.
+        special: The model's special tokens.
+    """
+
+    def __init__(self, item_id: str, subwords: int, wanted: Wanted, special: SpecialTokens) -> None:
+        self._item_id = item_id
+        self._subwords = subwords
+        self._wanted = wanted
+        self._special = special
+        self._scores: ScoredSubwords | None = None
+        if wanted.top_k is not None:
+            self._scores = unscored(subwords, wanted.top_k)
+        self._sums: Float[np.ndarray, "layer segment d_model"] | None = None
+        self._counts = np.zeros(0)
+        self._rows: Float[np.ndarray, "layer head row subword"] | None = None
+
+    def add(self, row: Row, result: RowResult) -> None:
+        """Add what one window gave."""
+        if result.scores is not None:
+            self._add_scores(row, result.scores)
+        if result.sums is not None:
+            bounds = segments(row, self._wanted, self._subwords, self._special)
+            counts = np.array([max(0, stop - start) for start, stop in bounds], dtype=np.float64)
+            self._sums = result.sums + (0 if self._sums is None else self._sums)
+            self._counts = counts if len(self._counts) == 0 else self._counts + counts
+        if result.attention is not None:
+            self._add_rows(row, result.attention)
+
+    def finish(self) -> ItemCapture:
+        """The capture, after the last window."""
+        states: dict[str, Float[np.ndarray, ...]] = {}
+        if self._sums is not None:
+            with np.errstate(invalid="ignore"):
+                means = (self._sums / self._counts[:, None]).astype(np.float32)
+            at = 0
+            for pooling in self._wanted.pooling:
+                width = len(self._wanted.spans) if pooling == "spans" else 1
+                states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
+                at += width
+        return ItemCapture(self._item_id, 0, self._scores, states, self._rows)
+
+    def _add_scores(self, row: Row, scores: RowScores) -> None:
+        into = self._scores
+        assert into is not None
+        at = row.target
+        width = min(into.top_ids.shape[1], scores.top_ids.shape[1])
+        into.nats[at] = scores.nats
+        into.rank[at] = scores.rank
+        into.entropy[at] = scores.entropy
+        into.context[at] = row.context
+        into.scored[at] = True
+        into.top_ids[at, :width] = scores.top_ids[:, :width]
+        into.top_nats[at, :width] = scores.top_nats[:, :width]
+
+    def _add_rows(self, row: Row, attention: Float[np.ndarray, "layer head row token"]) -> None:
+        if self._rows is None:
+            shape = (*attention.shape[:2], len(self._wanted.rows), self._subwords)
+            self._rows = np.zeros(shape, dtype=np.float32)
+        first = max(0, row.origin)
+        last = min(self._subwords, row.origin + attention.shape[3])
+        for place, (index, _) in enumerate(queries(row, self._wanted)):
+            columns = slice(first - row.origin, last - row.origin)
+            self._rows[:, :, index, first:last] = attention[:, :, place, columns]
+
+
+def unscored(subwords: int, top_k: int) -> ScoredSubwords:
+    """Rows that hold no score yet."""
+    return ScoredSubwords(
+        nats=np.full(subwords, np.nan, dtype=np.float32),
+        rank=np.zeros(subwords, dtype=np.int32),
+        entropy=np.full(subwords, np.nan, dtype=np.float32),
+        context=np.zeros(subwords, dtype=np.int32),
+        scored=np.zeros(subwords, dtype=np.bool_),
+        top_ids=np.full((subwords, top_k), -1, dtype=np.int32),
+        top_nats=np.full((subwords, top_k), np.nan, dtype=np.float32),
+    )

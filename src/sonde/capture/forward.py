@@ -1,0 +1,128 @@
+"""One forward for many lenses: items and passes in, captures out, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sonde.base.fingerprint import hash_text
+from sonde.capture.batches import compose
+from sonde.capture.collect import Collector
+from sonde.capture.requests import ItemCapture, Pass, Prepared
+from sonde.capture.rows import Row, rows_of
+from sonde.capture.runner import Runner
+from sonde.capture.settings import CaptureSettings
+from sonde.capture.union import Input, Union, unite
+from sonde.models import LoadedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """One item as the lenses get it.
+
+    Attributes:
+        prepared: The item.
+        captures: For each lens, its captures of the item, one a variant: the plain input first (variant 0),
+            then the masked ones in the order asked (from 1 on). Empty where it asked nothing of the item.
+        inputs: Distinct inputs forwarded for the item.
+        shared: Inputs that needed no forward of their own because another lens asked for the same.
+    """
+
+    prepared: Prepared
+    captures: Mapping[str, tuple[ItemCapture, ...]]
+    inputs: int
+    shared: int
+
+
+def observe(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    passes: Sequence[Pass],
+    *,
+    settings: CaptureSettings | None = None,
+) -> Iterator[ItemCapture]:
+    """Capture what one lens asks, item by item in the order given; see `observe_lenses`."""
+    for observed in observe_lenses(loaded, prepared, {"": passes}, settings=settings):
+        yield from observed.captures[""]
+
+
+def observe_lenses(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    passes: Mapping[str, Sequence[Pass]],
+    *,
+    settings: CaptureSettings | None = None,
+) -> Iterator[Observed]:
+    """Capture what several lenses ask, forwarding each distinct input once.
+
+    Items are taken in blocks, so that memory does not grow with their number; a block's batches depend on its
+    items alone.
+
+    Args:
+        loaded: The model.
+        prepared: The items, with the subwords of the model's tokenizer.
+        passes: For each lens, its passes over these items.
+        settings: How inputs are cut, batched and reduced.
+
+    Yields:
+        The items in the order given.
+
+    Raises:
+        InputError: Something is asked for that the item or the model does not have.
+        CaptureError: The model's output must not be scored, or an input does not fit into memory.
+    """
+    settings = settings or CaptureSettings()
+    for start in range(0, len(prepared), settings.block):
+        block = prepared[start : start + settings.block]
+        yield from _observe_block(loaded, block, passes, settings)
+
+
+def _observe_block(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    passes: Mapping[str, Sequence[Pass]],
+    settings: CaptureSettings,
+) -> Iterator[Observed]:
+    union = unite(passes, [one.item.item_id for one in prepared])
+    context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
+    rows: list[Row] = []
+    for source, asked in enumerate(union.inputs):
+        rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings.stride)
+    captured = _capture(loaded, prepared, union, rows, settings)
+    inputs = Counter(asked.item for asked in union.inputs)
+    for item, one in enumerate(prepared):
+        captures = union.hand_back(item, captured)
+        asked = sum(len(answers) for answers in captures.values())
+        yield Observed(one, captures, inputs[item], asked - inputs[item])
+
+
+def _capture(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    union: Union,
+    rows: Sequence[Row],
+    settings: CaptureSettings,
+) -> dict[int, ItemCapture]:
+    """Forward all rows and put the windows of each input together."""
+    collectors = [
+        Collector(
+            prepared[asked.item].item.item_id,
+            len(prepared[asked.item].alignment.subwords),
+            asked.wanted,
+            loaded.special,
+        )
+        for asked in union.inputs
+    ]
+    with Runner(loaded, prepared, union.inputs, settings) as runner:
+        lengths = [len(row.tokens) for row in rows]
+        keys = [_key(prepared, union.inputs[row.source], row) for row in rows]
+        batches = [[rows[index] for index in batch] for batch in compose(lengths, keys, runner.budget)]
+        for row, result in runner.run(batches):
+            collectors[row.source].add(row, result)
+    return {source: collector.finish() for source, collector in enumerate(collectors)}
+
+
+def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:
+    """A row's place among rows of its length, whatever the order of the items."""
+    return hash_text(f"{prepared[asked.item].item.item_id} {asked.masked} {row.origin}")

@@ -1,0 +1,134 @@
+"""From hidden states at chosen positions to the few numbers that are kept; pure, on the device.
+
+The logits of a batch never exist as a whole: positions are gathered first, and the vocabulary projection is
+applied to them in chunks that stay in the cache of a CPU. Reductions over the vocabulary run in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+NEAR_TIE = 1e-4
+"""Nats within which two candidates count as tied; float32 logits move by less between batch shapes."""
+
+_BLOCK = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionScores:
+    """Scores at chosen positions, on the device.
+
+    Attributes:
+        nats: Negative natural log-probability of the gold id.
+        rank: Candidates at least as likely as the gold id within `NEAR_TIE`, itself included; 1 is the best.
+        entropy: Entropy of the distribution in nats.
+        top_ids: The likeliest ids, best first.
+        top_nats: Their negative log-probabilities.
+    """
+
+    nats: Float[Tensor, " position"]
+    rank: Int[Tensor, " position"]
+    entropy: Float[Tensor, " position"]
+    top_ids: Int[Tensor, "position top_k"]
+    top_nats: Float[Tensor, "position top_k"]
+
+
+def score_positions(
+    states: Float[Tensor, "position d_model"],
+    head: Callable[[Tensor], Tensor],
+    gold: Int[Tensor, " position"],
+    *,
+    top_k: int,
+    chunk: int,
+) -> PositionScores:
+    """Score gold ids from hidden states.
+
+    Args:
+        states: Last hidden states at the positions that are scored.
+        head: From states to logits over the vocabulary.
+        gold: The id that stands at (masked) or after (causal) each position.
+        top_k: How many alternatives to keep; at most the vocabulary.
+        chunk: Positions whose logits exist at the same time.
+    """
+    parts = [
+        score_logits(head(states[at : at + chunk]), gold[at : at + chunk], top_k)
+        for at in range(0, len(gold), chunk)
+    ]
+    return PositionScores(
+        nats=torch.cat([part.nats for part in parts]),
+        rank=torch.cat([part.rank for part in parts]),
+        entropy=torch.cat([part.entropy for part in parts]),
+        top_ids=torch.cat([part.top_ids for part in parts]),
+        top_nats=torch.cat([part.top_nats for part in parts]),
+    )
+
+
+def score_logits(
+    logits: Float[Tensor, "position vocab"], gold: Int[Tensor, " position"], top_k: int
+) -> PositionScores:
+    """Reduce logits; they are overwritten where they are float32 already.
+
+    With ``y = logit - max`` and ``z = sum(exp(y))``: nats are ``log z - y_gold`` and the entropy is
+    ``log z - sum(exp(y) y) / z``, which neither cancels nor needs the log-probabilities themselves.
+    """
+    centred = logits.float()
+    values, ids = top(centred, top_k)
+    # The logits belong to us: the head made them for this call.
+    centred = centred.sub_(values[:, :1])
+    gold_value = centred.gather(1, gold[:, None])
+    rank = (centred >= gold_value - NEAR_TIE).sum(1)
+    weights = centred.exp()
+    total = weights.sum(1)
+    log_total = total.log()
+    mean = torch.linalg.vecdot(weights, centred) / total
+    if not bool(torch.isfinite(mean).all()):
+        # A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
+        mean = torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min)) / total
+    return PositionScores(
+        nats=log_total - gold_value[:, 0],
+        rank=rank,
+        entropy=log_total - mean,
+        top_ids=ids,
+        top_nats=log_total[:, None] - (values - values[:, :1]),
+    )
+
+
+def top(
+    logits: Float[Tensor, "position vocab"], top_k: int
+) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
+    """The largest logits, best first; at least the largest one is returned.
+
+    The k largest lie in the k blocks with the largest maxima, and a maximum over blocks is one fast pass,
+    where `torch.topk` over a whole vocabulary on a CPU costs more than the rest of the reduction.
+    """
+    vocab = logits.shape[1]
+    k = max(1, min(top_k, vocab))
+    blocks = vocab // _BLOCK
+    if blocks <= k:
+        return _best(logits, torch.arange(vocab, device=logits.device).expand_as(logits), k)
+    whole = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
+    chosen = whole.amax(2).topk(k, dim=1).indices
+    ids = (chosen[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
+    rest = torch.arange(blocks * _BLOCK, vocab, device=logits.device).expand(len(logits), -1)
+    ids = torch.cat([ids, rest], dim=1)
+    return _best(logits.gather(1, ids), ids, k)
+
+
+def _best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    best = values.topk(k, dim=1)
+    return best.values, ids.gather(1, best.indices)
+
+
+def pool(
+    states: Float[Tensor, "batch token d_model"], weights: Bool[Tensor, "batch segment token"]
+) -> Float[Tensor, "batch segment d_model"]:
+    """Sum hidden states over segments of each row, in float32."""
+    # Padding may hold anything, infinity included, and 0 * inf is not 0.
+    used = weights.any(1)
+    kept = states.float().masked_fill(~used[:, :, None], 0.0)
+    return torch.bmm(weights.float(), kept)

@@ -1,0 +1,169 @@
+"""From inputs to rows of token ids: special tokens, masks and windows; and what is read from each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from sonde.base.errors import InputError
+from sonde.capture.requests import Prepared
+from sonde.capture.union import Input
+from sonde.capture.windows import bidirectional_windows, causal_windows
+from sonde.models import LoadedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One row of a batch: a window over one input.
+
+    Attributes:
+        source: Index of the input.
+        tokens: Ids as the model gets them, special ones included.
+        origin: Subword position of the first column; negative where special tokens stand before the item.
+        read_start: First column whose output is used.
+        read_stop: One past the last such column.
+        query: Columns whose output is scored.
+        gold: The id that each of them is scored against.
+        target: The subword position of that id.
+    """
+
+    source: int
+    tokens: Int[np.ndarray, " token"]
+    origin: int
+    read_start: int
+    read_stop: int
+    query: Int[np.ndarray, " target"]
+    gold: Int[np.ndarray, " target"]
+    target: Int[np.ndarray, " target"]
+
+    @property
+    def context(self) -> Int[np.ndarray, " target"]:
+        """Subwords of the item that stand before each target inside the window."""
+        return self.target - max(0, self.origin)
+
+
+def rows_of(
+    source: int, asked: Input, prepared: Prepared, loaded: LoadedModel, context: int, stride: float
+) -> list[Row]:
+    """Cut one input into rows; an item without subwords has none.
+
+    A decoder reads ``[bos] + ids``; a later window holds no special token. An encoder reads
+    ``prefix + ids + suffix``, with both around every window.
+
+    Args:
+        source: Index of the input.
+        asked: The input.
+        prepared: Its item.
+        loaded: The model.
+        context: Positions that the model can take.
+        stride: Advance of each further window as a share of its length.
+
+    Raises:
+        InputError: A position, span or mask that the item or model does not have is asked for.
+    """
+    ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
+    _check_positions(asked, prepared, len(ids))
+    if loaded.capabilities.kind == "decoder":
+        if asked.masked:
+            raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
+        return _causal_rows(source, asked, ids, loaded.special.bos, context, stride)
+    return _bidirectional_rows(source, asked, ids, loaded, context, stride)
+
+
+def _causal_rows(
+    source: int, asked: Input, ids: Int[np.ndarray, " subword"], bos: int | None, context: int, stride: float
+) -> list[Row]:
+    before = 0 if bos is None else 1
+    sequence = ids if bos is None else np.concatenate([np.array([bos]), ids])
+    # The last subword is the input of no score; it is read only for its states and rows.
+    reads_last = bool(asked.wanted.pooling or asked.wanted.rows)
+    length = 0 if len(ids) == 0 else len(sequence) - (0 if reads_last else 1)
+    rows: list[Row] = []
+    for window in causal_windows(length, context, stride):
+        scored = np.arange(window.read_start, min(window.read_stop, len(sequence) - 1))
+        if asked.wanted.top_k is None:
+            scored = scored[:0]
+        rows.append(
+            Row(
+                source=source,
+                tokens=sequence[window.start : window.stop],
+                origin=window.start - before,
+                read_start=window.read_start - window.start,
+                read_stop=window.read_stop - window.start,
+                query=scored - window.start,
+                gold=sequence[scored + 1],
+                target=scored + 1 - before,
+            )
+        )
+    return rows
+
+
+def _bidirectional_rows(
+    source: int,
+    asked: Input,
+    ids: Int[np.ndarray, " subword"],
+    loaded: LoadedModel,
+    context: int,
+    stride: float,
+) -> list[Row]:
+    special = loaded.special
+    room = context - len(special.prefix) - len(special.suffix)
+    if room < 1:
+        raise InputError(
+            f"model {loaded.spec.name!r} takes {context} positions, which its special tokens fill; "
+            "give a context of more"
+        )
+    masked = np.array(asked.masked, dtype=np.int64)
+    seen = ids
+    if len(masked):
+        if special.mask is None:
+            raise InputError(f"model {loaded.spec.name!r} has no mask token; ask a masked language model")
+        seen = ids.copy()
+        seen[masked] = special.mask
+    scored = masked if asked.wanted.top_k is not None else masked[:0]
+    rows: list[Row] = []
+    for window in bidirectional_windows(len(ids), room, stride):
+        origin = window.start - len(special.prefix)
+        here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
+        rows.append(
+            Row(
+                source=source,
+                tokens=np.concatenate(
+                    [
+                        np.array(special.prefix, dtype=np.int64),
+                        seen[window.start : window.stop],
+                        np.array(special.suffix, dtype=np.int64),
+                    ]
+                ),
+                origin=origin,
+                read_start=window.read_start - origin,
+                read_stop=window.read_stop - origin,
+                query=here - origin,
+                gold=ids[here],
+                target=here,
+            )
+        )
+    return rows
+
+
+def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
+    """Refuse positions outside the item rather than answer for another one."""
+    wanted = asked.wanted
+    _check_inside("masked position", asked.masked, prepared, subwords)
+    _check_inside("row", wanted.rows, prepared, subwords)
+    for start, stop in wanted.spans:
+        if not 0 <= start <= stop <= subwords:
+            raise InputError(
+                f"item {prepared.item.item_id}: span {start}..{stop} lies outside its {subwords} subwords"
+            )
+
+
+def _check_inside(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:
+    for position in positions:
+        if not 0 <= position < subwords:
+            raise InputError(
+                f"item {prepared.item.item_id}: {what} {position} lies outside its {subwords} subwords"
+            )

@@ -1,0 +1,284 @@
+"""The only place where a model is called: a batch of rows in, reduced results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sonde.base.errors import CaptureError, InputError
+from sonde.capture.attention import RowRecorder, recording
+from sonde.capture.batches import pad
+from sonde.capture.collect import RowResult, RowScores, queries, segments
+from sonde.capture.reducers import pool, score_positions
+from sonde.capture.requests import Prepared
+from sonde.capture.rows import Row
+from sonde.capture.settings import CaptureSettings
+from sonde.capture.union import Input
+from sonde.models import FAMILIES, LoadedModel
+
+_CPU_BUDGET = 2048
+_ACCELERATOR_BUDGET = 32768
+_CPU_CHUNK = 128
+_ACCELERATOR_CHUNK = 2048
+
+
+class Runner:
+    """Runs batches of one model; a context manager, since reading attention switches the model's attention.
+
+    Args:
+        loaded: The model.
+        prepared: The items.
+        inputs: The distinct inputs that rows refer to.
+        settings: How inputs are batched and reduced.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        prepared: Sequence[Prepared],
+        inputs: Sequence[Input],
+        settings: CaptureSettings,
+    ) -> None:
+        self._loaded = loaded
+        self._prepared = prepared
+        self._inputs = inputs
+        self._kind = loaded.capabilities.kind
+        if self._kind == "encoder-decoder":
+            if any(asked.wanted.top_k is not None for asked in inputs):
+                raise InputError(
+                    f"model {loaded.spec.name!r} is an encoder-decoder, of which the encoder's states and "
+                    "attention are captured; score subwords with a decoder or a masked model"
+                )
+            self._body, self._head = loaded.model.get_encoder(), None
+        else:
+            self._body, self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._device = next(loaded.model.parameters()).device
+        on_cpu = self._device.type == "cpu"
+        self._chunk = settings.chunk or (_CPU_CHUNK if on_cpu else _ACCELERATOR_CHUNK)
+        self._budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
+        self._reading = ExitStack()
+        self._record: Callable[[Tensor], Any] | None = None
+
+    @property
+    def budget(self) -> int:
+        """Padded tokens a batch."""
+        return self._budget
+
+    def __enter__(self) -> Runner:
+        if any(asked.wanted.rows for asked in self._inputs):
+            self._record = self._reading.enter_context(recording(self._loaded))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._reading.close()
+
+    def run(self, batches: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, RowResult]]:
+        """Forward batches in their order.
+
+        A batch that does not fit into memory is halved until it does, and later batches keep to what fitted.
+
+        Raises:
+            CaptureError: One row alone does not fit, or the model's output must not be scored.
+        """
+        waiting = [list(batch) for batch in reversed(batches)]
+        most: int | None = None
+        while waiting:
+            batch = waiting.pop()
+            if most is not None and len(batch) > 1 and _padded(batch) > most:
+                results = None
+            else:
+                results = self._try(batch)
+                if results is None and len(batch) == 1:
+                    raise CaptureError(
+                        f"{self._where(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
+                        "memory; give a smaller capture context"
+                    )
+            if results is None:
+                half = (len(batch) + 1) // 2
+                most = _padded(batch[:half]) if most is None else most
+                waiting += [batch[half:], batch[:half]]
+            else:
+                yield from zip(batch, results, strict=True)
+
+    def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
+        """Results of a batch, None where memory ran out."""
+        try:
+            return self._batch(batch)
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+        # Outside the handler, since the traceback keeps the tensors of the failed forward alive.
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    @torch.inference_mode()
+    def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
+        wanted = [self._inputs[row.source].wanted for row in batch]
+        tokens = [row.tokens for row in batch]
+        arguments: dict[str, Any] = {
+            "input_ids": torch.from_numpy(pad(tokens, self._loaded.special.pad)).to(self._device)
+        }
+        if self._kind == "decoder":
+            # Padding stands to the right, where no real position looks: without a mask the fused triangular
+            # attention applies and positions count from 0, as they should.
+            arguments["use_cache"] = False
+        else:
+            mask = pad([np.ones(len(row), dtype=np.int64) for row in tokens], 0)
+            arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)
+        if any(one.pooling for one in wanted):
+            arguments["output_hidden_states"] = True
+        output, recorder = self._forward(batch, arguments)
+        scores = self._scores(batch, output.last_hidden_state)
+        sums = self._sums(batch, output)
+        attention = self._attention(batch, recorder)
+        return [RowResult(*parts) for parts in zip(scores, sums, attention, strict=True)]
+
+    def _forward(self, batch: Sequence[Row], arguments: dict[str, Any]) -> tuple[Any, RowRecorder | None]:
+        """One forward, recorded where a row of the batch asks for attention."""
+        columns = [
+            np.array([column for _, column in queries(row, self._inputs[row.source].wanted)], dtype=np.int64)
+            for row in batch
+        ]
+        if self._record is None or not any(len(one) for one in columns):
+            return self._body(**arguments), None
+        with self._record(torch.from_numpy(pad(columns, 0)).to(self._device)) as recorder:
+            eager = self._loaded.capabilities.attention == "eager"
+            output = self._body(**arguments, **({"output_attentions": True} if eager else {}))
+            if eager:
+                if output.attentions is None or any(one is None for one in output.attentions):
+                    raise CaptureError(f"model {self._name!r} returned no attentions though asked for them")
+                recorder.take(output.attentions)
+        if not recorder.layers:
+            raise CaptureError(
+                f"model {self._name!r} called no registered attention function; its family should say "
+                "attention 'eager' or 'none'"
+            )
+        return output, recorder
+
+    def _scores(
+        self, batch: Sequence[Row], last: Float[Tensor, "batch token d_model"]
+    ) -> list[RowScores | None]:
+        lengths = [len(row.query) for row in batch]
+        if not any(lengths):
+            return [None] * len(batch)
+        assert self._head is not None
+        index = torch.from_numpy(np.repeat(np.arange(len(batch)), lengths)).to(self._device)
+        query = torch.from_numpy(np.concatenate([row.query for row in batch])).to(self._device)
+        gold = torch.from_numpy(np.concatenate([row.gold for row in batch])).to(self._device)
+        top_k = max(self._inputs[row.source].wanted.top_k or 0 for row in batch)
+        found = score_positions(last[index, query], self._head, gold, top_k=top_k, chunk=self._chunk)
+        arrays = [
+            part.cpu().numpy()
+            for part in (found.nats, found.rank, found.entropy, found.top_ids, found.top_nats)
+        ]
+        broken = np.flatnonzero(~np.isfinite(arrays[0]) | ~np.isfinite(arrays[2]))
+        if len(broken):
+            at = int(broken[0])
+            row = batch[int(index[at])]
+            position = int(np.concatenate([one.target for one in batch])[at])
+            raise CaptureError(
+                f"{self._where(row)}, subword {position}: the model gives {arrays[0][at]} nats; "
+                "its weights or its precision are broken"
+            )
+        bounds = np.cumsum(lengths)[:-1]
+        pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
+        return [RowScores(*piece) if length else None for piece, length in zip(pieces, lengths, strict=True)]
+
+    def _sums(
+        self, batch: Sequence[Row], output: Any
+    ) -> list[Float[np.ndarray, "layer segment d_model"] | None]:
+        wanted = [self._inputs[row.source].wanted for row in batch]
+        if not any(one.pooling for one in wanted):
+            return [None] * len(batch)
+        states = output.hidden_states
+        if states is None or any(one is None for one in states):
+            raise CaptureError(f"model {self._name!r} returned no hidden states though asked for them")
+        bounds = [
+            segments(row, one, self._subwords(row), self._loaded.special)
+            for row, one in zip(batch, wanted, strict=True)
+        ]
+        weights = np.zeros((len(batch), max(len(one) for one in bounds), states[0].shape[1]), dtype=np.bool_)
+        for row, spans in enumerate(bounds):
+            for place, (start, stop) in enumerate(spans):
+                weights[row, place, start : max(start, stop)] = True
+        chosen = _chosen([one.layers for one in wanted if one.pooling], len(states), "layer", self._name)
+        on_device = torch.from_numpy(weights).to(self._device)
+        sums = {layer: pool(states[layer], on_device).double().cpu().numpy() for layer in chosen}
+        results: list[Float[np.ndarray, "layer segment d_model"] | None] = []
+        for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
+            if not one.pooling:
+                results.append(None)
+                continue
+            layers = range(len(states)) if one.layers is None else one.layers
+            for layer in layers:
+                if not np.isfinite(sums[layer][index]).all():
+                    raise CaptureError(
+                        f"{self._where(row)}: the hidden states of layer {layer} are not finite; "
+                        "the model's weights or its precision are broken"
+                    )
+            results.append(np.stack([sums[layer][index, : len(bounds[index])] for layer in layers]))
+        return results
+
+    def _attention(
+        self, batch: Sequence[Row], recorder: RowRecorder | None
+    ) -> list[Float[np.ndarray, "layer head row token"] | None]:
+        if recorder is None:
+            return [None] * len(batch)
+        wanted = [self._inputs[row.source].wanted for row in batch]
+        count = len(recorder.layers)
+        chosen = _chosen([one.row_layers for one in wanted if one.rows], count, "attention layer", self._name)
+        layers = {layer: recorder.layers[layer].cpu().numpy() for layer in chosen}
+        results: list[Float[np.ndarray, "layer head row token"] | None] = []
+        for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
+            read = len(queries(row, one))
+            if not read:
+                results.append(None)
+                continue
+            asked = range(count) if one.row_layers is None else one.row_layers
+            rows = np.stack([layers[layer][index, :, :read, : len(row.tokens)] for layer in asked])
+            if not np.isfinite(rows).all():
+                raise CaptureError(f"{self._where(row)}: attention rows are not finite; the model is broken")
+            results.append(rows)
+        return results
+
+    @property
+    def _name(self) -> str:
+        return self._loaded.spec.name
+
+    def _subwords(self, row: Row) -> int:
+        return len(self._prepared[self._inputs[row.source].item].alignment.subwords)
+
+    def _where(self, row: Row) -> str:
+        item = self._prepared[self._inputs[row.source].item].item
+        return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
+
+
+def _chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model: str) -> list[int]:
+    """The layers that any row asks for.
+
+    Raises:
+        InputError: A layer that the model does not have.
+    """
+    chosen = sorted({layer for one in asked for layer in (range(count) if one is None else one)})
+    for layer in chosen:
+        if not 0 <= layer < count:
+            raise InputError(f"model {model!r} has no {what} {layer}; it has 0 to {count - 1}")
+    return chosen
+
+
+def _padded(batch: Sequence[Row]) -> int:
+    return len(batch) * max(len(row.tokens) for row in batch)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    words = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
+        sign in words for sign in ("out of memory", "can't allocate memory", "not enough memory")
+    )

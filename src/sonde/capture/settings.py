@@ -1,0 +1,36 @@
+"""What may be set about capture; only `context` and `stride` change a number beyond its rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sonde.base.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureSettings:
+    """How inputs are cut, batched and reduced.
+
+    Attributes:
+        token_budget: Padded tokens a batch; 0 means by device (2,048 on a CPU, 32,768 on an accelerator).
+        context: Positions a window may hold, special tokens included; 0 means all that the model can take.
+        stride: By which share of its length each further window of a long item advances, in (0, 1].
+        chunk: Positions whose logits exist at the same time; 0 means by vocabulary (about 4 MB of logits
+            on a CPU, 256 MB on an accelerator).
+        block: Items that are batched together; bounds memory whatever the length of the job.
+    """
+
+    token_budget: int = 0
+    context: int = 0
+    stride: float = 0.5
+    chunk: int = 0
+    block: int = 256
+
+    def __post_init__(self) -> None:
+        if not 0 < self.stride <= 1:
+            raise UsageError(f"capture stride {self.stride} is not a share; give one above 0 and at most 1")
+        for name in ("token_budget", "context", "chunk"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"capture {name} {getattr(self, name)} is negative; give 0 for the default")
+        if self.block < 1:
+            raise UsageError(f"capture block {self.block} holds no item; give 1 or more")

@@ -1,0 +1,252 @@
+"""The union of what several lenses ask of the same inputs, and each lens's part of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from sonde.base.errors import InputError
+from sonde.capture.requests import (
+    AttentionRows,
+    ItemCapture,
+    Pass,
+    Plain,
+    Request,
+    ScoredSubwords,
+    TokenScores,
+    Variant,
+)
+
+T = TypeVar("T")
+
+_POOLINGS = ("last", "mean", "spans", "summary")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Requests on one input, merged; answers come in the order in which things are named here.
+
+    Attributes:
+        top_k: Alternatives a scored subword; None where no scores are asked for.
+        pooling: Poolings of hidden states; none where no states are asked for.
+        layers: Layers of the states; None means all.
+        spans: Spans to pool over.
+        rows: Query positions whose attention is asked for.
+        row_layers: Layers of the rows; None means all.
+    """
+
+    top_k: int | None = None
+    pooling: tuple[str, ...] = ()
+    layers: tuple[int, ...] | None = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    rows: tuple[int, ...] = ()
+    row_layers: tuple[int, ...] | None = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked for, so that nothing has to be forwarded."""
+        return self.top_k is None and not self.pooling and not self.rows
+
+    def __or__(self, other: Wanted) -> Wanted:
+        """What answers both."""
+        top_k = [k for k in (self.top_k, other.top_k) if k is not None]
+        return Wanted(
+            top_k=max(top_k) if top_k else None,
+            pooling=_both(self.pooling, other.pooling),
+            layers=_both_layers(self.layers, other.layers),
+            spans=_both(self.spans, other.spans),
+            rows=_both(self.rows, other.rows),
+            row_layers=_both_layers(self.row_layers, other.row_layers),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One distinct input: an item, whole or with some subwords masked.
+
+    Attributes:
+        item: Index of the item.
+        masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
+        wanted: Everything that is asked of it.
+    """
+
+    item: int
+    masked: tuple[int, ...]
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one lens asked of one input.
+
+    Attributes:
+        source: Index into the inputs.
+        variant: Number of the input among the lens's inputs of the item: 0 for the item as it is, masked ones
+            from 1 on in the order asked.
+        wanted: The lens's own requests.
+    """
+
+    source: int
+    variant: int
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Distinct inputs, and who asked what of them.
+
+    Attributes:
+        inputs: Each distinct input once, by item.
+        parts: For each lens and each item, what the lens gets, in the order of its variants.
+    """
+
+    inputs: tuple[Input, ...]
+    parts: Mapping[str, tuple[tuple[Part, ...], ...]]
+
+    @property
+    def asked(self) -> int:
+        """Inputs that the lenses would have forwarded alone."""
+        return sum(len(parts) for items in self.parts.values() for parts in items)
+
+    @property
+    def shared(self) -> int:
+        """Inputs that need no forward of their own because another lens asks for the same."""
+        return self.asked - len(self.inputs)
+
+    def hand_back(self, item: int, captures: Mapping[int, ItemCapture]) -> dict[str, tuple[ItemCapture, ...]]:
+        """Give each lens its part of what was captured for one item.
+
+        Args:
+            item: Index of the item.
+            captures: What was captured, by index of the input.
+        """
+        return {
+            lens: tuple(
+                restrict(captures[part.source], self.inputs[part.source].wanted, part.wanted, part.variant)
+                for part in items[item]
+            )
+            for lens, items in self.parts.items()
+        }
+
+
+def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
+    """Merge the passes of several lenses over the same items.
+
+    Args:
+        passes: For each lens, its passes.
+        items: Ids of the items.
+
+    Raises:
+        InputError: A pooling that does not exist is asked for.
+    """
+    sources: dict[tuple[int, tuple[int, ...]], int] = {}
+    wanted: list[Wanted] = []
+    parts: dict[str, tuple[tuple[Part, ...], ...]] = {}
+    for lens, asked in passes.items():
+        answers: list[tuple[Part, ...]] = []
+        for index, item in enumerate(items):
+            own: list[Part] = []
+            for masked, part in _of_one_lens(asked, item).items():
+                source = sources.setdefault((index, masked), len(wanted))
+                if source == len(wanted):
+                    wanted.append(part)
+                wanted[source] |= part
+                variant = sum(1 for before in own if before.variant) + 1 if masked else 0
+                own.append(Part(source, variant, part))
+            answers.append(tuple(sorted(own, key=lambda part: part.variant)))
+        parts[lens] = tuple(answers)
+    inputs = tuple(Input(item, masked, wanted[source]) for (item, masked), source in sources.items())
+    return Union(inputs, parts)
+
+
+def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0) -> ItemCapture:
+    """Cut a capture of the union down to what one lens asked for.
+
+    Args:
+        capture: What was captured.
+        have: What it was captured for.
+        want: What the lens asked for.
+        variant: Number that the input has for the lens.
+    """
+    scores = None
+    if want.top_k is not None and capture.scores is not None:
+        scores = _fewer_alternatives(capture.scores, want.top_k)
+    states: dict[str, np.ndarray] = {}
+    for pooling in want.pooling:
+        if pooling not in capture.states:
+            # An item without subwords was never forwarded.
+            continue
+        array = capture.states[pooling]
+        array = array[_pick(have.layers, want.layers, len(array))]
+        if pooling == "spans":
+            array = array[:, [have.spans.index(span) for span in want.spans]]
+        states[pooling] = array
+    rows = None
+    if want.rows and capture.rows is not None:
+        rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
+        rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
+    return ItemCapture(capture.item_id, variant, scores, states, rows)
+
+
+def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:
+    return ScoredSubwords(
+        nats=scores.nats,
+        rank=scores.rank,
+        entropy=scores.entropy,
+        context=scores.context,
+        scored=scores.scored,
+        top_ids=scores.top_ids[:, :top_k],
+        top_nats=scores.top_nats[:, :top_k],
+    )
+
+
+def _pick(have: tuple[int, ...] | None, want: tuple[int, ...] | None, layers: int) -> list[int]:
+    """Where the wanted layers lie among the captured ones."""
+    if want is None:
+        return list(range(layers))
+    return list(want) if have is None else [have.index(layer) for layer in want]
+
+
+def _both(one: tuple[T, ...], two: tuple[T, ...]) -> tuple[T, ...]:
+    """Both, once each, in order; where there is but one it stays as it was asked, repetitions included."""
+    return tuple(dict.fromkeys((*one, *two))) if one and two else one or two
+
+
+def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return None if one is None or two is None else _both(one, two)
+
+
+def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[int, ...], Wanted]:
+    """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
+    merged: dict[tuple[int, ...], Wanted] = {}
+    for one in passes:
+        wanted = Wanted()
+        for request in one.requests:
+            wanted |= _wanted(request, item)
+        if wanted.empty:
+            continue
+        for masked in _variants(one.variant, item):
+            merged[masked] = merged.get(masked, Wanted()) | wanted
+    return merged
+
+
+def _variants(variant: Variant, item: str) -> tuple[tuple[int, ...], ...]:
+    if isinstance(variant, Plain):
+        return ((),)
+    return tuple(tuple(sorted(set(masked))) for masked in variant.positions.get(item, ()) if masked)
+
+
+def _wanted(request: Request, item: str) -> Wanted:
+    if isinstance(request, TokenScores):
+        return Wanted(top_k=request.top_k)
+    if isinstance(request, AttentionRows):
+        rows = tuple(request.rows.get(item, ()))
+        return Wanted(rows=rows, row_layers=request.layers) if rows else Wanted()
+    unknown = sorted(set(request.pooling) - set(_POOLINGS))
+    if unknown:
+        raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")
+    spans = tuple(request.spans.get(item, ())) if "spans" in request.pooling else ()
+    return Wanted(pooling=request.pooling, layers=request.layers, spans=spans)

@@ -1,0 +1,95 @@
+"""Windows over long sequences: every position is read from exactly one window, with known context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sonde.base.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One slice of a sequence, and the part of it that is read.
+
+    Attributes:
+        start: First position that the model sees.
+        stop: One past the last position that it sees.
+        read_start: First position whose output is used.
+        read_stop: One past the last such position.
+    """
+
+    start: int
+    stop: int
+    read_start: int
+    read_stop: int
+
+
+def causal_windows(length: int, context: int, stride: float = 0.5) -> tuple[Window, ...]:
+    """Cut a sequence for a model that looks back.
+
+    A position is read from the first window that holds it, where most stands before it. Inputs and targets
+    are distinct (the output at position ``p`` scores position ``p + 1``), so a context of 1 works. Every
+    position outside the first window sees itself and at least ``context - step`` positions before it, where
+    ``step = max(1, floor(stride * context))``.
+
+    Args:
+        length: Positions to read.
+        context: Positions that the model can take.
+        stride: The advance of each further window as a share of the context.
+
+    Raises:
+        UsageError: The context holds no position.
+
+    >>> causal_windows(5, 4)
+    (Window(start=0, stop=4, read_start=0, read_stop=4), Window(start=2, stop=5, read_start=4, read_stop=5))
+    """
+    step = _step(context, stride)
+    windows: list[Window] = []
+    start = read = 0
+    while read < length:
+        stop = min(start + context, length)
+        windows.append(Window(start, stop, read, stop))
+        start, read = start + step, stop
+    return tuple(windows)
+
+
+def bidirectional_windows(length: int, context: int, stride: float = 0.5) -> tuple[Window, ...]:
+    """Cut a sequence for a model that looks both ways.
+
+    Windows are of equal length, the last one flush with the end. A position is read from the window in which
+    it lies furthest from a border where the text goes on; the earlier window wins a tie.
+
+    Args:
+        length: Positions to read.
+        context: Positions that the model can take, special tokens not counted.
+        stride: The advance of each further window as a share of the context.
+
+    Raises:
+        UsageError: The context holds no position.
+
+    >>> [(w.read_start, w.read_stop) for w in bidirectional_windows(6, 4)]
+    [(0, 3), (3, 6)]
+    """
+    step = _step(context, stride)
+    starts: list[int] = []
+    start = 0
+    while start + context < length:
+        starts.append(start)
+        start += step
+    if length:
+        starts.append(max(0, length - context))
+    # Two neighbours share the positions from the later start to the earlier stop; they meet in the middle.
+    borders = [0]
+    borders += [(before + after + context + 1) // 2 for before, after in pairwise(starts)]
+    borders.append(length)
+    return tuple(
+        Window(start, min(start + context, length), borders[i], borders[i + 1])
+        for i, start in enumerate(starts)
+    )
+
+
+def _step(context: int, stride: float) -> int:
+    if context < 1:
+        raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
+    return max(1, int(context * stride))

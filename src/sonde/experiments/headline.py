@@ -26,4 +26,5 @@ def headline(scores: Path) -> Iterator[str]:
         for row in worst.iter_rows(named=True):
             name = row["slice"].partition("=")[2]
             interval = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if row["ci_low"] is not None else ""
-            yield f"  {name:<22} {row['value']:6.2f}  {interval:<16} n={row['n']}, {row['n_clusters']} clusters"
+            count = f"n={row['n']}, {row['n_clusters']} clusters"
+            yield f"  {name:<22} {row['value']:6.2f}  {interval:<16} {count}"

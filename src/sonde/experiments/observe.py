@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +14,15 @@ import polars as pl
 
 from sonde.alignment.align import align
 from sonde.alignment.subwords import encode, surfaces
-from sonde.capture.forward import observe as observe_items
-from sonde.capture.requests import ItemCapture, Pass, Prepared
+from sonde.capture.forward import Observed as ObservedItem
+from sonde.capture.forward import observe_lenses
+from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
-from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix
+from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
 from sonde.experiments.tables import items_from
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, LensSettings
+from sonde.lenses import LENSES
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -66,12 +70,48 @@ def observe_job(job: ObserveJob) -> Observed:
     loaded = _model(job.model)
     prepared = _prepare(loaded, _items(job), job.language)
     labels = _labels(job)
-    captures, counts = _captures(loaded, prepared, [part.lens for part in missing])
-    coverage = _coverage(prepared)
+    frames: dict[str, list[pl.DataFrame]] = {part.lens.name: [] for part in missing}
+    forwards: Counter[str] = Counter()
+    for seen in _observed(loaded, prepared, [part.lens for part in missing]):
+        forwards.update(run=seen.inputs, shared=seen.shared)
+        mine = {task: table[seen.prepared.item.item_id] for task, table in labels.items()}
+        for part in missing:
+            lens = LENSES.load(part.lens.name)
+            captures = seen.captures[part.lens.name]
+            settings = settings_of(part.lens)
+            frames[lens.name].append(
+                lens.observe(seen.prepared, captures, mine, settings, _vocabulary(job.model))
+            )
+    notes = {"coverage": _coverage(prepared), "forwards": dict(forwards)}
     for part in missing:
-        frame = _frame(part, prepared, captures[part.lens.name], labels, _vocabulary(job.model))
-        store.put(part.relative, part.key, frame, {"coverage": coverage, "forwards": counts})
+        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
     return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged))
+
+
+def _observed(
+    loaded: LoadedModel, prepared: Sequence[Prepared], lenses: Sequence[LensChoice]
+) -> Iterator[ObservedItem]:
+    """One forward a distinct input for all passes of all lenses."""
+    items = [one.item for one in prepared]
+    return observe_lenses(loaded, prepared, {lens.name: _passes(lens, items) for lens in lenses})
+
+
+def _passes(choice: LensChoice, items: Sequence[Item]) -> list[Pass]:
+    lens, settings = LENSES.load(choice.name), settings_of(choice)
+    passes: list[Pass] = []
+    for number in itertools.count():
+        more = lens.passes(items, number, settings)
+        if more is None:
+            return passes
+        passes += more
+    raise AssertionError("unreachable")
+
+
+def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for one in prepared:
+        counts.update(dataclasses.asdict(one.alignment.coverage))
+    return dict(counts)
 
 
 def _items(job: ObserveJob) -> list[Item]:

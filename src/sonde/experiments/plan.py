@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item
+from sonde.lenses import LensSettings
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -56,6 +57,13 @@ class LensChoice:
     quirks: tuple[str, ...]
     options: tuple[tuple[str, str | int | float | bool], ...]
     seed: int
+
+
+def settings_of(lens: LensChoice) -> LensSettings:
+    """A lens's settings as its methods take them."""
+    return LensSettings(
+        mode=lens.mode, quirks=frozenset(lens.quirks), options=dict(lens.options), seed=lens.seed
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._progress import Advance
-from sonde.experiments.plan import Group, LensChoice, ModelChoice, ObserveJob, Part
-from sonde.lenses import LENSES, LensSettings, Scoring
+from sonde.experiments.plan import Group, LensChoice, ModelChoice, ObserveJob, Part, settings_of
+from sonde.lenses import LENSES, Scoring
 from sonde.models import frequencies
 from sonde.stats.scores import Score, scores_frame
 from sonde.store.parts import PartStore
@@ -109,18 +109,9 @@ def _answer(store: PartStore, question: _Question) -> list[Score]:
     return LENSES.load(lens.name).score(scoring)
 
 
-def settings_of(lens: LensChoice) -> LensSettings:
-    """A lens's settings as its methods take them."""
-    return LensSettings(
-        mode=lens.mode, quirks=frozenset(lens.quirks), options=dict(lens.options), seed=lens.seed
-    )
-
-
 def _items(root: Path, group: Group, model: ModelChoice) -> pl.DataFrame:
-    columns = [
-        "item_id", "language", "unit", "path", "name", "cluster", "repository", "licence", "bytes", "characters"
-    ]  # fmt: skip
+    left_out = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags")
     table = pl.scan_parquet(RunDirectory(root).items)
     mine = table.filter((pl.col("corpus") == group.corpus) & (pl.col("language") == group.language))
     seen = pl.col("item_id").is_in(list(model.seen)).alias("seen")
-    return mine.select(columns).with_columns(seen).collect()
+    return mine.drop(left_out).with_columns(seen).collect()

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from sonde.languages import LANGUAGES, Language
+from sonde.languages import CONSTRUCT_LABELS, LANGUAGES, TOKEN_ROLES, Language
+from sonde.languages._treesitter import TreeSitterLanguage
 
 
 @pytest.mark.parametrize("name", LANGUAGES.names())
@@ -36,3 +37,30 @@ def test_every_header_has_a_summary_and_suffixes_belong_to_one_language() -> Non
 @pytest.mark.parametrize("name", ["java", "python"])
 def test_the_sample_parses_cleanly(name: str, samples) -> None:
     assert not LANGUAGES.load(name).parse(samples[name]).has_error
+
+
+@pytest.mark.parametrize("name", LANGUAGES.names())
+def test_queries_use_the_labels_and_roles_that_all_languages_share(name: str) -> None:
+    language = LANGUAGES.load(name)
+    if not isinstance(language, TreeSitterLanguage):
+        assert name == "text"
+        return
+    for file, known in (("constructs", CONSTRUCT_LABELS), ("identifiers", TOKEN_ROLES)):
+        query = language.grammar.query(file)
+        used = {query.capture_name(index).removeprefix("within.") for index in range(query.capture_count)}
+        assert used <= set(known)
+    assert set(language.settings.tokens.literals.values()) <= set(TOKEN_ROLES)
+
+
+@pytest.mark.parametrize("name", ["java", "python"])
+def test_every_leaf_that_a_grammar_spells_with_letters_has_a_kind(name: str) -> None:
+    language = LANGUAGES.load(name)
+    assert isinstance(language, TreeSitterLanguage)
+    grammar, rules = language.grammar.language, language.settings.tokens
+    spelled = {
+        grammar.node_kind_for_id(number) or ""
+        for number in range(grammar.node_kind_count)
+        if grammar.node_kind_is_visible(number) and not grammar.node_kind_is_named(number)
+    }
+    known = rules.keywords | rules.identifiers | {"is not", "not in"}
+    assert {word for word in spelled if word[:1].isalpha()} <= known

@@ -62,12 +62,13 @@ def test_other_newlines(name: str, newline: str, samples, check) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_megabyte_on_one_line(name: str) -> None:
-    text = "é = f(x) + 'y'; " * 65_536
+    statement, tail = "é = f(x) + y; ", "s + '" + "é " * 400_000 + "'"
+    text = statement * 16_384 + tail
     language = LANGUAGES.load(name)
     tree = language.parse(text)
     tokens = language.tokens(tree)
-    assert len(tokens) == {"java": 9}.get(name, 11) * 65_536
-    assert int(tokens.end[-1]) == len(text) - 1
+    assert len(tokens) > 9 * 16_384
+    assert int(tokens.end[-1]) == len(text)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,7 +3,9 @@
 from sonde.base.registry import Registry
 from sonde.languages._language import Language
 from sonde.languages._tree import (
+    CONSTRUCT_LABELS,
     TOKEN_KINDS,
+    TOKEN_ROLES,
     Call,
     CodeTokens,
     Construct,
@@ -15,8 +17,10 @@ from sonde.languages._tree import (
 LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language")
 
 __all__ = [
+    "CONSTRUCT_LABELS",
     "LANGUAGES",
     "TOKEN_KINDS",
+    "TOKEN_ROLES",
     "Call",
     "CodeTokens",
     "Construct",

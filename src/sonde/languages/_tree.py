@@ -125,7 +125,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A span with a language-neutral label such as ``"loop"``, ``"condition"`` or ``"docstring"``."""
+    """A span with a language-neutral label, one of ``CONSTRUCT_LABELS``."""
 
     label: str
     start: int
@@ -140,9 +140,8 @@ class CodeTokens:
         start: First character.
         end: One past the last character.
         kind: One of ``TOKEN_KINDS`` by index.
-        role: For identifiers ``function class parameter variable attribute call keyword_argument module
-            type ...``, for literals ``string number boolean none ...``; else empty.
-        node: Row of the leaf in the tree that the token is.
+        role: One of ``TOKEN_ROLES`` for identifiers and literals, else empty.
+        node: Row of the leaf in the tree that the token is; for text in no leaf, of the node around it.
     """
 
     start: Int[np.ndarray, " token"]
@@ -164,4 +163,27 @@ TOKEN_KINDS: tuple[str, ...] = (
     "punctuation",
     "layout",
     "error",
+)
+
+TOKEN_ROLES: tuple[str, ...] = (
+    *("function", "class", "parameter", "argument", "keyword_argument", "variable", "attribute"),
+    *("call", "module", "type", "decorator"),
+    *("string", "character", "number", "boolean", "none", "ellipsis"),
+)
+
+CONSTRUCT_LABELS: tuple[str, ...] = (
+    *("function", "class", "parameters", "body", "docstring", "comment", "annotation", "type"),
+    *("call", "arguments", "subscript", "attribute_access", "operator_expression", "assignment"),
+    *("condition", "branch", "loop", "jump", "return", "yield", "raise", "exception_handling"),
+    *(
+        "resource",
+        "assertion",
+        "import",
+        "comprehension",
+        "lambda",
+        "collection",
+        "string",
+        "number",
+        "error",
+    ),
 )

@@ -1,4 +1,9 @@
-"""A language made of a tree-sitter grammar and a folder of queries."""
+"""A language made of a tree-sitter grammar and a folder of queries.
+
+The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls.scm` (see `_definitions`),
+`identifiers.scm` (captures are ``TOKEN_ROLES``, see `_tokens`), `constructs.scm` (captures are
+``CONSTRUCT_LABELS``), and in `rules.py` what none of them can say.
+"""
 
 from __future__ import annotations
 

@@ -92,6 +92,7 @@ class ReadingLens(Protocol):
         captures: Sequence[ItemCapture],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
+        surfaces: Sequence[str],
     ) -> pl.DataFrame:
         """The rows of one item in this lens's item table.
 
@@ -100,6 +101,7 @@ class ReadingLens(Protocol):
             captures: What was captured, one a variant.
             labels: For each of `tasks`, the item's label rows (``start, end, label, ...`` in characters).
             settings: What the user chose.
+            surfaces: Readable surface of each vocabulary id.
         """
         ...
 

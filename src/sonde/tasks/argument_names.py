@@ -49,7 +49,7 @@ def _arguments(item: Item, names: set[str]) -> list[tuple[int, int]]:
         (int(tree.start[leaf]), int(tree.end[leaf]))
         for leaf in tree.leaves.tolist()
         if tree.parent[leaf] >= 0
-        and tree.kind_name(tree.parent[leaf]) == "argument_list"
+        and tree.kind_name(int(tree.parent[leaf])) == "argument_list"
         and tree.node_text(leaf) in names
     ]
 

@@ -1,0 +1,35 @@
+"""The quirks of PERPLEXED and CODETOKENIZERS that the surprisal lens can reproduce.
+
+Each is implemented beside the rule that it replaces; docs/paper-modes.md says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sonde.base.errors import UnknownNameError
+from sonde.lenses._lens import LensSettings
+from sonde.lenses._surprisal_calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
+from sonde.lenses._surprisal_observe import FIRST_UNSCORED, SHIFT
+from sonde.lenses._surprisal_sums import DECODE_MERGE
+
+QUIRKS: Mapping[str, str] = {
+    SHIFT: "a loss is filed under the tag and call of the subword before it",
+    FIRST_UNSCORED: "the first subword and whatever lies beyond the first window are not scored",
+    DECODE_MERGE: "vocabulary ids that decode alike are one subword",
+    LOCAL_IS_EXTERNAL: "calls to definitions of the same file count as external",
+    BARE_CALLS_ONLY: "method calls are never internal",
+    ARGUMENT_NAMES: "an argument named like a definition of another file is internal",
+}
+
+
+def active(settings: LensSettings) -> frozenset[str]:
+    """The quirks that are on: all of them in paper mode, and whichever were named.
+
+    Raises:
+        UnknownNameError: A quirk of this lens's systems that does not exist.
+    """
+    for quirk in settings.quirks:
+        if quirk.startswith(("perplexed.", "codetokenizers.")) and quirk not in QUIRKS:
+            raise UnknownNameError("quirk", quirk, QUIRKS)
+    return frozenset(QUIRKS) if settings.mode == "paper" else frozenset(settings.quirks & QUIRKS.keys())

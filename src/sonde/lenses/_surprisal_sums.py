@@ -1,0 +1,227 @@
+"""From observations to sums by slice and cluster, in one pass whose memory the corpus does not set.
+
+Observations come in batches of whole items; of a batch is kept, for each dimension, one row a language,
+slice and cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+
+import polars as pl
+
+DECODE_MERGE = "perplexed.decode_merge"
+
+LOGIT_STEPS = 20
+"""Fine bins of confidence a unit of log-odds; equal-mass bins are made of them."""
+
+KEYS = ("language", "slice", "cluster")
+CALL_KEYS = ("language", "origin", "part", "form", "tag", "cluster")
+BIN_KEYS = ("language", "bin", "step", "cluster")
+
+_COLUMNS = (
+    "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
+    "bytes", "kind", "role", "tag", "merged", "token", "word", "construct", "ancestors", "origin",
+    "origin_part", "call_form", "user_tag", "top_nats",
+)  # fmt: skip
+_BATCH_ROWS = 100_000
+_PENDING_ROWS = 500_000
+_FAR = 1 << 40
+
+_CODE = pl.col("token") >= 0
+_SUMS = (
+    pl.len().cast(pl.Int64).alias("n"),
+    pl.col("nats").sum(),
+    pl.col("entropy").sum(),
+    pl.col("reciprocal").sum(),
+    pl.col("top1").sum(),
+    pl.col("top5").sum(),
+    pl.col("bytes").sum(),
+    pl.col("tokens").sum(),
+)
+
+
+@dataclass(slots=True)
+class Accumulator:
+    """Partial sums of one dimension, added up whenever enough of them wait."""
+
+    keys: tuple[str, ...] = KEYS
+    _waiting: list[pl.DataFrame] = field(default_factory=list)
+    _rows: int = 0
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Take the sums of one batch."""
+        self._waiting.append(part)
+        self._rows += part.height
+        if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
+            total = self.total()
+            # Where nearly every row is its own group, waiting longer saves work.
+            self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
+
+    def total(self) -> pl.DataFrame:
+        """All sums so far, one row a key, sorted by key."""
+        frame = pl.concat(self._waiting)
+        return frame.group_by(self.keys).sum().sort(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums of all observations.
+
+    Attributes:
+        slices: For each dimension (``all`` for the three overall slices), by ``language, slice, cluster``:
+            ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``bytes``
+            and ``tokens`` (code tokens that begin there).
+        names: By name: whole occurrences ``tokens`` and their ``nats``.
+        characters: By ``language, cluster``: the characters that scored subwords span.
+        calls: By ``language, origin, part, form, tag, cluster``: ``n`` and ``nats``.
+        calibration: By ``language, bin, step, cluster``: ``n``, ``confidence``, ``top1``.
+    """
+
+    slices: dict[str, pl.DataFrame]
+    names: pl.DataFrame
+    characters: pl.DataFrame
+    calls: pl.DataFrame
+    calibration: pl.DataFrame
+
+
+def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> Sums:
+    """Pass once over the observations.
+
+    Args:
+        observations: The item table; rows of an item stand together, by position.
+        quirks: Those of the published code that are on.
+        bins: Number of equal-width bins of confidence.
+    """
+    subword = pl.col("subword")
+    if DECODE_MERGE not in quirks:
+        subword = subword + "#" + pl.col("subword_id").cast(pl.String)
+    plain = {
+        "subword": subword,
+        "tag": pl.col("tag"),
+        "construct": pl.col("construct"),
+        "kind": pl.col("kind"),
+        "role": pl.col("role"),
+    }
+    slices = {name: Accumulator() for name in ("all", *plain, "ancestor", "user_tag")}
+    names, characters = Accumulator(), Accumulator(("language", "cluster"))
+    calls = Accumulator(CALL_KEYS)
+    calibration = Accumulator(BIN_KEYS)
+    for batch in _whole_items(observations):
+        rows = _derived(batch)
+        for name, part in _overall(rows):
+            slices["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
+        for name, key in plain.items():
+            held = rows.with_columns(slice=key).filter(pl.col("slice") != "")
+            slices[name].add(held.group_by(KEYS).agg(*_SUMS))
+        slices["ancestor"].add(_several(rows, "ancestors", "/"))
+        slices["user_tag"].add(_several(rows, "user_tag", "|"))
+        names.add(_names(rows))
+        characters.add(_characters(rows))
+        calls.add(_calls(rows))
+        calibration.add(_calibration(rows, bins))
+    return Sums(
+        {name: accumulator.total() for name, accumulator in slices.items()},
+        names.total(),
+        characters.total(),
+        calls.total(),
+        calibration.total(),
+    )
+
+
+def _whole_items(observations: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """Batches that never part an item; at least one batch, even if it is empty."""
+    held = observations.select(_COLUMNS).head(0).collect()
+    for batch in observations.select(_COLUMNS).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+        held = pl.concat([held, batch])
+        if held.height < _BATCH_ROWS:
+            continue
+        last = held["item_id"] == held["item_id"][-1]
+        if not last.all():
+            yield held.filter(~last)
+            held = held.filter(last)
+    yield held
+
+
+def _derived(batch: pl.DataFrame) -> pl.DataFrame:
+    """Columns that sums are made of."""
+    item = pl.col("item_id").rle_id().cast(pl.Int64)
+    reach = pl.when(_CODE).then(item * _FAR + pl.col("token") + pl.col("merged"))
+    # How far earlier pieces of the same item reached; where there are none, the tokens begin here.
+    reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
+    tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
+    return batch.with_columns(
+        pl.col("nats").cast(pl.Float64),
+        pl.col("entropy").cast(pl.Float64),
+        pl.col("bytes").cast(pl.Int64),
+        item=item,
+        reciprocal=1.0 / pl.col("rank"),
+        top1=(pl.col("rank") == 1).cast(pl.Int64),
+        top5=(pl.col("rank") <= 5).cast(pl.Int64),
+        tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
+    )
+
+
+def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    for name, held in (("all", rows), ("code", rows.filter(_CODE)), ("layout", rows.filter(~_CODE))):
+        yield name, held.group_by("language", "cluster").agg(*_SUMS)
+
+
+def _several(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
+    """Sums where a row belongs to several slices: equal combinations first, then each of their parts."""
+    combined = rows.filter(pl.col(column) != "").group_by("language", column, "cluster").agg(*_SUMS)
+    parts = combined.with_columns(slice=pl.col(column).str.split(mark)).explode("slice")
+    return parts.drop(column).group_by(KEYS).sum()
+
+
+def _names(rows: pl.DataFrame) -> pl.DataFrame:
+    """Identifiers by name, where all of their pieces lie in them alone."""
+    occurrences = (
+        rows.filter(_CODE)
+        .group_by("item", "token")
+        .agg(
+            pl.col("language", "cluster", "word", "kind").first(),
+            pl.col("tokens").first().alias("begins"),
+            pl.col("merged").max().alias("widest"),
+            pl.col("nats").sum(),
+        )
+        .filter((pl.col("kind") == "identifier") & (pl.col("begins") == 1) & (pl.col("widest") == 1))
+    )
+    return (
+        occurrences.rename({"word": "slice"})
+        .group_by(KEYS)
+        .agg(pl.len().cast(pl.Int64).alias("tokens"), pl.col("nats").sum())
+    )
+
+
+def _characters(rows: pl.DataFrame) -> pl.DataFrame:
+    spans = rows.group_by("language", "cluster", "item").agg(
+        (pl.col("end").max() - pl.col("start").min()).cast(pl.Int64).alias("characters")
+    )
+    return spans.group_by("language", "cluster").agg(pl.col("characters").sum())
+
+
+def _calls(rows: pl.DataFrame) -> pl.DataFrame:
+    return (
+        rows.filter(pl.col("origin") != "")
+        .rename({"origin_part": "part", "call_form": "form"})
+        .group_by(CALL_KEYS)
+        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum())
+    )
+
+
+def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
+    best = pl.col("top_nats").list.first().cast(pl.Float64)
+    confidence = (-best).exp().clip(0.0, 1.0)
+    odds = (-best - (-confidence).log1p()).clip(-12.0, 12.0)
+    return (
+        rows.filter(best.is_not_null())
+        .with_columns(
+            confidence=confidence,
+            bin=(confidence * bins).floor().clip(0, bins - 1).cast(pl.Int64),
+            step=(odds * LOGIT_STEPS).floor().cast(pl.Int64),
+        )
+        .group_by(BIN_KEYS)
+        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("confidence").sum(), pl.col("top1").sum())
+    )

@@ -1,0 +1,93 @@
+"""Which tokens and constructs the model is unsure of (PERPLEXED and CODETOKENIZERS).
+
+One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
+construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from sonde.base.errors import CaptureError, UsageError
+from sonde.capture.requests import ItemCapture, Pass, Plain, Prepared, TokenScores
+from sonde.corpora import Item
+from sonde.lenses._lens import LensSettings, Scoring
+from sonde.lenses._surprisal_observe import observe_item
+from sonde.lenses._surprisal_quirks import QUIRKS, active
+from sonde.lenses._surprisal_rows import by_slice, overall
+from sonde.lenses._surprisal_sums import collect_sums
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+
+NEEDS = ("decoder",)
+
+TOP_K = 5
+BINS = 15
+MINIMUM_COUNT = 20
+
+
+class Surprisal:
+    """The surprisal lens.
+
+    Options: ``min_count`` (default 20), the fewest subwords that a slice needs for a row of its own.
+    """
+
+    name = "surprisal"
+    version = "1"
+    quirks: Mapping[str, str] = QUIRKS
+    tasks = ("call_origin", "argument_names")
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Encoders see what they are to predict, so they are refused."""
+        if capabilities.kind == "decoder":
+            return None
+        return (
+            f"lens 'surprisal' needs a decoder, and this model is an {capabilities.kind}: it sees the token "
+            "that it is asked for; pseudo-log-likelihood scoring of encoders arrives with the cloze lens; "
+            "use a decoder, for example sonde/mini-decoder"
+        )
+
+    def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
+        """One plain pass."""
+        return None if previous else (Pass(Plain(), (TokenScores(top_k=TOP_K),)),)
+
+    def observe(
+        self,
+        prepared: Prepared,
+        captures: Sequence[ItemCapture],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """One row a scored subword; see docs/design.md for the columns.
+
+        Raises:
+            CaptureError: The captures hold no scores, or not those of this item's subwords.
+        """
+        scores = captures[0].scores if captures else None
+        if scores is None or len(scores.nats) != len(prepared.alignment.subwords):
+            item, held = prepared.item, 0 if scores is None else len(scores.nats)
+            raise CaptureError(
+                f"item {item.path!r} {item.name!r}: {held} scores for {len(prepared.alignment.subwords)} "
+                "subwords; capture and alignment have to use one tokenizer"
+            )
+        return observe_item(prepared, scores, labels, active(settings), surfaces)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """Every table of the lens, each number with its interval."""
+        quirks = active(scoring.settings)
+        minimum = _whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
+        sums = collect_sums(scoring.observations, quirks, bins=BINS)
+        return [*overall(sums, scoring.template), *by_slice(sums, scoring.template, minimum)]
+
+
+def _whole_number(settings: LensSettings, name: str, default: int) -> int:
+    value = settings.options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"lens 'surprisal': option {name} = {value!r} is not a whole number of at least 1")
+    return value
+
+
+lens = Surprisal()

@@ -22,9 +22,9 @@ from rich.progress import (
 
 from sonde.base.registry import Header
 from sonde.corpora import ItemSet
+from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
-from sonde.experiments.run import Outcome
 
 _SECONDS_BETWEEN_LINES = 10.0
 _VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192", "\x1b": "\u241b"})

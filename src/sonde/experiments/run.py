@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from sonde.base.errors import UsageError
@@ -13,6 +10,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import ItemSet, select
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
 from sonde.experiments.labels import write_labels
@@ -23,34 +21,6 @@ from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a run did.
-
-    Attributes:
-        directory: The folder of the run.
-        observed: Items that needed a forward pass this time.
-        reused: Items whose observations were there already.
-        scores_key: Key of the scores; it changes when any score can.
-        seconds: Time by stage.
-        damaged: Parts that were found damaged and computed again.
-    """
-
-    directory: RunDirectory
-    observed: int = 0
-    reused: int = 0
-    scores_key: str = ""
-    seconds: dict[str, float] = field(default_factory=dict)
-    damaged: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Measure a stage."""
-        begin = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - begin, 2)
 
 
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:

@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import pytest
+
+import sonde.experiments
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.corpora import Selection
+from sonde.experiments import Experiment, default_output, load_experiment, overridden, parse_option
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_demo_is_an_experiment_file() -> None:
+    demo = load_experiment(Path(sonde.experiments.__file__).parent / "demo.toml")
+    assert demo == Experiment(selection=Selection(limit=1500))
+
+
+def test_every_key_arrives(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+models = ["a", "b@v1"]
+lenses = ["surprisal"]
+corpora = ["local:src"]
+mode = "paper"
+quirks = ["perplexed.shift"]
+include_seen = true
+[selection]
+limit = 5
+languages = ["python"]
+seed = 7
+[options.surprisal]
+minimum = 3
+""",
+    )
+    experiment = load_experiment(path)
+    assert experiment.models == ("a", "b@v1")
+    assert experiment.selection == Selection(limit=5, languages=("python",), seed=7)
+    assert experiment.options == {"surprisal": {"minimum": 3}}
+    assert (experiment.mode, experiment.include_seen, experiment.seed) == ("paper", True, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("model = ['a']", UnknownNameError, "unknown experiment key 'model'; did you mean 'models'"),
+        ("models = 'a'", UsageError, "models in .*: a list of strings was expected, got 'a'"),
+        ("mode = 'papper'", UnknownNameError, "unknown mode 'papper'; did you mean 'paper'"),
+        ("[selection]\nlimits = 3", UnknownNameError, "unknown selection key 'limits'; did you mean 'limit'"),
+        ("[selection]\nlimit = [3]", UsageError, "selection.limit in .*: a single value"),
+        ("selection = 3", UsageError, "a table was expected"),
+        ("models = [", InputError, "not TOML"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, text: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as caught:
+        load_experiment(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent.toml'.*No such file"):
+        load_experiment(tmp_path / "absent.toml")
+
+
+def test_options_lie_over_the_file() -> None:
+    base = Experiment(
+        models=("a",), selection=Selection(limit=5), options={"surprisal": {"minimum": 3, "x": 1}}
+    )
+    given = {"models": ["b"], "limit": 9, "unit": None, "options": [("surprisal", "minimum", 7)]}
+    result = overridden(base, given)
+    assert result.models == ("b",)
+    assert result.selection == Selection(limit=9)
+    assert result.options == {"surprisal": {"minimum": 7, "x": 1}}
+    with pytest.raises(UnknownNameError, match="corrected"):
+        overridden(None, {"mode": "corected"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("l.n=1", 1), ("l.n=0.5", 0.5), ("l.n=true", True), ("l.n=a=b", "a=b")]
+)
+def test_options_take_the_type_that_they_look_like(text: str, value: object) -> None:
+    assert parse_option(text) == ("l", "n", value)
+
+
+@pytest.mark.parametrize("text", ["minimum=3", "surprisal.minimum", ".x=1", ""])
+def test_malformed_options_are_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"expected LENS.NAME=VALUE"):
+        parse_option(text)
+
+
+def test_the_same_arguments_give_the_same_folder() -> None:
+    assert default_output(Experiment(), "demo") == default_output(Experiment(), "demo")
+    assert default_output(Experiment(), "demo") != default_output(Experiment(mode="paper"), "demo")

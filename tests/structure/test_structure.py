@@ -1,0 +1,83 @@
+"""The architecture as tests: what import-linter cannot say."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sonde
+
+ROOT = Path(sonde.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+EXTENSION_FOLDERS = ("lenses", "tasks", "corpora", "report", "executors", "models", "languages")
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(MODULES) > 60
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_module_holds_one_concept(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def _compared_names(tree: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            literal = any(
+                isinstance(part, ast.Constant) and isinstance(part.value, str) for part in node.comparators
+            )
+            left = node.left
+            if literal and isinstance(left, ast.Name):
+                names.add(left.id)
+            elif literal and isinstance(left, ast.Attribute):
+                names.add(left.attr)
+    return names
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_languages_and_families_are_told_apart_in_their_folders_only(module: Path) -> None:
+    names = _compared_names(ast.parse(module.read_text(encoding="utf-8")))
+    top = module.relative_to(ROOT).parts[0]
+    if top != "languages":
+        assert "language" not in names
+    if top != "models":
+        assert "model_type" not in names
+
+
+@pytest.mark.parametrize("folder", EXTENSION_FOLDERS)
+def test_extensions_import_only_machinery_of_their_folder(folder: str) -> None:
+    package = f"sonde.{folder}"
+    public = {path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_")}
+    for name in public:
+        tree = ast.parse((ROOT / folder / f"{name}.py").read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
+                sibling = node.module.removeprefix(f"{package}.").split(".")[0]
+                assert sibling not in public, f"{folder}/{name}.py imports {sibling}.py"
+
+
+WITHOUT_TORCH = {
+    "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
+    "labelling": """
+from pathlib import Path
+from sonde.corpora import Selection
+from sonde.experiments.labelling import write_label_file
+write_label_file("call_origin", ["local:."], Selection(), Path("labels.jsonl"), raw=True)
+""",
+    "listing": """
+from sonde.experiments.catalogue import REGISTRIES, catalogue
+for kind in [*REGISTRIES, "models"]:
+    assert catalogue(kind)
+""",
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_TORCH)
+def test_torch_is_not_imported_for(what: str, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("def f():\n    return g()\n")
+    code = f"{WITHOUT_TORCH[what]}\nimport sys\nassert not {{'torch', 'transformers'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

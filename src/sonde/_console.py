@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -37,7 +37,7 @@ class TerminalProgress:
         self._console = console
 
     @contextmanager
-    def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
+    def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
         """See `sonde.experiments._progress.Progress.stage`."""
         columns = (
             TextColumn("{task.description:<10}"),
@@ -68,7 +68,7 @@ class PlainProgress:
         self._stream = stream
 
     @contextmanager
-    def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
+    def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
         """See `sonde.experiments._progress.Progress.stage`."""
         begin = last = time.monotonic()
         done = 0

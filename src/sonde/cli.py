@@ -85,10 +85,9 @@ def run(
         "seed": seed,
     }
     bare = file is None and all(value is None for value in given.values())
-    demo = Path(__file__).parent / "experiments" / "demo.toml"
-    base = load_experiment(demo if bare else file) if bare or file is not None else None
-    experiment = overridden(base, given)
-    name = "demo" if bare else file.stem if file is not None else None
+    source = Path(__file__).parent / "experiments" / "demo.toml" if bare else file
+    experiment = overridden(load_experiment(source) if source else None, given)
+    name = source.stem if source else None
     execution = Execution(
         output=output or default_output(experiment, name),
         executor=executor,

@@ -52,7 +52,7 @@ class UnknownNameError(UsageError):
         self.nearest = near[0] if near else None
 
     def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
-        """Travel between processes by arguments: an exception's default would hand the message to ``kind``."""
+        """Travel between processes by arguments; the default would hand the message to ``kind``."""
         return type(self), self._arguments
 
 

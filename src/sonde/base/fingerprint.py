@@ -18,7 +18,7 @@ def _plain(value: Any) -> Any:
         fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"__kind__": type(value).__name__, **fields}
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in sorted(value.items(), key=lambda kv: str(kv[0]))}
+        return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, Set):
         return sorted((_plain(v) for v in value), key=repr)
     if isinstance(value, list | tuple):
@@ -36,7 +36,9 @@ def fingerprint(*parts: Any) -> str:
     >>> fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
     True
     """
-    text = json.dumps(_plain(parts), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        _plain(parts), ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hash_bytes(text.encode())
 
 

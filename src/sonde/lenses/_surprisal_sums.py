@@ -77,6 +77,7 @@ class Sums:
         characters: By ``language, cluster``: the characters that scored subwords span.
         calls: By ``language, origin, part, form, tag, cluster``: ``n`` and ``nats``.
         calibration: By ``language, bin, step, cluster``: ``n``, ``confidence``, ``top1``.
+        vocabulary: ``slice, subword_id``: the ids behind each slice of the dimension ``subword``.
     """
 
     slices: dict[str, pl.DataFrame]
@@ -84,6 +85,7 @@ class Sums:
     characters: pl.DataFrame
     calls: pl.DataFrame
     calibration: pl.DataFrame
+    vocabulary: pl.DataFrame
 
 
 def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> Sums:
@@ -108,6 +110,7 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> 
     names, characters = Accumulator(), Accumulator(("language", "cluster"))
     calls = Accumulator(CALL_KEYS)
     calibration = Accumulator(BIN_KEYS)
+    vocabulary = Accumulator(("slice", "subword_id"))
     for batch in _whole_items(observations):
         rows = _derived(batch)
         for name, part in _overall(rows):
@@ -121,12 +124,14 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> 
         characters.add(_characters(rows))
         calls.add(_calls(rows))
         calibration.add(_calibration(rows, bins))
+        vocabulary.add(rows.select(subword.alias("slice"), "subword_id").unique())
     return Sums(
         {name: accumulator.total() for name, accumulator in slices.items()},
         names.total(),
         characters.total(),
         calls.total(),
         calibration.total(),
+        vocabulary.total(),
     )
 
 

@@ -14,17 +14,19 @@ from sonde.base.errors import CaptureError, UsageError
 from sonde.capture.requests import ItemCapture, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Scoring
+from sonde.lenses._surprisal_curves import calibration, frequency
 from sonde.lenses._surprisal_observe import observe_item
+from sonde.lenses._surprisal_origin import by_origin
 from sonde.lenses._surprisal_quirks import QUIRKS, active
 from sonde.lenses._surprisal_rows import by_slice, overall
-from sonde.lenses._surprisal_sums import collect_sums
+from sonde.lenses._surprisal_sums import Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
 
 NEEDS = ("decoder",)
 
 TOP_K = 5
-BINS = 15
+BINS = 10
 MINIMUM_COUNT = 20
 
 
@@ -80,7 +82,23 @@ class Surprisal:
         quirks = active(scoring.settings)
         minimum = _whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
         sums = collect_sums(scoring.observations, quirks, bins=BINS)
-        return [*overall(sums, scoring.template), *by_slice(sums, scoring.template, minimum)]
+        template = scoring.template
+        return [
+            *overall(sums, template),
+            *by_slice(sums, template, minimum),
+            *by_origin(sums.calls, template, minimum, quirks),
+            *calibration(sums.calibration, template, BINS),
+            *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
+            *frequency(sums.slices["tag"], "tag", template),
+        ]
+
+
+def _trained(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Counts in the training data by slice; ids that became one slice are counted together."""
+    if frequencies is None:
+        return None
+    counted = sums.vocabulary.join(frequencies, on="subword_id")
+    return counted.group_by("slice").agg(pl.col("count").sum())
 
 
 def _whole_number(settings: LensSettings, name: str, default: int) -> int:

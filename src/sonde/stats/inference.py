@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import sparse
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 LEVEL = 0.95
 TOO_FEW = "too few clusters"
 ENOUGH_CLUSTERS = 10
+
+_ALL_SIGNS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,15 +124,13 @@ def ci_method(name: str, *, too_few: bool) -> str:
 Statistic = Callable[[Float[np.ndarray, "replicate total"]], Float[np.ndarray, " replicate"]]
 
 
-def jackknife(
-    statistic: Statistic, sums: Float[np.ndarray, "cluster total"], weight: Float[np.ndarray, " cluster"]
-) -> Estimates:
+def jackknife(statistic: Statistic, sums: Float[np.ndarray, "cluster total"], effective: float) -> Estimates:
     """Interval of a smooth function of totals, by leaving out one cluster at a time.
 
     Args:
         statistic: From rows of totals to one number a row.
         sums: Each cluster's part of the totals.
-        weight: Size of each cluster, for the effective number.
+        effective: Effective number of clusters, see `kish`.
 
     Returns:
         One group.
@@ -138,12 +138,12 @@ def jackknife(
     total = sums.sum(axis=0, keepdims=True)
     value = statistic(total)
     without = statistic(total - sums)
-    present = weight > 0
+    present = (sums != 0).any(axis=1)
     n_clusters = int(present.sum())
     # A statistic may not exist without a cluster (the only one that holds a tag); then nothing can be said.
     squares = ((without[present] - value) ** 2).sum()
     deviation = np.sqrt(squares * max(n_clusters - 1, 0) / max(n_clusters, 1))
-    return _single(value[0], float(deviation), n_clusters, kish(weight))
+    return _single(float(value[0]), float(deviation), n_clusters, effective)
 
 
 def cluster_bootstrap(
@@ -201,6 +201,39 @@ def benjamini_hochberg(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " tes
     result = np.empty_like(p)
     result[order] = np.minimum(adjusted, 1.0)
     return result
+
+
+def two_sided_p(estimates: Estimates) -> Float[np.ndarray, " group"]:
+    """P-values of "the value is 0" by the t test whose intervals the estimates carry; NaN without one."""
+    freedom = estimates.effective - 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviation = (estimates.high - estimates.value) / stdtrit(freedom, 0.5 + LEVEL / 2)
+        return 2 * stdtr(freedom, -np.abs(estimates.value) / deviation)
+
+
+def sign_flip_p(
+    differences: Float[np.ndarray, " cluster"], rng: np.random.Generator, *, draws: int = 9999
+) -> float:
+    """Paired randomisation test: how often random signs give a sum as far from 0 as the one seen.
+
+    Exact over all signs up to twelve clusters, else by draws; it needs no distribution, only that a
+    cluster's difference could as well have had the other sign (Fisher 1935).
+
+    Args:
+        differences: One paired difference a cluster, already weighted.
+        rng: Source of the signs.
+        draws: How many signs are drawn where they are not all tried.
+    """
+    size = len(differences)
+    if size <= _ALL_SIGNS:
+        signs = 1.0 - 2.0 * ((np.arange(2**size)[:, None] >> np.arange(size)) & 1)
+        own = 0
+    else:
+        signs, own = rng.choice([-1.0, 1.0], size=(draws, size)), 1
+    seen = abs(float(differences.sum()))
+    # Sums of the same numbers in another order differ in their last digits.
+    as_far = np.abs(signs @ differences) >= seen * (1 - 1e-12)
+    return (int(as_far.sum()) + own) / (len(signs) + own)
 
 
 def _deviations(sums: ClusterSums, value: Float[np.ndarray, " group"]) -> Float[np.ndarray, " row"]:

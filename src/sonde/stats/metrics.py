@@ -1,0 +1,99 @@
+"""Pure measures of predictions: calibration and rank correlation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reliability:
+    """A reliability curve: one entry a bin, empty bins included.
+
+    Attributes:
+        low: Lower border of the bin.
+        high: Upper border; the last bin holds it.
+        count: Predictions in the bin.
+        confidence: Their mean confidence; NaN in an empty bin.
+        accuracy: The share of them that is correct; NaN in an empty bin.
+    """
+
+    low: Float[np.ndarray, " bin"]
+    high: Float[np.ndarray, " bin"]
+    count: Int[np.ndarray, " bin"]
+    confidence: Float[np.ndarray, " bin"]
+    accuracy: Float[np.ndarray, " bin"]
+
+
+def reliability(
+    confidence: Float[np.ndarray, " prediction"],
+    correct: Bool[np.ndarray, " prediction"],
+    *,
+    bins: int = 10,
+    equal_mass: bool = False,
+) -> Reliability:
+    """Accuracy by confidence (DeGroot and Fienberg 1983).
+
+    Args:
+        confidence: Probability of the best prediction, in [0, 1].
+        correct: Whether it was right.
+        bins: Number of bins.
+        equal_mass: Bins with equally many predictions instead of equally wide ones.
+    """
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    if equal_mass:
+        edges[1:-1] = np.quantile(confidence, edges[1:-1])
+    place = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        means = [np.bincount(place, values, minlength=bins) / count for values in (confidence, correct)]
+    return Reliability(edges[:-1], edges[1:], count, *means)
+
+
+def expected_calibration_error(
+    confident: Float[np.ndarray, "replicate bin"],
+    correct: Float[np.ndarray, "replicate bin"],
+    count: Float[np.ndarray, "replicate bin"],
+) -> Float[np.ndarray, " replicate"]:
+    """Mean distance of accuracy and confidence over bins, by their counts (Naeini et al. 2015).
+
+    Args:
+        confident: Sum of the confidences in each bin.
+        correct: Number of correct predictions.
+        count: Number of predictions.
+    """
+    return np.abs(correct - confident).sum(axis=1) / count.sum(axis=1)
+
+
+def equal_mass_bins(count: Float[np.ndarray, " step"], bins: int) -> Int[np.ndarray, " step"]:
+    """Join ordered fine steps into bins of about equal counts; a step is never parted.
+
+    Returns:
+        The bin of each step, from 0, in order.
+    """
+    before = np.cumsum(count) - count
+    centre = (before + count / 2) / max(float(count.sum()), 1.0)
+    return np.clip((centre * bins).astype(np.int64), 0, bins - 1)
+
+
+def spearman(
+    x: Float[np.ndarray, "replicate value"], y: Float[np.ndarray, "replicate value"]
+) -> Float[np.ndarray, " replicate"]:
+    """Spearman's rank correlation of each row, over the places where both are finite.
+
+    NaN where a row has fewer than three such places or one side does not vary.
+    """
+    return np.array([_spearman(a, b) for a, b in zip(x, y, strict=True)])
+
+
+def _spearman(x: Float[np.ndarray, " value"], y: Float[np.ndarray, " value"]) -> float:
+    both = np.isfinite(x) & np.isfinite(y)
+    if both.sum() < 3:
+        return np.nan
+    a, b = (rankdata(values[both]) for values in (x, y))
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else np.nan

@@ -63,12 +63,10 @@ class _Entry:
 class NearDuplicateIndex:
     """Items kept so far, and whether a new one nearly repeats one of them.
 
-    Attributes:
-        common: How often tokens occur, from any sample. It only orders the work: rare tokens are looked
-            up first, and tokens that it lacks count as rarest.
+    Rare tokens are looked up first. Which are rare is counted anew when answers have come to cost much:
+    that changes how long an answer takes, never the answer.
     """
 
-    common: Mapping[str, int] = field(default_factory=dict)
     _entries: list[_Entry] = field(default_factory=list, init=False)
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _weights: list[int] = field(default_factory=list, init=False)
@@ -76,6 +74,8 @@ class NearDuplicateIndex:
         default_factory=lambda: defaultdict(_integers), init=False
     )
     _small: dict[frozenset[tuple[int, int]], str] = field(default_factory=dict, init=False)
+    _compared: int = field(default=0, init=False)
+    _counted: int = field(default=64, init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -95,6 +95,7 @@ class NearDuplicateIndex:
         candidates: set[int] = set()
         for number, _ in numbered[: _prefix(size)]:
             candidates.update(self._postings.get(number, ()))
+        self._compared += len(candidates)
         counts = dict(numbered)
         for candidate in sorted(candidates):
             entry = self._entries[candidate]
@@ -114,12 +115,36 @@ class NearDuplicateIndex:
         numbered = self._number(tokens)
         if 0 < len(numbered) < MIN_DISTINCT:
             self._small.setdefault(frozenset(numbered), identifier)
-        place = len(self._entries)
         numbers = _integers(number for number, _ in numbered)
         self._entries.append(_Entry(identifier, numbers, _integers(count for _, count in numbered)))
-        if len(numbered) >= MIN_DISTINCT:
-            for number in numbers[: _prefix(len(numbers))]:
+        self._post(len(self._entries) - 1)
+        # Counting costs about as much as comparing each item a few times, and pays where much has changed.
+        if self._compared > 10 * len(self._entries) > 11 * self._counted:
+            self._reorder()
+            self._compared, self._counted = 0, len(self._entries)
+
+    def _post(self, place: int) -> None:
+        """Make an item findable by each token of its prefix."""
+        tokens = self._entries[place].tokens
+        if len(tokens) >= MIN_DISTINCT:
+            for number in tokens[: _prefix(len(tokens))]:
                 self._postings[number].append(place)
+
+    def _reorder(self) -> None:
+        """Count in how many items each token is, and sort and post all items by that."""
+        self._weights = [0] * len(self._numbers)
+        for entry in self._entries:
+            for number in entry.tokens:
+                self._weights[number] += 1
+        self._postings.clear()
+        for place, entry in enumerate(self._entries):
+            pairs = sorted(zip(entry.tokens, entry.counts, strict=True), key=self._rank)
+            tokens, counts = _integers(number for number, _ in pairs), _integers(count for _, count in pairs)
+            self._entries[place] = _Entry(entry.identifier, tokens, counts)
+            self._post(place)
+
+    def _rank(self, pair: tuple[int, int]) -> tuple[int, int]:
+        return self._weights[pair[0]], pair[0]
 
     def _number(self, tokens: Mapping[str, int]) -> list[tuple[int, int]]:
         """Numbers and counts in the index's one order of tokens: rarest first, then first seen first."""
@@ -128,9 +153,9 @@ class NearDuplicateIndex:
             number = self._numbers.get(token)
             if number is None:
                 number = self._numbers[token] = len(self._numbers)
-                self._weights.append(self.common.get(token, 0))
+                self._weights.append(0)
             numbered.append((number, count))
-        numbered.sort(key=lambda pair: (self._weights[pair[0]], pair[0]))
+        numbered.sort(key=self._rank)
         return numbered
 
 

@@ -18,9 +18,6 @@ from sonde.languages import LANGUAGES
 
 UNITS = ("function", "file")
 
-_SAMPLE = 2_000
-"""Items whose token frequencies order the look-ups of near-duplicates; any number gives the same items."""
-
 
 def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemSet:
     """Choose the items of a run.
@@ -149,11 +146,6 @@ def _greedy(candidates: list[Item], selection: Selection, intake: Intake) -> lis
     limit = len(candidates) if selection.limit is None else selection.limit
     cap = len(candidates) if selection.max_per_cluster is None else selection.max_per_cluster
     index = NearDuplicateIndex()
-    if selection.near_duplicates:
-        common: Counter[str] = Counter()
-        for item in candidates[:_SAMPLE]:
-            common.update(duplicate_tokens(item.text).keys())
-        index = NearDuplicateIndex(common)
     kept: list[Item] = []
     in_cluster: Counter[str] = Counter()
     for item in candidates:

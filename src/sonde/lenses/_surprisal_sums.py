@@ -25,17 +25,16 @@ _COLUMNS = (
     "bytes", "kind", "role", "tag", "merged", "token", "word", "construct", "ancestors", "origin",
     "origin_part", "call_form", "user_tag", "top_nats",
 )  # fmt: skip
-_BATCH_ROWS = 100_000
-_PENDING_ROWS = 500_000
+_BATCH_ROWS = 50_000
+_PENDING_ROWS = 150_000
 _FAR = 1 << 40
 
 _CODE = pl.col("token") >= 0
+_BRIEF = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum(), pl.col("top1").sum())
 _SUMS = (
-    pl.len().cast(pl.Int64).alias("n"),
-    pl.col("nats").sum(),
+    *_BRIEF,
     pl.col("entropy").sum(),
     pl.col("reciprocal").sum(),
-    pl.col("top1").sum(),
     pl.col("top5").sum(),
     pl.col("bytes").sum(),
     pl.col("tokens").sum(),
@@ -72,7 +71,7 @@ class Sums:
     Attributes:
         slices: For each dimension (``all`` for the three overall slices), by ``language, slice, cluster``:
             ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``bytes``
-            and ``tokens`` (code tokens that begin there).
+            and ``tokens`` (code tokens that begin there); for ``subword`` only the first three of these.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
         characters: By ``language, cluster``: the characters that scored subwords span.
         calls: By ``language, origin, part, form, tag, cluster``: ``n`` and ``nats``.
@@ -117,7 +116,8 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> 
             slices["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
         for name, key in plain.items():
             held = rows.with_columns(slice=key).filter(pl.col("slice") != "")
-            slices[name].add(held.group_by(KEYS).agg(*_SUMS))
+            # There are many subwords, and little is asked of each.
+            slices[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
         slices["ancestor"].add(_several(rows, "ancestors", "/"))
         slices["user_tag"].add(_several(rows, "user_tag", "|"))
         names.add(_names(rows))

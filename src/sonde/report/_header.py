@@ -1,0 +1,288 @@
+"""The top and the foot of the page: the answer in words, what was measured and how, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.report._numbers import clusters, count, interval, number, too_few, with_interval
+from sonde.report._plot import Cell, Table
+from sonde.report._run import BITS_PER_NAT, MIN_CLUSTERS, MIN_COUNT, ModelInfo, RunData
+
+_METRICS = {
+    "bits_per_byte": ("Bits per byte", 1.0, 3),
+    "bits_per_character": ("Bits per character", 1.0, 3),
+    "nats_per_token": ("Bits per code token", BITS_PER_NAT, 2),
+    "bits": ("Bits per subword", 1.0, 2),
+    "top1": ("Right first, %", 100.0, 1),
+    "top5": ("Right among five, %", 100.0, 1),
+    "ece": ("Calibration error, points", 100.0, 1),
+}
+
+Facts = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The answer for one model and language.
+
+    Attributes:
+        value: Bits per byte, as a number.
+        interval: Its interval, empty where none is known.
+        model: Name as shown.
+        language: Public name.
+        corpus: Names of the corpora.
+        detail: The other half of the sentence.
+        few: Whether it rests on too few clusters for a verdict.
+    """
+
+    value: str
+    interval: str
+    model: str
+    language: str
+    corpus: str
+    detail: str
+    few: bool
+
+
+def headlines(run: RunData) -> list[Headline]:
+    """One answer a model and language, in the run's order."""
+    rows = run.scores(metrics=["bits_per_byte"], slices=["all"])
+    found: list[Headline] = []
+    for model in run.models:
+        for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
+            bounds = interval(row)
+            found.append(
+                Headline(
+                    value=number(row["value"]),
+                    interval="" if bounds == "–" else bounds,
+                    model=model.label,
+                    language=row["language"],
+                    corpus=_corpora(run, row["language"]),
+                    detail=_extremes(run, model, row["language"]),
+                    few=too_few(row),
+                )
+            )
+    return found
+
+
+def _corpora(run: RunData, language: str) -> str:
+    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == language]
+    return " and ".join(dict.fromkeys(str(entry.get("name")) for entry in entries))
+
+
+def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
+    rows = run.scores(metrics=["bits"], prefix="construct=").filter(
+        (pl.col("model") == model.name)
+        & (pl.col("language") == language)
+        & (pl.col("n") >= MIN_COUNT)
+        & (pl.col("label") != "")
+    )
+    firm = [row for row in rows.sort("value").iter_rows(named=True) if not too_few(row)]
+    if len(firm) < 2:
+        return ""
+    worst, best = firm[-1], firm[0]
+    return (
+        f"most confused by {_readable(worst['label'])} ({with_interval(worst)} bits a subword), "
+        f"least by {_readable(best['label'])} ({with_interval(best)})"
+    )
+
+
+def _readable(label: str) -> str:
+    return label.replace("_", " ")
+
+
+def scoreboard(run: RunData) -> Table | None:
+    """Every overall number with interval, n and clusters."""
+    rows = run.scores(metrics=list(_METRICS), slices=["all", "code", "layout"])
+    if rows.is_empty():
+        return None
+    order = {metric: place for place, metric in enumerate(_METRICS)}
+    slices = {"all": "everything", "code": "code", "layout": "blanks"}
+    cells = [
+        (
+            order[row["metric"]],
+            (
+                Cell(_METRICS[row["metric"]][0]),
+                Cell(slices[row["slice"]]),
+                Cell(row["shown"]),
+                Cell(row["language"]),
+                Cell(_scaled(row), row["value"]),
+                Cell(_scaled_interval(row), row["ci_low"]),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ),
+        )
+        for row in rows.sort("slice", "model", "language").iter_rows(named=True)
+    ]
+    cells.sort(key=lambda entry: entry[0])
+    columns = ["Metric", "Of", "Model", "Language", "Value", "95 % interval", "n", "Clusters"]
+    return Table(
+        summary="Every overall number",
+        columns=columns,
+        rows=[row for _, row in cells],
+        numeric=frozenset(columns[-4:]),
+    )
+
+
+def _scaled(row: Mapping[str, Any]) -> str:
+    _, scale, digits = _METRICS[row["metric"]]
+    return number(row["value"] * scale, digits)
+
+
+def _scaled_interval(row: Mapping[str, Any]) -> str:
+    _, scale, digits = _METRICS[row["metric"]]
+    return interval(row, scale, digits)
+
+
+def tiles(run: RunData) -> list[dict[str, str]]:
+    """The few numbers shown large, where the run has one model and one language."""
+    rows = run.scores(metrics=list(_METRICS), slices=["all"])
+    if run.several or rows["language"].n_unique() != 1:
+        return []
+    named = {row["metric"]: row for row in rows.iter_rows(named=True)}
+    return [
+        {
+            "label": _METRICS[metric][0],
+            "value": _scaled(named[metric]),
+            "interval": _scaled_interval(named[metric]),
+        }
+        for metric in ("bits_per_byte", "bits", "nats_per_token", "top1", "ece")
+        if metric in named
+    ]
+
+
+def corpus_facts(run: RunData) -> list[dict[str, Any]]:
+    """What was read: one entry a corpus and language, with what was skipped and why."""
+    return [
+        {
+            "name": str(entry.get("name", "")),
+            "language": str(entry.get("language", "")),
+            "counts": ", ".join(
+                f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
+            ),
+            "hash": str(entry.get("hash", ""))[:12],
+            "few": int(entry.get("clusters") or MIN_CLUSTERS) < MIN_CLUSTERS,
+            "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
+        }
+        for entry in run.summary.get("corpus") or ()
+    ]
+
+
+def model_facts(run: RunData) -> list[tuple[str, Facts]]:
+    """What each model is, how it was fed, and how much of the text its tokenizer explains."""
+    return [(model.name, _facts_of(run, model)) for model in run.models]
+
+
+def _facts_of(run: RunData, model: ModelInfo) -> Facts:
+    known = model.facts
+    shape = [f"{count(known[key])} {word}" for key, word in _SHAPE.items() if known.get(key)]
+    alignment = (run.summary.get("alignment") or {}).get(model.slug) or {}
+    facts = [
+        ("Revision", str(known.get("revision") or "")),
+        ("Shape", ", ".join(filter(None, (str(known.get("kind") or ""), *shape)))),
+        ("Special tokens", _plain(known.get("special"))),
+        ("Seen in training", _seen(known)),
+        ("Alignment", _coverage(alignment)),
+        ("Card", str(known.get("card") or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+_SHAPE = {
+    "layers": "layers",
+    "d_model": "wide",
+    "parameters": "parameters",
+    "vocab": "vocabulary entries",
+    "context": "subwords of context",
+}
+
+
+def _seen(known: Mapping[str, Any]) -> str:
+    if known.get("seen") is None:
+        return ""
+    kept = " and left out" if known.get("seen_excluded", True) and known["seen"] else ""
+    return f"{count(known['seen'])} items{kept}"
+
+
+def _coverage(counts: Mapping[str, Any]) -> str:
+    parts = [
+        _share(counts, "covered", "characters", "of characters covered by subwords"),
+        _share(counts, "tokens_whole", "tokens", "of code tokens end where subwords do"),
+        _share(counts, "merged", "subwords", "of subwords span several tokens"),
+        _share(counts, "layout", "subwords", "are blanks"),
+        _share(counts, "unknown", "subwords", "unknown to the vocabulary"),
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
+    if not counts.get(whole) or counts.get(part) is None:
+        return ""
+    return f"{number(100 * counts[part] / counts[whole], 1)} % {words}"
+
+
+def method_facts(run: RunData) -> Facts:
+    """Mode, quirks, seed, forwards, timing, hardware, versions."""
+    summary = run.summary
+    timing = {
+        name: value for name, value in (summary.get("timing") or {}).items() if isinstance(value, int | float)
+    }
+    facts = [
+        ("Mode", str(summary.get("mode") or "")),
+        ("Quirks on", ", ".join(map(str, summary.get("quirks") or ())) or "none"),
+        ("Seed", str(summary.get("seed", ""))),
+        ("Intervals", _methods(run)),
+        ("Forward passes", _plain(summary.get("forwards"))),
+        ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
+        ("Hardware", _plain(summary.get("hardware"))),
+        ("Execution", _plain(summary.get("execution"))),
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in (summary.get("versions") or {}).items()),
+        ),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _methods(run: RunData) -> str:
+    rows = run.scores(metrics=["bits_per_byte", "bits"], slices=["all"])
+    methods = {method.partition(",")[0] for method in rows["ci_method"].drop_nulls().to_list() if method}
+    return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
+
+
+def _plain(value: Any) -> str:
+    """A small mapping as text; empty entries are left out."""
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{_readable(str(k))} {_plain(v)}" for k, v in value.items() if v not in (None, "", [], {})
+        )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    return str(value) if value is not None else ""
+
+
+def rerun(run: RunData) -> str:
+    """The command that repeats the run; empty where ``run.json`` does not say."""
+    arguments = run.summary.get("arguments") or {}
+    if not arguments.get("models"):
+        return ""
+    parts = ["sonde", "run"]
+    for option, key in (("-m", "models"), ("-l", "lenses"), ("-c", "corpora"), ("--quirk", "quirks")):
+        for value in arguments.get(key) or ():
+            parts += [option, str(value)]
+    selection = arguments.get("selection") or {}
+    for language in selection.get("languages") or ():
+        parts += ["--language", str(language)]
+    for key in ("unit", "limit", "seed"):
+        if selection.get(key) is not None:
+            parts += [f"--{key}", str(selection[key])]
+    if arguments.get("mode"):
+        parts += ["--mode", str(arguments["mode"])]
+    return shlex.join(parts)

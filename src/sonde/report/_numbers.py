@@ -1,0 +1,63 @@
+"""Numbers as a reader sees them: a value, its interval, and whether a verdict may be drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sonde.report._plot import Cell
+from sonde.report._run import MIN_CLUSTERS
+from sonde.stats.inference import TOO_FEW
+
+DASH = "–"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with fixed decimals and thin thousands; a dash where there is none.
+
+    >>> number(1234.5, 1), number(-0.25), number(None), number(float("nan"))
+    ('1,234.5', '−0.25', '–', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """A whole number with separators."""
+    return number(value, 0)
+
+
+def interval(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> str:
+    """The 95 % interval of a score row, or a dash."""
+    low, high = row.get("ci_low"), row.get("ci_high")
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return DASH
+    return f"[{number(low * scale, digits)}, {number(high * scale, digits)}]"
+
+
+def with_interval(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> str:
+    """Value and interval, for example ``1.43 [1.39, 1.47]``."""
+    value = number(row["value"] * scale, digits)
+    return value if (bounds := interval(row, scale, digits)) == DASH else f"{value} {bounds}"
+
+
+def too_few(row: Mapping[str, Any]) -> bool:
+    """Whether a score rests on fewer effective clusters than a verdict needs."""
+    return TOO_FEW in (row.get("ci_method") or "") or (row.get("n_clusters") or 0) < MIN_CLUSTERS
+
+
+def clusters(row: Mapping[str, Any]) -> str:
+    """Number of clusters, flagged where it is too low."""
+    return f"{count(row['n_clusters'])}{' (too few)' if too_few(row) else ''}"
+
+
+def score_cells(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> tuple[Cell, Cell, Cell, Cell]:
+    """Value, interval, n and clusters of a score row as table cells."""
+    return (
+        Cell(number(row["value"] * scale, digits), row["value"]),
+        Cell(interval(row, scale, digits), row.get("ci_low")),
+        Cell(count(row["n"]), row["n"]),
+        Cell(clusters(row), row["n_clusters"]),
+    )

@@ -1,0 +1,113 @@
+"""The page: every plot that has something to show, in one file that needs no network."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+import sonde
+from sonde.base.files import write_atomic
+from sonde.report import _header as header
+from sonde.report._plot import PLOTS, Chart, Drawing, Figure, Plot
+from sonde.report._render import page_spec, themes, vega_runtime, write_figures
+from sonde.report._run import MIN_CLUSTERS, RunData
+from sonde.report._theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A plot that had something to show."""
+
+    name: str
+    plot: Plot
+    figure: Figure
+
+
+def build_report(directory: Path) -> Path:
+    """Write ``report.html`` and ``figures/`` from the finished files of a run; torch is not needed.
+
+    Args:
+        directory: The folder of the run; ``run.json`` has to be there, all else may be missing.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: There is no run in the folder.
+        StoreError: The page or a figure cannot be written.
+    """
+    run = RunData(directory)
+    sections = draw_all(run)
+    charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
+    drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
+    write_figures(directory / "figures", charts, drawings)
+    write_atomic(run.directory.report, render(run, sections))
+    return run.directory.report
+
+
+def draw_all(run: RunData) -> list[Section]:
+    """Every registered plot with something to show, in order."""
+    plots = [(name, PLOTS.load(name)) for name in PLOTS.names()]
+    drawn = [(name, plot, plot.draw(run)) for name, plot in plots]
+    sections = [Section(name=name, plot=plot, figure=figure) for name, plot, figure in drawn if figure]
+    return sorted(sections, key=lambda section: (section.plot.order, section.name))
+
+
+def render(run: RunData, sections: list[Section]) -> str:
+    """The page as text; every text of the run is escaped."""
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json"] = embedded_json
+    environment.globals["asset"] = _asset
+    charts = [chart for section in sections for chart in section.figure.charts]
+    return environment.get_template("page.html.j2").render(
+        run=run,
+        sections=sections,
+        headlines=header.headlines(run),
+        tiles=header.tiles(run),
+        scoreboard=header.scoreboard(run),
+        corpora=header.corpus_facts(run),
+        models=header.model_facts(run),
+        method=header.method_facts(run),
+        rerun=header.rerun(run),
+        min_clusters=MIN_CLUSTERS,
+        specs={chart.name: page_spec(chart) for chart in charts},
+        themes=themes(),
+        runtime=Markup(vega_runtime()) if charts else "",
+        colours={mode: css_variables(mode) for mode in MODES},
+        fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
+        heat_steps=HEAT_STEPS,
+        version=sonde.__version__,
+    )
+
+
+def embedded_json(value: Any) -> Markup:
+    """JSON that may stand in a script element: no character of it can end the element or open a comment.
+
+    >>> str(embedded_json("</script><!-- & -->"))
+    '"\\\\u003c/script\\\\u003e\\\\u003c!-- \\\\u0026 --\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)  # noqa: S704  every character with a meaning in markup is escaped above
+
+
+def _template(name: str) -> str:
+    return (files("sonde.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _asset(name: str) -> Markup:
+    """A style sheet or script of this package, as it is."""
+    return Markup(_template(name))

@@ -1,0 +1,163 @@
+"""A finished run as the plots read it: lazily, with projection, never the whole item table at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.stats.scores import SCORES_SCHEMA
+from sonde.store.rundir import RunDirectory, slug
+
+MIN_COUNT = 20
+"""Occurrences below which a slice is not ranked; said on the page."""
+
+MIN_CLUSTERS = 10
+"""Clusters below which the page says "too few clusters" instead of a verdict (DESIGN, section 5)."""
+
+BITS_PER_NAT = 1.4426950408889634
+
+_OBSERVED: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "cluster": pl.String,
+    "language": pl.String,
+    "position": pl.Int32,
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "subword": pl.String,
+    "subword_id": pl.Int32,
+    "nats": pl.Float32,
+    "rank": pl.Int32,
+    "entropy": pl.Float32,
+    "context": pl.Int32,
+    "bytes": pl.Int16,
+    "kind": pl.String,
+    "role": pl.String,
+    "tag": pl.String,
+    "merged": pl.Int16,
+    "token": pl.Int32,
+    "word": pl.String,
+    "construct": pl.String,
+    "origin": pl.String,
+    "origin_part": pl.String,
+    "user_tag": pl.String,
+    "top": pl.List(pl.String),
+    "top_nats": pl.List(pl.Float32),
+}
+
+_ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "language": pl.String,
+    "path": pl.String,
+    "name": pl.String,
+    "cluster": pl.String,
+    "text": pl.String,
+    "characters": pl.Int64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model of the run: full name, name as shown, folder name, and what ``run.json`` says of it."""
+
+    name: str
+    label: str
+    slug: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RunData:
+    """Readers of one run directory; every one gives an empty table where the run lacks the file.
+
+    Args:
+        root: The directory of the run.
+
+    Raises:
+        InputError: There is no readable ``run.json``.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.directory = RunDirectory(root)
+        self.summary: Mapping[str, Any] = self.directory.read_summary()
+
+    @cached_property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """Models of the run, in its order; from the folders where ``run.json`` does not say."""
+        facts = [dict(entry) for entry in self.summary.get("models") or () if entry.get("name")]
+        if not facts:
+            names = self._scores["model"].unique(maintain_order=True).drop_nulls().to_list()
+            facts = [{"name": name} for name in names]
+        names = [str(entry["name"]) for entry in facts]
+        tails = [name.rstrip("/").rsplit("/", 1)[-1] or name for name in names]
+        return tuple(
+            ModelInfo(name, tail if tails.count(tail) == 1 else name, entry.get("slug") or slug(name), entry)
+            for name, tail, entry in zip(names, tails, facts, strict=True)
+        )
+
+    @property
+    def several(self) -> bool:
+        """Whether the run compares models."""
+        return len(self.models) > 1
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that have scores."""
+        return tuple(sorted(filter(None, self._scores["language"].unique().to_list())))
+
+    @cached_property
+    def _scores(self) -> pl.DataFrame:
+        path = self.directory.scores
+        if not path.is_file():
+            return pl.DataFrame(schema=dict(SCORES_SCHEMA))
+        usable = pl.col("control").is_null() & pl.col("value").is_not_null() & pl.col("value").is_finite()
+        return pl.scan_parquet(path).filter(usable).collect()
+
+    def scores(
+        self, *, metrics: Sequence[str], prefix: str | None = None, slices: Sequence[str] = (), task: str = ""
+    ) -> pl.DataFrame:
+        """Rows of the surprisal lens, without controls and without values that are not numbers.
+
+        Args:
+            metrics: Names of metrics.
+            prefix: What the slice starts with, for example ``"tag="``; a column ``label`` holds the rest.
+            slices: Or the slices themselves.
+            task: Of one task only, where given.
+        """
+        chosen = (pl.col("lens") == "surprisal") & pl.col("metric").is_in(list(metrics))
+        if task:
+            chosen &= pl.col("task") == task
+        if prefix is not None:
+            chosen &= pl.col("slice").str.starts_with(prefix)
+        if slices:
+            chosen &= pl.col("slice").is_in(list(slices))
+        return self._scores.filter(chosen).with_columns(
+            label=pl.col("slice").str.slice(len(prefix or "")),
+            params_name=pl.col("params").struct.field("name"),
+            shown=pl.col("model").replace({model.name: model.label for model in self.models}),
+        )
+
+    def observations(self, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
+        """The item table of the surprisal lens for one model, these columns only."""
+        folder = self.directory.root / "observations" / "lens=surprisal" / f"model={model.slug}"
+        files = sorted(folder.glob("*.parquet"))
+        empty = pl.DataFrame(schema={name: _OBSERVED[name] for name in columns}).lazy()
+        if not files:
+            return empty
+        frame = pl.scan_parquet(files, hive_partitioning=False)
+        return frame.select(columns) if set(columns) <= set(frame.collect_schema().names()) else empty
+
+    def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
+        """Items by id, with their text."""
+        path = self.directory.items
+        if not path.is_file():
+            return pl.DataFrame(schema=dict(_ITEM_COLUMNS))
+        return (
+            pl.scan_parquet(path)
+            .filter(pl.col("item_id").is_in(list(identifiers)))
+            .select(list(_ITEM_COLUMNS))
+            .collect()
+        )

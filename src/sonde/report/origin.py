@@ -1,0 +1,219 @@
+"""Calls into the repository against calls out of it, under three weightings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._numbers import DASH, number, score_cells, too_few, with_interval
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._ranking import dots
+from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
+
+_WEIGHTINGS = {
+    "unweighted": "mean of tag means",
+    "count": "every subword counts once",
+    "standardised": "on the external tag mix",
+}
+_SIDES = {"internal": "internal", "external": "external"}
+_TAGS_SHOWN = 16
+
+
+class Origin:
+    """The three weightings of ``origin=``, their differences, and pairs within each tag."""
+
+    title = "Own code against outside code"
+    lens = "surprisal"
+    order = 80
+    caption = (
+        "Internal calls go to names that another file of the repository defines, external calls to names that "
+        "it does not; builtins and names defined only in the same file stand apart. Unweighted is the mean of "
+        "the tags' means (as PERPLEXED reports it), count weighs every subword alike, standardised gives both "
+        "sides the external tag mix. Where the three disagree, the mix of tags makes the difference."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Weightings, differences and paired tags."""
+        rows = _rows(run, ["origin=internal", "origin=external"])
+        if rows.is_empty():
+            return None
+        differences = _rows(run, ["origin=internal-external"])
+        charts = [
+            Chart(name="origin", title="Mean surprisal by origin of the call", spec=_weightings(rows, run))
+        ]
+        if not differences.is_empty():
+            spec = _differences(differences)
+            charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
+        pairs = _pairs(run)
+        if not pairs.is_empty():
+            charts.append(
+                Chart(name="origin-tags", title="Within each syntax tag", spec=_paired(pairs), wide=True)
+            )
+        return Figure(
+            answer=_answer(differences, run),
+            charts=charts,
+            table=_table(pl.concat([rows, differences]), run),
+            notes=[f"Pairs are the tags with the most subwords, at least {MIN_COUNT} on each side."],
+        )
+
+
+def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
+    """Rows of the task, in bits; of ``nats`` where a run holds only those."""
+    rows = run.scores(metrics=["bits", "nats"], slices=slices, task="call_origin")
+    rows = rows.filter(pl.col("params_name").is_in(list(_WEIGHTINGS)))
+    return (
+        _in_bits(rows)
+        .with_columns(
+            label=pl.col("slice").str.slice(len("origin=")),
+            name=pl.col("params_name"),
+            sort=pl.col("params_name").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
+        )
+        .sort("model", "language", "sort", "slice")
+    )
+
+
+def _in_bits(rows: pl.DataFrame) -> pl.DataFrame:
+    bits = rows.filter(pl.col("metric") == "bits")
+    if not bits.is_empty():
+        return bits
+    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * BITS_PER_NAT)
+
+
+def _subject(rows: pl.DataFrame, run: RunData) -> pl.Expr:
+    parts = [
+        *([pl.col("shown")] if run.several else []),
+        *([pl.col("language")] if len(run.languages) > 1 else []),
+    ]
+    return pl.concat_str([*parts, pl.col("label")], separator=" · ")
+
+
+def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
+    shown = rows.with_columns(shown=_subject(rows, run))
+    return dots(shown, list(_WEIGHTINGS), "bits per subword", None)
+
+
+def _differences(rows: pl.DataFrame) -> dict[str, Any]:
+    spec = dots(rows, list(_WEIGHTINGS), "bits per subword, internal minus external", None)
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
+    spec["layer"].insert(
+        0, {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
+    )
+    return spec
+
+
+def _pairs(run: RunData) -> pl.DataFrame:
+    """By model and tag: internal and external bits with both counts."""
+    rows = _in_bits(run.scores(metrics=["bits", "nats"], prefix="origin=", task="call_origin"))
+    rows = rows.with_columns(
+        side=pl.col("slice").str.extract(r"^origin=([^;]+);tag="),
+        tag=pl.col("slice").str.extract(r";tag=(.*)$"),
+    ).filter(pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT))
+    keys = ["shown", "language", "tag"]
+    sides = [
+        rows.filter(pl.col("side") == side).select(
+            *keys, **{side: "value", f"{side}_low": "ci_low", f"{side}_high": "ci_high", f"{side}_n": "n"}
+        )
+        for side in _SIDES
+    ]
+    paired = sides[0].join(sides[1], on=keys).with_columns(total=pl.col("internal_n") + pl.col("external_n"))
+    best = (
+        paired.sort("total", descending=True)
+        .group_by("shown", "language", maintain_order=True)
+        .head(_TAGS_SHOWN)
+    )
+    return best.sort("total", "tag", descending=[True, False])
+
+
+def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
+    subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
+    name = pl.col("tag") if subject == 1 else pl.concat_str("tag", "shown", "language", separator=" · ")
+    pairs = pairs.with_columns(name=name)
+    records = [
+        {
+            "name": row["name"],
+            "side": side,
+            "value": row[side],
+            "low": row[f"{side}_low"],
+            "high": row[f"{side}_high"],
+            "n": row[f"{side}_n"],
+            "internal": row["internal"],
+            "external": row["external"],
+        }
+        for row in pairs.iter_rows(named=True)
+        for side in _SIDES
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("name:N", sort=pairs["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("side:N"),
+            alt.Tooltip("value:Q", format=".2f", title="bits"),
+            alt.Tooltip("low:Q", format=".2f"),
+            alt.Tooltip("high:Q", format=".2f"),
+            alt.Tooltip("n:Q", format=","),
+        ],
+    )
+    joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
+    colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=list(_SIDES)))
+    x = alt.X("value:Q", title="bits per subword", scale=alt.Scale(zero=True))
+    return (
+        alt.layer(
+            joint.encode(x=alt.X("internal:Q", title="bits per subword"), x2="external:Q"),
+            base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
+        )
+        .properties(height=alt.Step(24))
+        .to_dict()
+    )
+
+
+def _answer(differences: pl.DataFrame, run: RunData) -> str:
+    sentences: list[str] = []
+    for part in differences.partition_by("shown", "language", maintain_order=True):
+        first = part.row(0, named=True)
+        named = [
+            *([first["shown"]] if run.several else []),
+            *([first["language"]] if len(run.languages) > 1 else []),
+        ]
+        who = f"{', '.join(named)}: " if named else ""
+        firm = [row for row in part.iter_rows(named=True) if not too_few(row) and row["ci_low"] is not None]
+        if not firm:
+            sentences.append(f"{who}Too few clusters for a verdict.")
+            continue
+        readings = ", ".join(f"{_sign(row)} {row['name']} ({with_interval(row)})" for row in firm)
+        sentences.append(f"{who}Internal calls are {readings}, in bits against external ones.")
+    return " ".join(sentences)
+
+
+def _sign(row: dict[str, Any]) -> str:
+    if row["ci_low"] > 0:
+        return "more surprising"
+    return "less surprising" if row["ci_high"] < 0 else "not clearly different"
+
+
+def _table(rows: pl.DataFrame, run: RunData) -> Table:
+    columns = [
+        "Model",
+        "Language",
+        "Calls",
+        "Weighting",
+        "Bits per subword",
+        "95 % interval",
+        "n",
+        "Clusters",
+    ]
+    cells = [
+        (
+            Cell(row["shown"]),
+            Cell(row["language"] or DASH),
+            Cell("difference" if row["label"] == "internal-external" else row["label"]),
+            Cell(f"{row['name']}: {_WEIGHTINGS[row['name']]}"),
+            *score_cells(row),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+    return Table(summary="Every weighting", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+
+
+plot = Origin()

@@ -1,0 +1,360 @@
+"""A run directory as `sonde run` writes it: real code and real syntax, made-up surprisal."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
+from sonde.languages import LANGUAGES, TOKEN_KINDS
+from sonde.stats.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+PIECE = re.compile(r"\n[ \t]*|[ \t]+(?=[\n#])| ?[A-Za-z_]{1,6}| ?[0-9]+| ?[^\sA-Za-z0-9_]{1,2}|\s")
+HOSTILE = (
+    'def f(x):\n    return "</script><script>alert(1)</script><img src=x onerror=alert(2)> & <!-- 𝒳 é"\n'
+)
+_DIFFICULTY = {
+    "identifier": 3.1,
+    "literal": 3.4,
+    "comment": 2.8,
+    "layout": 0.6,
+    "keyword": 1.2,
+    "merged": 1.9,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    path: str
+    name: str
+    cluster: str
+    text: str
+
+    @property
+    def item_id(self) -> str:
+        return fingerprint(self.path, self.name, self.text)
+
+
+def functions_of(*modules: Any, limit: int = 12) -> list[Source]:
+    """The first functions of some modules of the standard library."""
+    found: list[Source] = []
+    python = LANGUAGES.load("python")
+    for module in modules:
+        text = inspect.getsource(module)
+        for function in python.functions(text)[:limit]:
+            body = text[function.start : function.end]
+            found.append(Source(f"{module.__name__}.py", function.qualified_name, module.__name__, body))
+    return found
+
+
+def observe(source: Source, model: str, shift: float) -> pl.DataFrame:
+    """Rows of the item table; kind, tag and construct from the real tree, surprisal from a seeded draw."""
+    python = LANGUAGES.load("python")
+    tree, text = python.parse(source.text), source.text
+    tokens = python.tokens(tree)
+    owner = np.full(len(text), -1)
+    for row, (start, end) in enumerate(zip(tokens.start, tokens.end, strict=True)):
+        owner[start:end] = row
+    inner = np.full(len(text), "", object)
+    for construct in sorted(python.constructs(tree), key=lambda c: c.start - c.end):
+        inner[construct.start : construct.end] = construct.label
+    rng = np.random.default_rng(derive_seed(source.item_id, model))
+    rows: list[dict[str, Any]] = []
+    for piece in _pieces(text):
+        rows.append(_row(piece, source, text, tokens, tree, owner, inner, rng, shift, len(rows)))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _pieces(text: str) -> Iterable[tuple[int, int, str, int]]:
+    """Spans with surface and bytes; a character beyond the first plane comes in two pieces of its bytes."""
+    for match in PIECE.finditer(text):
+        size = len(match[0].encode())
+        if len(match[0]) == 1 and size == 4:
+            yield match.start(), match.end(), "<0xF0>", 2
+            yield match.start(), match.end(), "<0xB3>", 2
+        else:
+            yield match.start(), match.end(), match[0].replace(" ", "␣").replace("\n", "↵"), size
+
+
+def _row(
+    piece: tuple[int, int, str, int],
+    source: Source,
+    text: str,
+    tokens: Any,
+    tree: Any,
+    owner: np.ndarray,
+    inner: np.ndarray,
+    rng: np.random.Generator,
+    shift: float,
+    position: int,
+) -> dict[str, Any]:
+    start, end, surface, size = piece
+    held = sorted({int(row) for row in owner[start:end] if row >= 0})
+    kind = "layout" if not held else "merged" if len(held) > 1 else TOKEN_KINDS[tokens.kind[held[0]]]
+    node = int(tokens.node[held[0]]) if held else -1
+    tag, role, word, origin = "layout", "", "", ""
+    if held:
+        tag = f"{tree.kind_name(int(tree.parent[node]))} -> {tree.kind_name(node)}"
+        role = tokens.role[held[0]] if len(held) == 1 else ""
+        word = text[tokens.start[held[0]] : tokens.end[held[0]]] if len(held) == 1 else ""
+    if role == "call":
+        origin = ("internal", "external")[unit_hash(word) < 0.5]
+    mean = _DIFFICULTY.get(kind, 1.5) * shift * (0.6 + 0.8 * unit_hash("hard", tag))
+    nats = float(rng.gamma(0.7, mean / 0.7)) * math.log(2)
+    rank = 1 + int(rng.geometric(min(0.99, max(0.002, math.exp(-nats)))) - 1)
+    best = nats if rank == 1 else nats * float(rng.uniform(0.2, 0.9))
+    return {
+        "item_id": source.item_id,
+        "file": source.path,
+        "cluster": source.cluster,
+        "language": "python",
+        "position": position,
+        "start": start,
+        "end": end,
+        "subword": surface,
+        "subword_id": int(unit_hash(surface) * 8000),
+        "nats": nats,
+        "rank": rank,
+        "entropy": float(rng.gamma(2.0, 0.8)),
+        "context": position,
+        "bytes": size,
+        "kind": kind,
+        "role": role,
+        "tag": tag,
+        "merged": len(held),
+        "token": held[0] if held else -1,
+        "word": word,
+        "construct": str(inner[start]) if held else "",
+        "ancestors": "module/function_definition",
+        "origin": origin,
+        "origin_part": "name" if origin else "",
+        "call_form": "bare" if origin else "",
+        "user_tag": "",
+        "top": [surface if rank == 1 else "self", "␣return", "(", "</script>", "None"],
+        "top_nats": [best, best + 0.7, best + 1.5, best + 2.2, best + 2.6],
+    }
+
+
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(("item_id", "file", "cluster", "language"), pl.String),
+    **dict.fromkeys(("position", "start", "end"), pl.Int32),
+    "subword": pl.String,
+    "subword_id": pl.Int32,
+    "nats": pl.Float32,
+    "rank": pl.Int32,
+    "entropy": pl.Float32,
+    "context": pl.Int32,
+    "bytes": pl.Int16,
+    **dict.fromkeys(("kind", "role", "tag"), pl.String),
+    "merged": pl.Int16,
+    "token": pl.Int32,
+    **dict.fromkeys(
+        ("word", "construct", "ancestors", "origin", "origin_part", "call_form", "user_tag"), pl.String
+    ),
+    "top": pl.List(pl.String),
+    "top_nats": pl.List(pl.Float32),
+}
+
+
+def _score(
+    model: str, name: str, metric: str, rows: pl.DataFrame, weight: str | None = None, **more: Any
+) -> Score:
+    """A ratio with a between-cluster interval, rough but of the right shape."""
+    under = pl.col(weight).cast(pl.Float64).sum() if weight else pl.len().cast(pl.Float64)
+    sums = (
+        rows.with_columns(pl.col("_x").cast(pl.Float64)).group_by("cluster").agg(pl.col("_x").sum(), w=under)
+    )
+    value, k = sums["_x"].sum() / max(sums["w"].sum(), 1e-9), sums.height
+    spread = float((((sums["_x"] - value * sums["w"]) ** 2).sum()) ** 0.5 / max(sums["w"].sum(), 1e-9))
+    few = k < 10
+    return Score(
+        model=model,
+        lens="surprisal",
+        metric=metric,
+        language="python",
+        slice=name,
+        value=value,
+        ci_low=None if k < 2 else value - 2.1 * spread,
+        ci_high=None if k < 2 else value + 2.1 * spread,
+        ci_method="clustered jackknife" + (", too few clusters" if few else ""),
+        n=int(sums["w"].sum()),
+        n_clusters=k,
+        **more,
+    )
+
+
+def scores_of(model: str, rows: pl.DataFrame) -> list[Score]:
+    """Every slice and metric that the report reads."""
+    bits = rows.with_columns(_x=pl.col("nats").cast(pl.Float64) / math.log(2))
+    nats = rows.with_columns(_x=pl.col("nats").cast(pl.Float64))
+    hit = rows.with_columns(_x=(pl.col("rank") == 1).cast(pl.Float64))
+    found = [
+        _score(model, "all", "bits_per_byte", bits, "bytes"),
+        _score(model, "all", "bits", bits),
+        _score(model, "all", "top1", hit),
+        _score(model, "all", "ece", hit.with_columns(_x=pl.col("_x") * 0.06)),
+        _score(model, "code", "bits", bits.filter(pl.col("token") >= 0)),
+        _score(model, "layout", "bits", bits.filter(pl.col("token") < 0)),
+        _score(model, "all", "nats_per_token", nats.filter(pl.col("token") >= 0)),
+        _score(model, "all", "spearman_frequency_corpus", hit.with_columns(_x=pl.col("_x") - 1)),
+    ]
+    labelled = bits.with_columns(subword=pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String))
+    for dimension in ("tag", "construct", "kind", "role", "subword", "user_tag"):
+        for part in labelled.filter(pl.col(dimension) != "").partition_by(dimension):
+            if part.height >= 20:
+                found.append(_score(model, f"{dimension}={part[dimension][0]}", "bits", part))
+                if dimension not in ("subword",):
+                    token = part.with_columns(_x=pl.col("nats").cast(pl.Float64))
+                    found.append(_score(model, f"{dimension}={part[dimension][0]}", "nats_per_token", token))
+    confidence = (-pl.col("top_nats").list.first().cast(pl.Float64)).exp()
+    sure = rows.with_columns(sure=confidence, bin=(confidence * 15).floor().clip(0, 14).cast(pl.Int32))
+    for (index,), part in sorted(sure.partition_by("bin", as_dict=True).items()):
+        name = f"confidence={index / 15:.3f}-{(index + 1) / 15:.3f}"
+        accuracy = part.with_columns(_x=(pl.col("rank") == 1).cast(pl.Float64))
+        found.append(_score(model, name, "accuracy", accuracy))
+        found.append(_score(model, name, "confidence", part.with_columns(_x=pl.col("sure"))))
+    return [*found, *_origin(model, bits)]
+
+
+def _origin(model: str, bits: pl.DataFrame) -> list[Score]:
+    found: list[Score] = []
+    calls = bits.filter(pl.col("origin") != "")
+    sides = {side: calls.filter(pl.col("origin") == side) for side in ("internal", "external")}
+    if any(side.is_empty() for side in sides.values()):
+        return []
+    for place, weighting in enumerate(("unweighted", "count", "standardised")):
+        more = {"task": "call_origin", "params": {"name": weighting}}
+        for side, part in sides.items():
+            moved = part.with_columns(pl.col("_x") - 0.2 * place * (side == "internal"))
+            found.append(_score(model, f"origin={side}", "bits", moved, **more))
+        gap = calls.with_columns(_x=pl.lit(0.4 - 0.3 * place) + (pl.col("_x") - pl.col("_x").mean()) * 0.1)
+        found.append(_score(model, "origin=internal-external", "bits", gap, **more))
+    for (side, tag), part in calls.partition_by("origin", "tag", as_dict=True).items():
+        found.append(_score(model, f"origin={side};tag={tag}", "bits", part, task="call_origin"))
+    return found
+
+
+def write_run(root: Path, sources: list[Source], models: dict[str, float]) -> Path:
+    """Write a whole run.
+
+    Args:
+        root: Where to.
+        sources: The items.
+        models: Name to a factor on every made-up surprisal.
+    """
+    run = RunDirectory(root)
+    root.mkdir(parents=True, exist_ok=True)
+    scores: list[Score] = []
+    for model, shift in models.items():
+        folder = root / run.observations("surprisal", model)
+        folder.mkdir(parents=True)
+        frames = [observe(source, model, shift) for source in sources]
+        rows = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+        rows.write_parquet(folder / "part-0.parquet")
+        if rows.height:
+            scores += scores_of(model, rows)
+    scores_frame(scores).write_parquet(run.scores)
+    items_of(sources).write_parquet(run.items)
+    run.write_summary(summary(root.name, sources, models))
+    return root
+
+
+def items_of(sources: list[Source]) -> pl.DataFrame:
+    rows = [
+        {
+            "item_id": source.item_id,
+            "identifier": f"{source.path}:{source.name}",
+            "language": "python",
+            "unit": "function",
+            "path": source.path,
+            "name": source.name,
+            "cluster": source.cluster,
+            "repository": "stdlib",
+            "licence": "PSF-2.0",
+            "text": source.text,
+            "bytes": len(source.text.encode()),
+            "characters": len(source.text),
+        }
+        for source in sources
+    ]
+    schema = {
+        **dict.fromkeys(("item_id", "identifier", "language", "unit", "path", "name", "cluster"), pl.String)
+    }
+    schema |= {
+        **dict.fromkeys(("repository", "licence", "text"), pl.String),
+        "bytes": pl.Int64,
+        "characters": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def summary(name: str, sources: list[Source], models: dict[str, float]) -> dict[str, Any]:
+    counts = {"characters": 90_000, "covered": 90_000, "subwords": 24_000, "merged": 900, "layout": 5_100}
+    return {
+        "name": name,
+        "fingerprint": fingerprint(name, list(models)),
+        "arguments": {
+            "models": list(models),
+            "lenses": ["surprisal"],
+            "corpora": ["stdlib"],
+            "mode": "corrected",
+            "selection": {"unit": "function", "limit": len(sources), "languages": [], "seed": 0},
+        },
+        "models": [
+            {
+                "name": model,
+                "slug": model.replace("/", "_"),
+                "revision": "3f1c9e07",
+                "kind": "decoder",
+                "layers": 4,
+                "d_model": 256,
+                "vocab": 8000,
+                "context": 512,
+                "parameters": 5_200_000,
+                "special": {"bos": "<s>", "policy": "one start token, never scored"},
+                "seen": 0,
+                "seen_excluded": True,
+                "card": "",
+            }
+            for model in models
+        ],
+        "corpus": [
+            {
+                "name": "stdlib",
+                "hash": fingerprint("corpus"),
+                "language": "python",
+                "items": len(sources),
+                "files": len({source.path for source in sources}),
+                "clusters": len({source.cluster for source in sources}),
+                "skipped": {"near-duplicate": 31, "over the cap of its cluster": 204},
+            }
+        ],
+        "mode": "corrected",
+        "quirks": [],
+        "seed": 0,
+        "versions": {"sonde": "0.1.0", "python": "3.11.2", "torch": "2.13.0", "polars": "2.1.0"},
+        "hardware": {"machine": "x86_64", "cores": 2},
+        "timing": {"selecting": 3.2, "observing": 71.4, "scoring": 2.0},
+        "forwards": {"run": len(sources), "shared": 0},
+        "alignment": {
+            model.replace("/", "_"): {**counts, "unknown": 0, "tokens": 18_000, "tokens_whole": 17_300}
+            for model in models
+        },
+    }
+
+
+def rewrite_summary(root: Path, **changes: Any) -> None:
+    """Change or (with None) drop keys of ``run.json``."""
+    path = RunDirectory(root).summary
+    held = {**json.loads(path.read_text(encoding="utf-8")), **changes}
+    path.write_text(json.dumps({k: v for k, v in held.items() if v is not None}), encoding="utf-8")

@@ -10,6 +10,7 @@ from sonde.corpora._corpus import (
     Tag,
     item_id,
 )
+from sonde.corpora._decode import read_text
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
@@ -17,6 +18,7 @@ from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._open import CORPORA, read_files
 from sonde.corpora._select import select
 from sonde.corpora._splits import split
+from sonde.corpora._suffixes import language_of_path
 
 __all__ = [
     "CORPORA",
@@ -32,9 +34,11 @@ __all__ = [
     "Tag",
     "duplicate_tokens",
     "item_id",
+    "language_of_path",
     "read_files",
     "read_items",
     "read_lock",
+    "read_text",
     "reserved",
     "select",
     "split",

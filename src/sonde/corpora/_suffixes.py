@@ -26,3 +26,8 @@ def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
 def language_of(path: str, table: dict[str, str]) -> str | None:
     """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
     return table.get(PurePosixPath(path).suffix)
+
+
+def language_of_path(path: str) -> str | None:
+    """The language of a path by its suffix, prose included; None where no language has it."""
+    return language_of(path, suffix_table(LANGUAGES.names()))

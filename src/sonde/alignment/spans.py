@@ -20,6 +20,8 @@ class Subwords:
         bytes: UTF-8 bytes of the text that the piece stands for; they sum to the text's bytes where the
             tokenizer is lossless.
         surface: A readable form of each piece; distinct ids may share one.
+        lossless: Whether the pieces spell exactly the text's bytes.
+        unknown: Pieces that the vocabulary does not hold.
     """
 
     text: str
@@ -28,6 +30,8 @@ class Subwords:
     end: Int[np.ndarray, " subword"]
     bytes: Int[np.ndarray, " subword"]
     surface: tuple[str, ...]
+    lossless: bool = False
+    unknown: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -1,8 +1,30 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
 from sonde.base.registry import Registry
+from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
+from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._load import describe, describe_special, load_model, load_tokenizer, resolve_revision
+from sonde.models._resolve import split_revision
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family")
 
-__all__ = ["FAMILIES", "Capabilities", "Family", "LoadedModel", "ModelSpec", "SpecialTokens"]
+__all__ = [
+    "FAMILIES",
+    "Capabilities",
+    "Family",
+    "LoadedModel",
+    "ModelSpec",
+    "SpecialTokens",
+    "bundled_names",
+    "describe",
+    "describe_special",
+    "frequencies",
+    "known_models",
+    "load_model",
+    "load_tokenizer",
+    "manifest",
+    "resolve_revision",
+    "seen_items",
+    "split_revision",
+]

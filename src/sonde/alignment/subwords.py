@@ -1,0 +1,164 @@
+"""From text to subwords with the characters and bytes that each stands for.
+
+Two ways, by what the vocabulary says. Byte-level vocabularies spell the bytes of every piece, so spans follow
+from the pieces alone and the tokenizer's offsets, which differ between versions inside multi-byte characters
+and around leading spaces, are not needed. Elsewhere (WordPiece, SentencePiece, a normaliser that changed this
+text) the offsets into the original text are put in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from sonde.alignment._codec import Codec, codec_of
+from sonde.alignment.spans import Subwords
+
+_SURROGATE_STAND_IN = "\ufffd"
+
+
+def encode(tokenizer: Any, text: str) -> Subwords:
+    """The subwords of a text: no special tokens, no truncation.
+
+    A special token that occurs in the text is text. A lone surrogate, which has no UTF-8, is read as U+FFFD,
+    as parsers read it; both take three bytes.
+
+    Args:
+        tokenizer: A fast transformers tokenizer.
+        text: Any text.
+
+    Raises:
+        InputError: The tokenizer gives no offsets.
+    """
+    codec = codec_of(tokenizer)
+    data, legible = _utf8(text)
+    found = codec.backend.encode(legible, add_special_tokens=False)
+    ids = np.array(found.ids, np.int64)
+    after = _byte_ends(text, data)
+    spelled = _by_spelling(codec, ids, data) if codec.spellings else None
+    if spelled is not None:
+        start, end, lengths = _characters(*spelled, data, len(text))
+        lossless = True
+    else:
+        offsets = np.array(found.offsets, np.int64).reshape(-1, 2)
+        start, end = ordered(offsets[:, 0], offsets[:, 1], len(text))
+        lengths = shared_bytes(start, end, after, codec.byte_piece[ids])
+        lossless = False
+    return Subwords(
+        text=text,
+        ids=ids,
+        start=start,
+        end=end,
+        bytes=lengths,
+        surface=tuple(codec.surfaces[number] for number in found.ids),
+        lossless=lossless,
+        unknown=int((ids == codec.unknown).sum()),
+    )
+
+
+def surfaces(tokenizer: Any, size: int = 0) -> tuple[str, ...]:
+    """Readable form of every vocabulary id.
+
+    Args:
+        tokenizer: A fast transformers tokenizer.
+        size: Of the model's output vocabulary where it is larger than the tokenizer's; its further ids are
+            spelled ``<unused N>``.
+    """
+    known = codec_of(tokenizer).surfaces
+    return known + tuple(f"<unused {number}>" for number in range(len(known), size))
+
+
+def _utf8(text: str) -> tuple[bytes, str]:
+    try:
+        return text.encode("utf-8"), text
+    except UnicodeEncodeError:
+        legible = "".join(_SURROGATE_STAND_IN if "\ud800" <= c <= "\udfff" else c for c in text)
+        return legible.encode("utf-8"), legible
+
+
+def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
+    """Bytes before each character and before the end."""
+    if len(data) == len(text):
+        return np.arange(len(text) + 1)
+    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    return np.append(np.flatnonzero(begins), len(data))
+
+
+def _by_spelling(
+    codec: Codec, ids: Int[np.ndarray, " subword"], data: bytes
+) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]] | None:
+    """First byte and end byte of each piece, None where the pieces do not spell the text.
+
+    A space that the tokenizer put before the text is no byte of it.
+    """
+    spelling = b"".join([codec.spellings[number] for number in ids.tolist()])
+    inserted = 1 if spelling == b" " + data else 0
+    if not inserted and spelling != data:
+        return None
+    ends = np.cumsum(codec.lengths[ids])
+    starts = ends - codec.lengths[ids]
+    return np.maximum(starts - inserted, 0), np.maximum(ends - inserted, 0)
+
+
+def _characters(
+    first: Int[np.ndarray, " subword"], beyond: Int[np.ndarray, " subword"], data: bytes, size: int
+) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
+    """Characters of byte spans, and their bytes; a piece that cuts a character covers all of it."""
+    lengths = beyond - first
+    if len(data) == size:
+        return first, beyond, lengths
+    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    # Characters that begin before each byte: one less than those up to a byte inside is the one it is in.
+    before = np.concatenate([[0], np.cumsum(begins)])
+    start = before[np.minimum(first + 1, len(data))] - 1
+    empty = lengths == 0
+    end = np.where(empty, start, before[beyond])
+    return np.maximum(start, 0), np.maximum(end, 0), lengths
+
+
+def ordered(
+    start: Int[np.ndarray, " subword"], end: Int[np.ndarray, " subword"], size: int
+) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
+    """Spans inside the text whose starts and ends never go back.
+
+    Normalisers that reorder or compose characters give offsets that step back by a character or two; such
+    a piece begins where the one before it does.
+    """
+    start = np.maximum.accumulate(np.clip(start, 0, size))
+    end = np.maximum.accumulate(np.clip(np.maximum(end, start), 0, size))
+    return start, end
+
+
+def shared_bytes(
+    start: Int[np.ndarray, " subword"],
+    end: Int[np.ndarray, " subword"],
+    after: Int[np.ndarray, " character_and_end"],
+    byte_piece: Bool[np.ndarray, " subword"],
+) -> Int[np.ndarray, " subword"]:
+    """Bytes of the characters that a piece covers and no piece before it does; they sum to what is covered.
+
+    Pieces that are single bytes (``<0xE2>``) share a character: each takes one of its bytes, the last of
+    them what is left.
+
+    Args:
+        start: First character of each piece.
+        end: One past its last.
+        after: Bytes before each character, and in all.
+        byte_piece: Whether a piece is a single byte.
+    """
+    reached = np.concatenate([[0], end[:-1]]) if len(end) else end
+    taken = np.maximum(after[end] - after[np.maximum(start, np.minimum(reached, end))], 0)
+    if not byte_piece.any():
+        return taken
+    same = np.flatnonzero(
+        np.append(True, (np.diff(start) != 0) | (np.diff(end) != 0) | ~byte_piece[1:] | ~byte_piece[:-1])
+    )
+    counts = np.diff(np.append(same, len(start)))
+    for first, count in zip(same[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
+        whole = int(taken[first : first + count].sum())
+        share = np.minimum(1, np.maximum(whole - np.arange(count), 0))
+        share[-1] += whole - share.sum()
+        taken[first : first + count] = share
+    return taken

@@ -1,0 +1,228 @@
+"""The three kinds of language model; a family file fills in what sets its architecture apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.models import _shapes
+from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
+from sonde.models._weights import read_weights
+
+
+def _layers(config: Any) -> int:
+    return _shapes.number(config, "num_hidden_layers", "n_layer", "num_layers")
+
+
+def _heads(config: Any) -> int:
+    return _shapes.number(config, "num_attention_heads", "n_head", "num_heads")
+
+
+def _width(config: Any) -> int:
+    return _shapes.number(config, "hidden_size", "n_embd", "d_model")
+
+
+def _model_class(mapping: str, config: Any) -> Any:
+    from transformers.models.auto import modeling_auto
+
+    return getattr(modeling_auto, mapping).get(type(config), None)
+
+
+def _pad(tokenizer: Any, vocab: int) -> int:
+    for candidate in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if candidate is not None and candidate < vocab:
+            return int(candidate)
+    return 0
+
+
+def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ids that the tokenizer puts before and after a text, read off its own post-processing."""
+    ids = tokenizer("a")["input_ids"]
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    before = next((at for at in range(len(ids)) if ids[at : at + len(bare)] == bare), 0)
+    return tuple(ids[:before]), tuple(ids[before + len(bare) :])
+
+
+def _body_of(model: Any) -> Any:
+    body = getattr(model, model.base_model_prefix, None)
+    if body is None:
+        raise InputError(
+            f"model class {type(model).__name__} has no body apart from its head; sonde cannot read it"
+        )
+    return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderFamily:
+    """Models that read from left to right and predict the next subword.
+
+    Attributes:
+        model_types: Of transformers' configurations; None takes every causal model.
+    """
+
+    model_types: frozenset[str] | None = None
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        if self.model_types is not None:
+            return config.model_type in self.model_types
+        remote = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+        return remote or self._class(config) is not None
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone."""
+        text = _shapes.text_config(config)
+        return Capabilities(
+            kind="decoder",
+            layers=_layers(text),
+            heads=_heads(text),
+            d_model=_width(text),
+            vocab=_shapes.number(text, "vocab_size"),
+            context=_shapes.context(text),
+            attention=_shapes.attention(self._class(config), text),
+            masks=False,
+        )
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its head."""
+        return read_weights("AutoModelForCausalLM", spec, config)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """BOS where the tokenizer has one, else EOS in its place, else nothing."""
+        vocab = _shapes.number(_shapes.text_config(config), "vocab_size")
+        for source in ("bos", "eos"):
+            token = getattr(tokenizer, f"{source}_token_id")
+            if token is not None and token < vocab:
+                return SpecialTokens(bos=int(token), bos_source=source, pad=_pad(tokenizer, vocab))
+        return SpecialTokens(bos=None, bos_source="none", pad=_pad(tokenizer, vocab))
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, and the model's own way from its states to logits."""
+        from sonde.models._heads import head_of
+
+        return _body_of(model), head_of(model, model.base_model_prefix)
+
+    def _class(self, config: Any) -> Any:
+        return _model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderFamily:
+    """Models that see both sides; those with a masked head predict what stands under a mask.
+
+    Attributes:
+        model_types: Of transformers' configurations; None takes every masked model.
+        context: Positions by configuration, where it is not simply named there.
+    """
+
+    model_types: frozenset[str] | None = None
+    context: Callable[[Any], int] = _shapes.context
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        if getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False):
+            return False
+        if self.model_types is not None:
+            return config.model_type in self.model_types
+        saved = _shapes.architectures(config)
+        causal = any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
+        return not causal and self._class(config) is not None
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone; a checkpoint saved without its masked head cannot mask."""
+        saved = _shapes.architectures(config)
+        return Capabilities(
+            kind="encoder",
+            layers=_layers(config),
+            heads=_heads(config),
+            d_model=_width(config),
+            vocab=_shapes.number(config, "vocab_size"),
+            context=self.context(config),
+            attention=_shapes.attention(self._class(config), config),
+            masks=not saved or any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in saved),
+        )
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its masked head."""
+        masks = self.capabilities(config).masks
+        return read_weights("AutoModelForMaskedLM", spec, config, head_required=masks)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """What the tokenizer puts around a text, and its mask."""
+        prefix, suffix = _template(tokenizer)
+        vocab = _shapes.number(config, "vocab_size")
+        return SpecialTokens(
+            bos=None,
+            bos_source="none",
+            prefix=prefix,
+            suffix=suffix,
+            pad=_pad(tokenizer, vocab),
+            mask=tokenizer.mask_token_id,
+        )
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, and the model's own way from its states to logits."""
+        from sonde.models._heads import head_of
+
+        return _body_of(model), head_of(model, model.base_model_prefix)
+
+    def _class(self, config: Any) -> Any:
+        return _model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderDecoderFamily:
+    """Models with an encoder that sees both sides and a decoder that writes.
+
+    Attributes:
+        model_types: Of transformers' configurations.
+        separate: From a model to its body and head.
+    """
+
+    model_types: frozenset[str]
+    separate: Callable[[Any], tuple[Any, Any]]
+
+    def matches(self, config: Any) -> bool:
+        """Whether this family takes a configuration."""
+        return config.model_type in self.model_types and bool(getattr(config, "is_encoder_decoder", True))
+
+    def capabilities(self, config: Any) -> Capabilities:
+        """Capabilities by configuration alone; layers of both sides are counted together."""
+        encoder = _shapes.number(config, "encoder_layers", "num_layers")
+        decoder = _shapes.number(config, "decoder_layers", "num_decoder_layers", default=encoder)
+        return Capabilities(
+            kind="encoder-decoder",
+            layers=encoder + decoder,
+            heads=_shapes.number(config, "encoder_attention_heads", "num_heads"),
+            d_model=_width(config),
+            vocab=_shapes.number(config, "vocab_size"),
+            context=_shapes.context(config),
+            attention=_shapes.attention(
+                _model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
+            ),
+            masks=False,
+        )
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """The model with its head."""
+        return read_weights("AutoModelForSeq2SeqLM", spec, config)
+
+    def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
+        """What the tokenizer puts around a text; the decoder starts from its configured id."""
+        prefix, suffix = _template(tokenizer)
+        vocab = _shapes.number(config, "vocab_size")
+        start = getattr(config, "decoder_start_token_id", None)
+        return SpecialTokens(
+            bos=start,
+            bos_source="none" if start is None else "bos",
+            prefix=prefix,
+            suffix=suffix,
+            pad=_pad(tokenizer, vocab),
+            mask=tokenizer.mask_token_id,
+        )
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """The body, whose states are the decoder's, and the way from them to logits."""
+        return self.separate(model)

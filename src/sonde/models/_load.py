@@ -1,0 +1,174 @@
+"""Loading: from a specification to a model ready for capture; transformers is imported inside."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+from typing import Any
+
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.models._catalogue import known_models
+from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._resolve import content_hash, locate
+
+_FALLBACKS = ("encoder", "decoder")
+"""Families that take whatever transformers loads; they are asked last, in this order."""
+
+_ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
+
+
+def load_model(spec: ModelSpec) -> LoadedModel:
+    """Load a model with its tokenizer and hold its head against a plain forward.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or cannot be read by sonde.
+    """
+    config = _config(spec)
+    name, family = _family_of(spec, config)
+    tokenizer = load_tokenizer(spec)
+    model = family.load(spec, config)
+    capabilities = family.capabilities(config)
+    special = family.special_tokens(tokenizer, config)
+    _check_head(spec, family, model, capabilities)
+    return LoadedModel(
+        spec=spec,
+        revision=resolve_revision(spec),
+        model=model,
+        tokenizer=tokenizer,
+        capabilities=_with_mask(capabilities, special),
+        special=special,
+        family=name,
+    )
+
+
+def load_tokenizer(spec: ModelSpec) -> Any:
+    """A model's fast tokenizer.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or gives no character offsets.
+    """
+    return _tokenizer(_unweighted(spec))
+
+
+def describe(spec: ModelSpec) -> Capabilities:
+    """What a model can be asked for, from its configuration and tokenizer; no weight is read.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached, or no family takes it.
+    """
+    config = _config(spec)
+    _, family = _family_of(spec, config)
+    return _with_mask(family.capabilities(config), family.special_tokens(load_tokenizer(spec), config))
+
+
+def describe_special(spec: ModelSpec) -> SpecialTokens:
+    """A model's special-token policy; no weight is read."""
+    config = _config(spec)
+    _, family = _family_of(spec, config)
+    return family.special_tokens(load_tokenizer(spec), config)
+
+
+def resolve_revision(spec: ModelSpec) -> str:
+    """What a name stands for now: a hub commit, or a hash of a folder's files; a twin adds its seed."""
+    place = locate(spec)
+    if place.local:
+        revision = content_hash(place.name)
+    else:
+        revision = getattr(_config(spec), "_commit_hash", None) or place.revision or "main"
+    return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
+
+
+def _with_mask(capabilities: Capabilities, special: SpecialTokens) -> Capabilities:
+    return dataclasses.replace(capabilities, masks=capabilities.masks and special.mask is not None)
+
+
+def _config(spec: ModelSpec) -> Any:
+    return _read_config(_unweighted(spec))
+
+
+def _unweighted(spec: ModelSpec) -> ModelSpec:
+    """What a configuration and a tokenizer depend on."""
+    return ModelSpec(name=spec.name, revision=spec.revision, trust_remote_code=spec.trust_remote_code)
+
+
+@lru_cache(maxsize=8)
+def _read_config(spec: ModelSpec) -> Any:
+    from transformers import AutoConfig
+
+    return _fetch(AutoConfig, spec)
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(spec: ModelSpec) -> Any:
+    from transformers import AutoTokenizer
+
+    tokenizer = _fetch(AutoTokenizer, spec)
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError(
+            f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
+            "save a fast one (tokenizer.json) beside the model"
+        )
+    return tokenizer
+
+
+def _fetch(auto_class: Any, spec: ModelSpec) -> Any:
+    from sonde.models._weights import quiet
+
+    place = locate(spec)
+    try:
+        with quiet():
+            return auto_class.from_pretrained(
+                place.name, revision=place.revision or "main", trust_remote_code=spec.trust_remote_code
+            )
+    except (OSError, ValueError, TypeError, ImportError, KeyError) as error:
+        raise _fault(spec, error, local=place.local) from error
+
+
+def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
+    line = " ".join(str(error).split())[:300]
+    if "trust_remote_code" in line:
+        return InputError(f"model {spec.name!r} brings code of its own; pass --trust-remote-code to run it")
+    if local:
+        return InputError(f"model {spec.name!r}: cannot be read: {line}")
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__name__ in _ABSENT:
+            known = [header.name for header in known_models()]
+            return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
+        cause = cause.__cause__ or cause.__context__
+    return InputError(
+        f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "
+        "see `sonde list models`"
+    )
+
+
+def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
+    from sonde.models import FAMILIES
+
+    named = [name for name in FAMILIES.names() if name not in _FALLBACKS]
+    for name in (*named, *_FALLBACKS):
+        family = FAMILIES.load(name)
+        if family.matches(config):
+            return name, family
+    raise InputError(
+        f"model {spec.name!r}: type {config.model_type!r} is neither a causal, a masked nor a known "
+        "encoder-decoder language model"
+    )
+
+
+def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
+    if capabilities.kind == "encoder-decoder":
+        return
+    import torch
+
+    from sonde.models._heads import separates
+
+    body, head = family.body_and_head(model)
+    some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=model.device)[None]
+    if not separates(body, head, model, input_ids=some):
+        raise InputError(
+            f"model {spec.name!r}: {type(model).__name__} does more after its body than sonde can separate"
+        )

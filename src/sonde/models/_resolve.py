@@ -1,0 +1,92 @@
+"""From a model's name to where it is: a bundled folder, a local folder, or the hub."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.models._bundled import bundled_folder, bundled_names
+from sonde.models._family import ModelSpec
+
+_CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a model is.
+
+    Attributes:
+        name: What transformers is given: a folder or a hub name.
+        local: Whether it is a folder.
+        revision: Hub revision; empty means the default branch.
+    """
+
+    name: str
+    local: bool
+    revision: str
+
+
+def split_revision(name: str) -> tuple[str, str]:
+    """Split ``name@revision``; a folder whose path holds an ``@`` is a name.
+
+    >>> split_revision("bigcode/santacoder@dedup")
+    ('bigcode/santacoder', 'dedup')
+    >>> split_revision("gpt2")
+    ('gpt2', '')
+    """
+    if "@" not in name or Path(name).expanduser().is_dir():
+        return name, ""
+    bare, _, revision = name.rpartition("@")
+    return bare, revision
+
+
+def locate(spec: ModelSpec) -> Location:
+    """Find a model without opening it.
+
+    Raises:
+        UnknownNameError: The name looks like a path or a bundled name, and nothing is there.
+        InputError: The folder holds no model.
+    """
+    bare, revision = split_revision(spec.name)
+    revision = spec.revision or revision
+    folder = bundled_folder(bare) or Path(bare).expanduser()
+    if folder.is_dir():
+        if not any((folder / file).is_file() for file in ("config.json", "tokenizer.json")):
+            raise InputError(
+                f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
+            )
+        return Location(name=str(folder), local=True, revision="")
+    if not _is_hub_name(bare):
+        raise UnknownNameError(
+            "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
+        )
+    return Location(name=bare, local=False, revision=revision)
+
+
+def _is_hub_name(name: str) -> bool:
+    return not name.startswith((".", "/", "~")) and name.count("/") <= 1 and "\\" not in name
+
+
+def _neighbours(name: str) -> list[str]:
+    parent = Path(name).expanduser().parent
+    siblings = [entry for entry in parent.iterdir() if entry.is_dir()] if parent.is_dir() else []
+    return [*bundled_names(), *(str(Path(name).parent / entry.name) for entry in siblings)]
+
+
+def content_hash(folder: str) -> str:
+    """Hash a model folder's configuration, vocabulary and weights into 32 hexadecimal digits."""
+    files = sorted(path for path in Path(folder).iterdir() if path.suffix in _CONTENT and path.is_file())
+    return _content_hash(tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+
+
+@lru_cache(maxsize=16)
+def _content_hash(stamps: tuple[tuple[str, int, int], ...]) -> str:
+    whole = hashlib.blake2b(digest_size=16)
+    for path, _, _ in stamps:
+        with Path(path).open("rb") as handle:
+            digest = hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest()
+        whole.update(Path(path).name.encode() + b"\0" + digest)
+    return whole.hexdigest()

@@ -1,0 +1,43 @@
+"""Reading transformers configurations: numbers that every family has under some name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+UNBOUNDED = 2048
+"""Context where a model has no positions to run out of (ALiBi, relative, recurrent) and names no length."""
+
+_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that describes the text model."""
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def number(config: Any, *names: str, default: int = 0) -> int:
+    """The first of several fields that a configuration sets to a whole number."""
+    for name in names:
+        value = getattr(config, name, None)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return default
+
+
+def context(config: Any) -> int:
+    """Positions that a model can take at once."""
+    return number(config, *_CONTEXT, default=UNBOUNDED)
+
+
+def attention(model_class: Any, config: Any) -> str:
+    """How a model's attention can be read: its module calls registered functions, or only eagerly."""
+    if number(config, "num_attention_heads", "n_head", "num_heads") == 0:
+        return "none"
+    module = sys.modules.get(getattr(model_class, "__module__", ""))
+    return "interface" if hasattr(module, "ALL_ATTENTION_FUNCTIONS") else "eager"
+
+
+def architectures(config: Any) -> tuple[str, ...]:
+    """Class names that the checkpoint was saved from."""
+    return tuple(getattr(config, "architectures", None) or ())

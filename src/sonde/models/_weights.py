@@ -1,0 +1,128 @@
+"""Reading weights: safetensors only, in a stated precision, on a stated device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import derive_seed
+from sonde.models._family import ModelSpec
+from sonde.models._resolve import locate
+
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required: bool = True) -> Any:
+    """A model in evaluation mode on its device.
+
+    Args:
+        auto_class: Name of the transformers class that picks the architecture.
+        spec: What was asked for; with ``reinitialise`` no weight is read.
+        config: Its configuration.
+        head_required: Whether a checkpoint without its head is refused.
+
+    Raises:
+        InputError: The weights are missing, incomplete or not safetensors.
+        UsageError: An unknown device or precision.
+    """
+    import torch
+    import transformers
+
+    device = device_of(spec)
+    dtype = _dtype(spec, config, device)
+    picker = getattr(transformers, auto_class)
+    if spec.reinitialise is not None:
+        with torch.random.fork_rng(devices=[]), quiet():
+            torch.manual_seed(derive_seed("reinitialise", spec.reinitialise))
+            model = picker.from_config(copy.deepcopy(config), trust_remote_code=spec.trust_remote_code)
+        model = model.to(dtype)
+    else:
+        place = locate(spec)
+        try:
+            with quiet():
+                model, report = picker.from_pretrained(
+                    place.name,
+                    revision=place.revision or "main",
+                    config=config,
+                    dtype=dtype,
+                    use_safetensors=True,
+                    trust_remote_code=spec.trust_remote_code,
+                    output_loading_info=True,
+                )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"model {spec.name!r}: {_weight_fault(error)}") from error
+        _complete(spec.name, model, report, head_required=head_required)
+    return model.to(device).eval().requires_grad_(requires_grad=False)
+
+
+def device_of(spec: ModelSpec) -> Any:
+    """The device that a specification means.
+
+    Raises:
+        UsageError: It does not exist here.
+    """
+    import torch
+
+    if spec.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(spec.device)
+    except RuntimeError as error:
+        raise UsageError(f"device {spec.device!r}: unknown; give auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"device {spec.device!r}: this machine has {torch.cuda.device_count()} of that kind; give auto or cpu"
+        )
+    return device
+
+
+def _dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
+    """Auto is float32, and what the checkpoint was trained in where an accelerator runs bfloat16."""
+    import torch
+
+    if spec.dtype in _DTYPES:
+        return getattr(torch, spec.dtype)
+    if spec.dtype != "auto":
+        raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join(_DTYPES)}")
+    stored = getattr(config, "dtype", None)
+    return torch.bfloat16 if device.type != "cpu" and stored == torch.bfloat16 else torch.float32
+
+
+def _complete(name: str, model: Any, report: dict[str, Any], *, head_required: bool) -> None:
+    missing = sorted(report.get("missing_keys", ()))
+    body = f"{model.base_model_prefix}."
+    if not head_required:
+        missing = [key for key in missing if key.startswith(body)]
+    if missing or report.get("mismatched_keys"):
+        example = missing[0] if missing else str(next(iter(report["mismatched_keys"])))
+        count = len(missing) + len(report.get("mismatched_keys", ()))
+        raise InputError(
+            f"model {name!r}: {count} weights of {type(model).__name__} are not in the checkpoint "
+            f"({example!r} first); name a checkpoint saved with its head"
+        )
+
+
+def _weight_fault(error: Exception) -> str:
+    line = " ".join(str(error).split())
+    if "safetensors" in line:
+        return "it has no safetensors weights and sonde reads no pickles; name a revision that has them"
+    return f"cannot be loaded: {line[:300]}"
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep transformers' progress bars and advice out of the terminal while a model is read."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

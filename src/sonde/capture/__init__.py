@@ -1,6 +1,5 @@
 """Capture: the only place where a model runs; requests in, reduced observations out."""
 
-VERSION = "1"
-"""Raised whenever a captured number may change; part of the fingerprint of every observation."""
+from sonde.capture.settings import VERSION, CaptureSettings
 
-__all__ = ["VERSION"]
+__all__ = ["VERSION", "CaptureSettings"]

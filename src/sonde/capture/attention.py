@@ -7,7 +7,7 @@ side. Models that do not use the interface are run with eager attention, layer b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -140,7 +140,7 @@ def _attend(
 
 
 @contextmanager
-def recording(loaded: LoadedModel) -> Iterator[Callable[[Tensor], Any]]:
+def recording(loaded: LoadedModel) -> Generator[Callable[[Tensor], Any]]:
     """Switch a model to an attention that can be read, and back afterwards.
 
     Yields:
@@ -163,7 +163,7 @@ def recording(loaded: LoadedModel) -> Iterator[Callable[[Tensor], Any]]:
 
 
 @contextmanager
-def _record(columns: Int[Tensor, "batch row"]) -> Iterator[RowRecorder]:
+def _record(columns: Int[Tensor, "batch row"]) -> Generator[RowRecorder]:
     recorder = RowRecorder(columns)
     token = _recorder.set(recorder)
     try:

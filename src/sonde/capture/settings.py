@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from sonde.base.errors import UsageError
 
+VERSION = "1"
+"""Raised whenever a captured number may change; part of the fingerprint of every observation."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSettings:

@@ -1,0 +1,252 @@
+"""Tiny random models over bytes, items made by hand, and a family that knows their heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.capture import runner
+from sonde.capture.requests import Prepared
+from sonde.corpora import Item, item_id
+from sonde.languages import LANGUAGES
+from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
+
+VOCAB = 260
+BOS, SEP, MASK, PAD = 256, 257, 258, 259
+COMMON = {"vocab_size": VOCAB, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": SEP}
+
+
+class ByHeadName:
+    """Body and head of the tiny models, by the attributes that transformers gives them."""
+
+    def load(self, name: str) -> ByHeadName:
+        return self
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        head = next(getattr(model, name) for name in ("lm_head", "embed_out", "cls") if hasattr(model, name))
+        return model.base_model, head
+
+
+@pytest.fixture(autouse=True)
+def _family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "FAMILIES", ByHeadName())
+
+
+def _llama() -> Any:
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def _mistral() -> Any:
+    return transformers.MistralForCausalLM(
+        transformers.MistralConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
+            sliding_window=8,
+        )
+    )
+
+
+def _gpt2() -> Any:
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(**COMMON, n_positions=64, n_embd=32, n_layer=3, n_head=4)
+    )
+
+
+def _bigcode() -> Any:
+    return transformers.GPTBigCodeForCausalLM(
+        transformers.GPTBigCodeConfig(**COMMON, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+    )
+
+
+def _neox() -> Any:
+    return transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def _codegen() -> Any:
+    return transformers.CodeGenForCausalLM(
+        transformers.CodeGenConfig(**COMMON, n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
+    )
+
+
+def _bert() -> Any:
+    return transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+        )
+    )
+
+
+def _bart() -> Any:
+    return transformers.BartForConditionalGeneration(
+        transformers.BartConfig(
+            **COMMON,
+            d_model=32,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=48,
+            decoder_ffn_dim=48,
+            max_position_embeddings=64,
+            decoder_start_token_id=BOS,
+        )
+    )
+
+
+def _t5() -> Any:
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            **COMMON,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=2,
+            num_heads=4,
+            decoder_start_token_id=PAD,
+        )
+    )
+
+
+MAKERS: dict[str, tuple[Callable[[], Any], str, int]] = {
+    "llama": (_llama, "decoder", 3),
+    "mistral": (_mistral, "decoder", 2),
+    "gpt2": (_gpt2, "decoder", 3),
+    "bigcode": (_bigcode, "decoder", 2),
+    "neox": (_neox, "decoder", 2),
+    "codegen": (_codegen, "decoder", 2),
+    "bert": (_bert, "encoder", 3),
+    "bart": (_bart, "encoder-decoder", 4),
+    "t5": (_t5, "encoder-decoder", 4),
+}
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[[str], LoadedModel]:
+    """A loader of tiny random models by name; the same weights each time, a fresh module each time."""
+
+    def load(name: str) -> LoadedModel:
+        maker, kind, layers = MAKERS[name]
+        torch.manual_seed(0)
+        model = maker().eval()
+        # Fresh weights give nearly even predictions; larger ones give ranks and rows something to tell.
+        # T5 begins with large ones, and does not scale its scores.
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim > 1 and name != "t5":
+                    parameter.mul_(4.0)
+        decoder = kind == "decoder"
+        return LoadedModel(
+            spec=ModelSpec(name=f"tiny-{name}"),
+            revision="random",
+            model=model,
+            tokenizer=None,
+            capabilities=Capabilities(
+                kind=kind,
+                layers=layers,
+                heads=4,
+                d_model=32,
+                vocab=VOCAB,
+                context=64,
+                attention="eager" if name == "codegen" else "interface",
+                masks=not decoder,
+            ),
+            special=SpecialTokens(
+                bos=BOS if decoder else None,
+                bos_source="bos" if decoder else "none",
+                prefix=() if decoder or name == "t5" else (BOS,),
+                suffix=() if decoder else (SEP,),
+                pad=PAD,
+                mask=None if decoder else MASK,
+            ),
+            family="tiny",
+        )
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def prepare() -> Callable[[str], Prepared]:
+    """An item whose subwords are its UTF-8 bytes."""
+    language = LANGUAGES.load("text")
+
+    def make(text: str) -> Prepared:
+        data = text.encode("utf-8", "surrogatepass")
+        ids = np.frombuffer(data, dtype=np.uint8).astype(np.int32)
+        at = np.arange(len(ids), dtype=np.int32)
+        names = ("",) * len(ids)
+        counts = Coverage(
+            characters=len(text),
+            covered=len(text),
+            subwords=len(ids),
+            merged=0,
+            layout=0,
+            unknown=0,
+            tokens=0,
+            tokens_whole=0,
+        )
+        subwords = Subwords(text, ids, at, at + 1, np.ones_like(ids), names)
+        item = Item(
+            item_id=item_id(text, "text", "file"),
+            text=text,
+            language="text",
+            unit="file",
+            path="by hand",
+            name="item",
+            offset=0,
+            cluster="",
+            repository="",
+        )
+        tree = language.parse(text)
+        alignment = Alignment(subwords, at, at + 1, at, names, names, names, counts)
+        return Prepared(item, tree, language.tokens(tree), alignment)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def texts() -> tuple[str, ...]:
+    """Texts that trip offsets: non-ASCII, CRLF, tabs, emoji, no newline at the end; and a single byte."""
+    return (
+        "naïve = 'façade'\n",
+        "a = 1\r\nb = 2\r\n",
+        "\tif x:\n\t\treturn\t0",
+        "print('🙂👩‍👩‍👧')",
+        "x",
+        "def f(a, b):\n    return a + b\n",
+        "数 = '数据'",
+    )

@@ -1,0 +1,148 @@
+"""Three small lenses through the protocol: one pools states, one reads rows, one masks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sonde.capture.forward import observe, observe_lenses
+from sonde.capture.requests import (
+    AttentionRows,
+    HiddenStates,
+    ItemCapture,
+    Masked,
+    Pass,
+    Plain,
+    Prepared,
+    TokenScores,
+)
+from sonde.corpora import Item
+from sonde.lenses._lens import LensSettings, ReadingLens, Scoring
+from sonde.models import Capabilities, LoadedModel
+from sonde.stats.scores import Score
+
+Tiny = Callable[[str], LoadedModel]
+Prepare = Callable[[str], Prepared]
+
+
+class SmallLens:
+    """What the three have in common: one pass, no labels, no scores of their own."""
+
+    name = "small"
+    version = "1"
+    quirks: Mapping[str, str] = {}
+    tasks: tuple[str, ...] = ()
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        return None
+
+    def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
+        raise NotImplementedError
+
+    def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
+        return self.asks(items) if previous == 0 else None
+
+    def row(self, capture: ItemCapture) -> dict[str, object]:
+        raise NotImplementedError
+
+    def observe(
+        self,
+        prepared: Prepared,
+        captures: Sequence[ItemCapture],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+    ) -> pl.DataFrame:
+        return pl.DataFrame(
+            [{"item_id": prepared.item.item_id, "variant": one.variant, **self.row(one)} for one in captures]
+        )
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        return []
+
+
+class Pools(SmallLens):
+    def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
+        return (Pass(Plain(), (HiddenStates((0, 2)),)),)
+
+    def row(self, capture: ItemCapture) -> dict[str, object]:
+        return {"norm": float(np.linalg.norm(capture.states["mean"][1]))}
+
+
+class Reads(SmallLens):
+    def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
+        return (Pass(Plain(), (AttentionRows({item.item_id: (0, 1) for item in items}),)),)
+
+    def row(self, capture: ItemCapture) -> dict[str, object]:
+        assert capture.rows is not None
+        return {"best": int(capture.rows[0, 0, 1].argmax())}
+
+
+class Masks(SmallLens):
+    def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
+        return (Pass(Masked({item.item_id: ((0,), (1,)) for item in items}), (TokenScores(),)),)
+
+    def row(self, capture: ItemCapture) -> dict[str, object]:
+        assert capture.scores is not None
+        return {"nats": float(np.nansum(capture.scores.nats)), "scored": int(capture.scores.scored.sum())}
+
+
+def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Prepare) -> None:
+    loaded = tiny("bert")
+    items = [prepare(text) for text in ("a = 1\n", "b += 'ö'", "xyz")]
+    lenses = {"pools": Pools(), "reads": Reads(), "masks": Masks()}
+    assert all(isinstance(lens, ReadingLens) for lens in lenses.values())
+    settings = LensSettings()
+    passes = {
+        name: lens.passes([one.item for one in items], 0, settings) or () for name, lens in lenses.items()
+    }
+    forwarded: list[int] = []
+    hook = loaded.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: forwarded.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    together = list(observe_lenses(loaded, items, passes))
+    hook.remove()
+    # One plain input and two masked ones an item; the plain one is shared by two lenses.
+    assert sum(forwarded) == 3 * len(items)
+    assert [(one.inputs, one.shared) for one in together] == [(3, 1)] * len(items)
+    for name, lens in lenses.items():
+        alone = list(observe(loaded, items, passes[name]))
+        per_item = len(alone) // len(items)
+        for place, observed in enumerate(together):
+            own = alone[place * per_item : (place + 1) * per_item]
+            shared = lens.observe(observed.prepared, observed.captures[name], {}, settings)
+            separate = lens.observe(observed.prepared, own, {}, settings)
+            assert shared["variant"].to_list() == ([1, 2] if name == "masks" else [0])
+            for column in shared.columns:
+                if shared[column].dtype == pl.Float64:
+                    np.testing.assert_allclose(shared[column], separate[column], atol=1e-5)
+                else:
+                    assert shared[column].to_list() == separate[column].to_list()
+
+
+def test_scores_and_states_of_a_decoder_share_one_forward(tiny: Tiny, prepare: Prepare) -> None:
+    loaded = tiny("gpt2")
+    item = prepare("return façade")
+    passes = {
+        "scores": [Pass(Plain(), (TokenScores(2),))],
+        "states": [Pass(Plain(), (HiddenStates(),))],
+        "rows": [Pass(Plain(), (AttentionRows({item.item.item_id: (3,)}),))],
+    }
+    (observed,) = observe_lenses(loaded, [item], passes)
+    assert (observed.inputs, observed.shared) == (1, 2)
+    (alone,) = observe(loaded, [item], passes["scores"])
+    shared = observed.captures["scores"][0]
+    assert shared.scores is not None and alone.scores is not None
+    np.testing.assert_allclose(shared.scores.nats, alone.scores.nats, atol=1e-5)
+    assert shared.states == {} and shared.rows is None
+    assert observed.captures["states"][0].scores is None
+
+
+@pytest.mark.parametrize("module", ["sonde.capture", "sonde.capture.requests", "sonde.capture.union"])
+def test_stating_requests_needs_no_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

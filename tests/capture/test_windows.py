@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.base.errors import UsageError
+from sonde.capture.windows import bidirectional_windows, causal_windows
+
+LENGTHS = st.integers(0, 200)
+CONTEXTS = st.integers(1, 40)
+STRIDES = st.floats(0.05, 1.0)
+
+
+@given(LENGTHS, CONTEXTS, STRIDES)
+def test_a_causal_position_is_read_once_from_the_first_window_that_holds_it(
+    length: int, context: int, stride: float
+) -> None:
+    windows = causal_windows(length, context, stride)
+    read = [position for window in windows for position in range(window.read_start, window.read_stop)]
+    assert read == list(range(length))
+    step = max(1, int(context * stride))
+    for window in windows:
+        assert window.start <= window.read_start < window.read_stop <= window.stop
+        assert 1 <= window.stop - window.start <= context
+        for position in range(window.read_start, window.read_stop):
+            holders = [one for one in windows if one.start <= position < one.stop]
+            assert holders[0] == window
+            if window.start > 0:
+                assert position - window.start >= context - step
+
+
+@given(LENGTHS, CONTEXTS)
+def test_half_a_context_stands_before_every_later_target(length: int, context: int) -> None:
+    for window in causal_windows(length, context):
+        if window.start:
+            assert window.read_start - window.start + 1 >= context / 2
+
+
+@given(LENGTHS, CONTEXTS, STRIDES)
+def test_a_bidirectional_position_is_read_once_where_the_border_is_furthest(
+    length: int, context: int, stride: float
+) -> None:
+    windows = bidirectional_windows(length, context, stride)
+
+    def distance(position: int, start: int, stop: int) -> float:
+        before = position - start if start else float("inf")
+        after = stop - 1 - position if stop < length else float("inf")
+        return min(before, after)
+
+    read = [position for window in windows for position in range(window.read_start, window.read_stop)]
+    assert read == list(range(length))
+    for window in windows:
+        assert window.stop - window.start == min(context, length)
+        for position in range(window.read_start, window.read_stop):
+            assert window.start <= position < window.stop
+            best = max(
+                distance(position, one.start, one.stop) for one in windows if one.start <= position < one.stop
+            )
+            assert distance(position, window.start, window.stop) == best
+
+
+def test_a_context_of_one_reads_every_position() -> None:
+    assert [(w.start, w.stop) for w in causal_windows(3, 1)] == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_no_context_is_refused() -> None:
+    with pytest.raises(UsageError, match="context of 0"):
+        causal_windows(3, 0)

@@ -1,0 +1,84 @@
+"""The model card, written by code from what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sonde.training.documents import MIN_TOKENS
+from sonde.training.evaluate import MASKED_SHARE, Figures
+from sonde.training.recipe import Recipe
+
+_LARGEST = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a card tells.
+
+    Attributes:
+        recipe: What was trained.
+        figures: What it can do.
+        files: What it was trained on, from `sonde.training.export.manifest`.
+        run: ``seconds`` of training, ``hardware``, ``versions`` of libraries, ``loss`` of the last updates.
+        parameters: Number of weights.
+    """
+
+    recipe: Recipe
+    figures: Figures
+    files: pl.DataFrame
+    run: dict[str, Any]
+    parameters: int
+
+
+def card(account: Account) -> str:
+    """The card as Markdown; the text is in ``card.md.jinja``."""
+    recipe = account.recipe
+    environment = Environment(
+        loader=PackageLoader("sonde.training", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        # Markdown, made from a recipe and from the metadata of what is installed; never served as HTML.
+        autoescape=False,
+    )
+    return environment.get_template("card.md.jinja").render(
+        recipe=recipe,
+        model=recipe.model,
+        training=recipe.training,
+        optimiser=recipe.optimiser,
+        decoder=recipe.model.role == "decoder",
+        figures=account.figures,
+        run=account.run,
+        parameters=account.parameters,
+        corpora=_corpora(account.files),
+        read=recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block,
+        masked_share=MASKED_SHARE,
+        min_tokens=MIN_TOKENS,
+    )
+
+
+def _corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
+    """What was read of each corpus: totals, licences by size, largest distributions."""
+    seen = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
+    read = float(seen["read"].sum())
+    found: list[dict[str, Any]] = []
+    for (name,), part in seen.sort("corpus", "path").group_by("corpus", maintain_order=True):
+        licences = part.group_by("licence").agg(pl.col("bytes").sum())
+        clusters = part.group_by("distribution", "version").agg(pl.col("bytes").sum())
+        largest = clusters.sort(["bytes", "distribution"], descending=[True, False])
+        found.append(
+            {
+                "name": name,
+                "files": len(part),
+                "bytes": int(part["bytes"].sum()),
+                "clusters": len(clusters),
+                "share": float(part["read"].sum()) / read,
+                "licences": licences.sort(["bytes", "licence"], descending=[True, False]).rows(),
+                "largest": largest.head(_LARGEST).to_dicts(),
+            }
+        )
+    return found

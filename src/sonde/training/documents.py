@@ -1,0 +1,197 @@
+"""Which files a model is trained on: a broad sample, permissive, parsed, clear of what is held out."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import hash_text, unit_hash
+from sonde.corpora import (
+    Intake,
+    NearDuplicateIndex,
+    SourceFile,
+    duplicate_tokens,
+    item_id,
+    read_files,
+    reserved,
+)
+from sonde.corpora._items import items_of
+from sonde.languages import LANGUAGES
+from sonde.training.recipe import CorpusConfig, DataConfig
+
+MIN_TOKENS = 20
+"""Functions with fewer distinct identifiers and literals do not condemn a file: accessors and the like are
+written alike by everyone. Where such a one does recur, its item id tells, and it is flagged as seen."""
+
+_LONGEST_LINE = 1_000
+_MOST_DIGITS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file to train on.
+
+    Attributes:
+        corpus: The corpus as named in the recipe.
+        file: The file itself.
+        item_ids: Ids of the file and of each of its functions.
+    """
+
+    corpus: str
+    file: SourceFile
+    item_ids: tuple[str, ...]
+
+
+def permitted(licence: str, licences: tuple[str, ...]) -> bool:
+    """Whether every part of a licence expression is one of the licences, or offers one as an alternative.
+
+    >>> permitted("BSD-3-Clause AND (MIT OR GPL-2.0)", ("BSD", "MIT")), permitted("LGPL-3.0", ("GPL",))
+    (True, False)
+    """
+    if not licences:
+        return True
+    words = [re.compile(rf"(?<![\w]){re.escape(name)}(?!\w)", re.IGNORECASE) for name in licences]
+    return bool(licence) and all(
+        any(word.search(choice) for choice in re.split(r"\bOR\b|/", part) for word in words)
+        for part in re.split(r"\bAND\b", licence)
+    )
+
+
+def looks_written(text: str) -> bool:
+    """Whether a person may have written a text: no endless lines, not mostly numbers, no NUL."""
+    digits = sum(map(text.count, "0123456789"))
+    return (
+        "\0" not in text
+        and digits <= _MOST_DIGITS * len(text)
+        and max(map(len, text.splitlines()), default=0) <= _LONGEST_LINE
+    )
+
+
+class HeldOut:
+    """The functions that must not be trained on, and whether a file repeats one of them.
+
+    Args:
+        functions: Texts of held-out functions; the same one may come often.
+    """
+
+    def __init__(self, functions: Iterator[str]) -> None:
+        self._index = NearDuplicateIndex()
+        exact: set[str] = set()
+        for text in functions:
+            key = hash_text(text)
+            if key not in exact:
+                exact.add(key)
+                bag = duplicate_tokens(text)
+                if len(bag) >= MIN_TOKENS:
+                    self._index.add(key, bag)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def repeated_in(self, functions: list[str]) -> bool:
+        """Whether one of a file's functions is, or is a near-duplicate of, a held-out function."""
+        for text in functions:
+            bag = duplicate_tokens(text)
+            if len(bag) >= MIN_TOKENS and self._index.find(bag) is not None:
+                return True
+        return False
+
+
+def held_out_functions(data: DataConfig, intake: Intake) -> Iterator[str]:
+    """Texts of every function of the held-out corpora and of the reserved names in the training corpora."""
+    languages = tuple(sorted({corpus.language for corpus in data.corpora}))
+    for name in data.held_out:
+        for file in read_files(name, languages, intake):
+            yield from _functions(file, intake)
+    for name, language in dict.fromkeys((corpus.name, corpus.language) for corpus in data.corpora):
+        for file in read_files(name, (language,), intake):
+            if reserved(file.cluster):
+                yield from _functions(file, intake)
+
+
+def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], None]) -> Iterator[Document]:
+    """Yield the documents to train on, in an order by hash that mixes corpora by their shares.
+
+    A larger ``data.bytes`` only extends what a smaller one yields.
+
+    Args:
+        data: The data of a recipe.
+        intake: Counts what is left out and why.
+        report: Receives one line a stage.
+
+    Raises:
+        InputError: Nothing is left to train on.
+    """
+    held_out = HeldOut(held_out_functions(data, intake))
+    report(f"held out: {len(held_out):,} distinct functions of {MIN_TOKENS} or more distinct tokens")
+    streams = [_stream(corpus, data, held_out, intake) for corpus in data.corpora]
+    queue = [(0.0, place) for place in range(len(streams))]
+    taken: set[str] = set()
+    total = 0
+    while queue and total < data.bytes:
+        used, place = heapq.heappop(queue)
+        document = next(streams[place], None)
+        if document is None:
+            continue
+        if document.item_ids[0] not in taken:
+            taken.add(document.item_ids[0])
+            size = len(document.file.text.encode("utf-8", "surrogatepass"))
+            total += size
+            used += size / data.corpora[place].share
+            yield document
+        else:
+            intake.note("repeated file", document.file.path)
+        heapq.heappush(queue, (used, place))
+    if not taken:
+        raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
+
+
+def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: Intake) -> Iterator[Document]:
+    """The documents of one corpus, in order by hash; the costly checks come last and only as far as asked."""
+    files: list[tuple[float, str, SourceFile]] = []
+    for file in read_files(corpus.name, (corpus.language,), intake):
+        reason = _cheap_objection(file, corpus, data)
+        if reason:
+            intake.note(reason, file.path)
+        else:
+            files.append((unit_hash("document", corpus.name, file.path), file.path, file))
+    used: Counter[str] = Counter()
+    for _, _, file in sorted(files, key=lambda entry: entry[:2]):
+        size = len(file.text.encode("utf-8", "surrogatepass"))
+        if used[file.cluster] + size > corpus.cluster_bytes:
+            intake.note("cluster full", file.path)
+        elif LANGUAGES.load(file.language).parse(file.text).has_error:
+            intake.note("does not parse", file.path)
+        else:
+            functions = list(_functions(file, intake))
+            if held_out.repeated_in(functions):
+                intake.note("near-copy of held-out code", file.path)
+                continue
+            used[file.cluster] += size
+            ids = (
+                item_id(file.text, file.language, "file"),
+                *(item_id(f, file.language, "function") for f in functions),
+            )
+            yield Document(corpus.name, file, ids)
+
+
+def _functions(file: SourceFile, intake: Intake) -> Iterator[str]:
+    return (item.text for item in items_of(file, "function", intake))
+
+
+def _cheap_objection(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
+    if reserved(file.cluster):
+        return "reserved name"
+    if file.cluster in corpus.exclude:
+        return "excluded by the recipe"
+    if not permitted(file.licence, corpus.licences):
+        return "licence"
+    if not data.min_chars <= len(file.text) <= data.max_chars:
+        return "length"
+    if not looks_written(file.text):
+        return "generated"
+    return ""

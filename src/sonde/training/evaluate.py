@@ -1,0 +1,256 @@
+"""What a model has learned, in figures that can be compared: bits per byte, and hidden subwords guessed."""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.corpora import Intake, SourceFile, read_files
+from sonde.training.ngram import NGram
+from sonde.training.objectives import hide
+from sonde.training.packing import encode_document
+from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
+
+MASKED_SHARE = 0.15
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The figures of one model; those that do not apply are None.
+
+    Attributes:
+        corpus: What was read.
+        files: Number of files.
+        bytes: Their size.
+        subwords: Their number of subwords.
+        bits_per_byte: Of the decoder.
+        nats_per_subword: Of the decoder.
+        xz_bits_per_byte: Of ``xz -9e`` over the same files in one stream.
+        ngram_bits_per_byte: Of an interpolated Kneser-Ney model of the same subwords of the training data.
+        masked_top1: The encoder's share of hidden subwords guessed right.
+        masked_nats: The encoder's mean nats of a hidden subword.
+        majority_top1: Share of hidden subwords that are the most frequent one of the training data.
+        unigram_nats: Mean nats of a hidden subword by its frequency in the training data.
+    """
+
+    corpus: str
+    files: int
+    bytes: int
+    subwords: int
+    bits_per_byte: float | None = None
+    nats_per_subword: float | None = None
+    xz_bits_per_byte: float | None = None
+    ngram_bits_per_byte: float | None = None
+    masked_top1: float | None = None
+    masked_nats: float | None = None
+    majority_top1: float | None = None
+    unigram_nats: float | None = None
+
+
+def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
+    """Files of a corpus in an order by hash, until they hold ``size`` bytes.
+
+    A larger size contains a smaller one.
+
+    Raises:
+        InputError: The corpus holds no file of the language.
+    """
+    files = sorted(
+        read_files(corpus, (language,), Intake()),
+        key=lambda file: (unit_hash("evaluate", file.path), file.path),
+    )
+    chosen: list[SourceFile] = []
+    for file in files:
+        if size <= 0:
+            break
+        if file.text.strip():
+            chosen.append(file)
+            size -= len(_raw(file.text))
+    if not chosen:
+        raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
+    return chosen
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def xz_bits_per_byte(texts: Iterable[str]) -> float:
+    """Bits per byte of ``xz -9e`` over all texts in one stream."""
+    raw = b"".join(map(_raw, texts))
+    return 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)) / len(raw)
+
+
+def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Overlapping windows in which every position from 1 on is predicted exactly once.
+
+    Args:
+        length: Number of positions, the opening piece at 0 included.
+        context: Positions of a window.
+        stride: By how much a window moves on; the rest of it is context.
+
+    Yields:
+        First position, end (exclusive), and first position to score.
+    """
+    scored, start = 1, 0
+    while scored < length:
+        end = min(start + context, length)
+        yield start, end, scored
+        scored, start = end, start + stride
+
+
+@torch.no_grad()
+def document_nats(
+    model: PreTrainedModel, documents: list[Int[np.ndarray, " token"]], context: int
+) -> list[Float[np.ndarray, " token"]]:
+    """Nats of every subword of each document but the first.
+
+    Each has at least half a context before it, where there is so much.
+
+    Args:
+        model: A causal language model.
+        documents: Subwords with the opening piece.
+        context: Positions that the model may see at once.
+    """
+    nats = [np.zeros(len(document)) for document in documents]
+    places = [
+        (index, *window)
+        for index, document in enumerate(documents)
+        for window in windows(len(document), context, context // 2)
+    ]
+    # Windows of one length go together, so that nothing is padded.
+    places.sort(key=lambda place: place[2] - place[1])
+    for batch in _even(places):
+        block = np.stack([documents[index][start:end] for index, start, end, _ in batch]).astype(np.int64)
+        tokens = torch.from_numpy(block).to(model.device)
+        states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+        projection = model.get_output_embeddings()
+        assert projection is not None
+        for row, (index, start, end, scored) in enumerate(batch):
+            logits = projection(states[row, scored - start - 1 : -1]).float()
+            gold = tokens[row, scored - start :, None]
+            loss = logits.logsumexp(-1) - logits.gather(-1, gold).squeeze(-1)
+            nats[index][scored:end] = loss.cpu().numpy()
+    return [values[1:] for values in nats]
+
+
+def _even(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
+    batch: list[tuple[int, int, int, int]] = []
+    for place in places:
+        if batch and (len(batch) == _AT_ONCE or place[2] - place[1] != batch[0][2] - batch[0][1]):
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def evaluate_decoder(
+    model: PreTrainedModel,
+    vocabulary: Tokenizer,
+    files: list[SourceFile],
+    *,
+    corpus: str,
+    context: int,
+    ngram: NGram,
+) -> Figures:
+    """Bits per byte of a decoder, of ``xz`` and of an n-gram model on the same files.
+
+    The bytes of all files are the denominator of each; the opening piece is given, the end of a file not
+    predicted.
+    """
+    texts = [file.text for file in files]
+    documents = [tokens[:-1] for tokens in encode_document(vocabulary, texts)]
+    size = sum(len(_raw(text)) for text in texts)
+    subwords = sum(len(document) - 1 for document in documents)
+    nats = sum(float(values.sum()) for values in document_nats(model, documents, context))
+    counted = sum(float(ngram.nats(document)[1:].sum()) for document in documents)
+    return Figures(
+        corpus=corpus,
+        files=len(files),
+        bytes=size,
+        subwords=subwords,
+        bits_per_byte=nats / math.log(2) / size,
+        nats_per_subword=nats / subwords,
+        xz_bits_per_byte=xz_bits_per_byte(texts),
+        ngram_bits_per_byte=counted / math.log(2) / size,
+    )
+
+
+@torch.no_grad()
+def evaluate_encoder(
+    model: PreTrainedModel,
+    vocabulary: Tokenizer,
+    files: list[SourceFile],
+    *,
+    corpus: str,
+    context: int,
+    frequencies: Int[np.ndarray, " vocab"],
+    seed: int = 0,
+) -> Figures:
+    """How often a masked subword is guessed right, beside the most frequent one and the unigram distribution.
+
+    15 % of the subwords are masked (all by the mask piece), in pieces of one context that do not overlap.
+
+    Args:
+        model: A masked language model.
+        vocabulary: Its subwords.
+        files: What to read.
+        corpus: Its name.
+        context: Positions that the model may see at once.
+        frequencies: Counts of the subwords in the training data.
+        seed: Draws other subwords to mask.
+    """
+    texts = [file.text for file in files]
+    documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
+    bos, eos, mask = (SPECIALS.index(piece) for piece in (BOS, EOS, MASK))
+    right = majority_right = asked = 0
+    nats = unigram_nats = 0.0
+    majority = int(frequencies.argmax())
+    unigram = -np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
+    for number, document in enumerate(documents):
+        generator = torch.Generator().manual_seed(derive_seed("evaluate", seed, number))
+        for start in range(0, len(document), context - 2):
+            piece = torch.from_numpy(document[start : start + context - 2].astype(np.int64))
+            _, labels = hide(
+                piece,
+                share=MASKED_SHARE,
+                vocabulary=len(frequencies),
+                mask=mask,
+                special=len(SPECIALS),
+                generator=generator,
+            )
+            chosen: Bool[torch.Tensor, " token"] = labels >= 0
+            if not chosen.any():
+                continue
+            shown = torch.where(chosen, torch.full_like(piece, mask), piece)
+            inputs = torch.cat([torch.tensor([bos]), shown, torch.tensor([eos])])[None].to(model.device)
+            logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
+            gold = piece[chosen]
+            right += int((logits.argmax(-1) == gold).sum())
+            nats += float((logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)).sum())
+            majority_right += int((gold == majority).sum())
+            unigram_nats += float(unigram[gold.numpy()].sum())
+            asked += len(gold)
+    asked = max(asked, 1)
+    return Figures(
+        corpus=corpus,
+        files=len(files),
+        bytes=sum(len(_raw(text)) for text in texts),
+        subwords=sum(map(len, documents)),
+        masked_top1=right / asked,
+        masked_nats=nats / asked,
+        majority_top1=majority_right / asked,
+        unigram_nats=unigram_nats / asked,
+    )

@@ -1,0 +1,111 @@
+"""A recipe becomes a model: vocabulary, data, training, export, figures, card."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+
+from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
+from sonde.training.export import subword_counts, token_passes, write_account, write_weights
+from sonde.training.loop import train
+from sonde.training.ngram import NGram
+from sonde.training.packing import BlockDataset, Packed, prepare
+from sonde.training.recipe import Recipe, read_recipe
+
+WORK = Path(".training")
+"""Where data and checkpoints go, below the current folder."""
+
+_LIBRARIES = ("torch", "transformers", "tokenizers")
+
+
+def pretrain(
+    recipe_path: Path, *, output: Path | None = None, resume: bool = True, report: Callable[[str], None]
+) -> Path:
+    """Do everything that a recipe says; after a stop, go on where it stood.
+
+    Args:
+        recipe_path: The recipe.
+        output: Folder of the finished model; by default ``.training/<name>/model``.
+        resume: Whether to go on from the last checkpoint, if there is one.
+        report: Receives progress, one line at a time.
+
+    Returns:
+        The folder of the finished model.
+
+    Raises:
+        SondeError: The recipe, its corpora or a checkpoint cannot be used, or the disk is full.
+    """
+    recipe = read_recipe(recipe_path)
+    home = WORK / recipe.name
+    folder = output or home / "model"
+    with PartialState().main_process_first():
+        packed = prepare(recipe, WORK, report)
+    trained = train(recipe, BlockDataset(packed.tokens, recipe), home, resume=resume, report=report)
+    if trained.is_main:
+        write_weights(trained.model, packed, recipe, folder)
+        report(f"weights in {folder}; measuring")
+        figures = measure(recipe, packed, folder)
+        run = {
+            "seconds": trained.seconds,
+            "loss": trained.loss,
+            "hardware": _hardware(),
+            "versions": {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        }
+        write_account(packed, recipe, recipe_path, figures, run, folder)
+        report(f"{recipe.name}: {_summary(figures)}")
+    return folder
+
+
+def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
+    """The figures of a finished model, from its stored weights.
+
+    Args:
+        recipe: What was trained.
+        packed: What on.
+        folder: The finished model.
+    """
+    evaluation = recipe.evaluation
+    files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
+    passes = token_passes(packed, recipe)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    auto = AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM
+    model: PreTrainedModel = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    model.to(torch.device(device)).eval()  # pyright: ignore[reportArgumentType]
+    if recipe.model.role == "decoder":
+        return evaluate_decoder(
+            model,
+            packed.vocabulary,
+            files,
+            corpus=evaluation.corpus,
+            context=recipe.model.context,
+            ngram=NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0),
+        )
+    return evaluate_encoder(
+        model,
+        packed.vocabulary,
+        files,
+        corpus=evaluation.corpus,
+        context=recipe.model.context,
+        frequencies=subword_counts(packed, passes, recipe.vocabulary.size),
+    )
+
+
+def _hardware() -> str:
+    if torch.cuda.is_available():
+        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    return f"{torch.get_num_threads()} processor thread(s), float32"
+
+
+def _summary(figures: Figures) -> str:
+    if figures.bits_per_byte is not None:
+        return (
+            f"{figures.bits_per_byte:.3f} bits per byte of {figures.corpus} "
+            f"(xz {figures.xz_bits_per_byte:.3f}, n-grams {figures.ngram_bits_per_byte:.3f})"
+        )
+    majority = f"majority {figures.majority_top1:.1%}"
+    return f"{figures.masked_top1:.1%} of masked subwords of {figures.corpus} ({majority})"

@@ -1,0 +1,128 @@
+"""A byte-level vocabulary learned on code: lossless, and no piece reaches over a code token's edge by design.
+
+The text is cut before any merge is learned, so that every piece can be laid to one code token:
+
+- a run of line ends with the indentation behind it is one piece, so a line's depth costs one subword;
+- a name's letters and underscores stay together with one blank before them; digits stand alone;
+- punctuation merges only within one operator (``**=``, ``->``) or one run of the same character (three
+  quotes, a rule of dashes), never into ``):``;
+- other blanks stay together, all but the last before a word.
+
+Bytes are the alphabet (Radford et al. 2019, section 2.2), so any text has an encoding and nothing is
+normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from sonde.base.errors import InputError
+
+PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
+"""Special pieces, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
+
+_OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|=>|::|:=|\+\+|--|&&|\|\||[-+*/%&|^@<>=!]="
+_PIECES = (
+    r"[\r\n]+[ \t]*"  # line ends and the indentation behind them
+    r"| ?[\p{L}\p{M}_]+"
+    r"|\p{N}"
+    rf"| ?(?:{_OPERATORS})"
+    r"| ?([^\s\p{L}\p{M}\p{N}_])\1*"  # one mark, or a run of it
+    r"|[^\S\r\n]+(?!\S)"  # blanks; the last before a word goes with the word
+    r"|[^\S\r\n]+"
+)
+
+
+def learn_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
+    """Learn byte-pair merges on texts.
+
+    Args:
+        texts: What to learn on; the result depends on their counts, not on their order.
+        size: Number of subwords, special pieces and the 256 bytes included.
+
+    Returns:
+        A tokenizer without a template: it adds no special piece.
+
+    Raises:
+        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
+    """
+    if size < 256 + len(SPECIALS):
+        raise InputError(
+            f"vocabulary size {size}: {256 + len(SPECIALS)} are needed for bytes and special pieces"
+        )
+    tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        min_frequency=2,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    if tokenizer.get_vocab_size() < size:
+        raise InputError(
+            f"vocabulary size {size}: the texts give only {tokenizer.get_vocab_size()} subwords; "
+            "ask for fewer or learn on more code"
+        )
+    return tokenizer
+
+
+def with_template(tokenizer: Tokenizer, role: str, context: int) -> PreTrainedTokenizerFast:
+    """Wrap a vocabulary for one kind of model, with its policy on special pieces.
+
+    A decoder reads `BOS` before the text and nothing behind it; an encoder reads `BOS` (its summary token)
+    and `EOS` around each text. A special piece that occurs in a text is spelled out in ordinary subwords, so
+    code that contains ``<|eos|>`` means its characters; special pieces enter by id alone.
+
+    Args:
+        tokenizer: What `learn_vocabulary` gave; it is copied, not changed.
+        role: ``"decoder"`` or ``"encoder"``.
+        context: The longest input of the model, in subwords.
+    """
+    if role not in ("decoder", "encoder"):
+        raise InputError(f"model role {role!r}: known are 'decoder' and 'encoder'")
+    copy = Tokenizer.from_str(tokenizer.to_str())
+    encoder = role == "encoder"
+    copy.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A {EOS}" if encoder else f"{BOS} $A",
+        pair=f"{BOS} $A {EOS} $B:1 {EOS}:1" if encoder else f"{BOS} $A $B:1",
+        special_tokens=[(BOS, SPECIALS.index(BOS)), (EOS, SPECIALS.index(EOS))],
+    )
+    roles = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=copy,
+        model_max_length=context,
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+        add_prefix_space=False,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        mask_token=MASK,
+        unk_token=UNK,
+        **roles,
+    )
+
+
+def save_vocabulary(tokenizer: Tokenizer, path: Path) -> None:
+    """Write the bare vocabulary as ``tokenizer.json``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(path))
+
+
+def load_vocabulary(path: Path) -> Tokenizer:
+    """Read a vocabulary that `save_vocabulary`, or any fast tokenizer, wrote."""
+    if not path.is_file():
+        raise InputError(f"vocabulary {str(path)!r}: no such file; leave it out of the recipe to learn one")
+    return Tokenizer.from_file(str(path))

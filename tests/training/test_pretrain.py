@@ -1,0 +1,180 @@
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import hash_text
+from sonde.corpora import item_id
+from sonde.training import pretrain as module
+from sonde.training.loop import fresh_model, rate_factor, train
+from sonde.training.packing import BlockDataset, block_start, prepare
+from sonde.training.pretrain import pretrain
+from sonde.training.recipe import TrainingConfig, read_recipe
+
+
+@pytest.fixture(autouse=True)
+def one_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "WORK", tmp_path / "work")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class StopError(Exception):
+    pass
+
+
+def test_rates_rise_stay_and_fall():
+    wsd = TrainingConfig(steps=100, warmup_steps=10, schedule="wsd", decay=0.3)
+    rates = [rate_factor(step, wsd) for step in range(100)]
+    assert rates[:10] == pytest.approx([(n + 1) / 10 for n in range(10)])
+    assert set(rates[10:71]) == {1.0}
+    assert rates[99] == pytest.approx(1 / 30)
+    for name in ("linear", "cosine"):
+        config = TrainingConfig(steps=100, warmup_steps=10, schedule=name)
+        falling = [rate_factor(step, config) for step in range(10, 100)]
+        assert falling[0] == 1
+        assert falling == sorted(falling, reverse=True)
+        assert 0 < falling[-1] < 0.02
+
+
+@pytest.mark.slow
+def test_a_model_is_made(recipe_path, corpus):
+    lines: list[str] = []
+    folder = pretrain(recipe_path, report=lines.append)
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "manifest.parquet",
+        "seen.parquet",
+        "frequencies.parquet",
+        "README.md",
+        "recipe.toml",
+        "figures.json",
+    }
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert model.dtype == torch.float16
+    assert AutoTokenizer.from_pretrained(folder)("x")["input_ids"][0] == model.config.bos_token_id
+
+    # What was seen, told by looking at every sample.
+    recipe = read_recipe(recipe_path)
+    packed = prepare(recipe, module.WORK, lambda _: None)
+    dataset = BlockDataset(packed.tokens, recipe)
+    touched = np.zeros(len(packed.tokens), int)
+    for k in range(len(dataset)):
+        start = block_start(dataset.course.block(k), len(packed.tokens), dataset.width)
+        touched[start : start + dataset.width] += 1
+    manifest = pl.read_parquet(folder / "manifest.parquet")
+    assert set(manifest["hash"]) == {hash_text(path.read_text()) for path in corpus.rglob("*.py")}
+    seen = pl.read_parquet(folder / "seen.parquet")["item_hash"]
+    assert seen.is_sorted()
+    sides = set()
+    for row, document in zip(
+        manifest.iter_rows(named=True), packed.documents.iter_rows(named=True), strict=True
+    ):
+        passes = touched[document["first"] : document["first"] + document["tokens"]]
+        assert row["epochs"] == pytest.approx(passes.mean())
+        assert row["seen_in_training"] == bool(passes.any())
+        text = next(corpus.parent.rglob(row["path"].rpartition("/")[2])).read_text()
+        assert (int(item_id(text, "python", "file")[:16], 16) in seen) == row["seen_in_training"]
+        sides.add(row["seen_in_training"])
+    assert sides == {True, False}
+    counts = pl.read_parquet(folder / "frequencies.parquet")["count"].to_numpy()
+    assert np.array_equal(counts, np.bincount(packed.tokens, weights=touched, minlength=300))
+
+    card = (folder / "README.md").read_text()
+    figures = json.loads((folder / "figures.json").read_text())["figures"]
+    assert f"{figures['bits_per_byte']:.3f}" in card
+    assert 0 < figures["bits_per_byte"] < 8
+    assert any("step 12/12" in line or "tiny:" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_loss_falls_and_an_encoder_is_made(recipe_path):
+    text = recipe_path.read_text().replace('"decoder"', '"encoder"').replace('"llama"', '"modernbert"')
+    text = text.replace(
+        "tie_word_embeddings = true",
+        'decoder_bias = false\nlayer_types = ["full_attention", "full_attention"]',
+    )
+    recipe_path.write_text(
+        text.replace("steps = 12", "steps = 120").replace("minutes = 0.0", "minutes = 5.0")
+    )
+    lines: list[str] = []
+    folder = pretrain(recipe_path, report=lines.append)
+    losses = [float(line.split("loss ")[1].split()[0]) for line in lines if "loss " in line]
+    assert losses[-1] < 0.75 * losses[0]
+    figures = json.loads((folder / "figures.json").read_text())["figures"]
+    assert figures["masked_top1"] > figures["majority_top1"]
+    assert AutoModelForMaskedLM.from_pretrained(folder).config.model_type == "modernbert"
+    assert "masked" in (folder / "README.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [1, 7])
+def test_a_killed_run_ends_with_the_same_weights(recipe_path, tmp_path, stop):
+    recipe = read_recipe(recipe_path)
+    packed = prepare(recipe, tmp_path / "data", lambda _: None)
+
+    class Dying(BlockDataset):
+        def __getitem__(self, k):
+            if k >= stop * recipe.training.blocks_per_step:
+                raise StopError
+            return super().__getitem__(k)
+
+    def run(dataset, folder):
+        return train(recipe, dataset, folder, resume=True, report=lambda _: None)
+
+    whole = run(BlockDataset(packed.tokens, recipe), tmp_path / "whole")
+    with pytest.raises(StopError):
+        run(Dying(packed.tokens, recipe), tmp_path / "killed")
+    again = run(BlockDataset(packed.tokens, recipe), tmp_path / "killed")
+    for (name, one), (_, other) in zip(
+        whole.model.named_parameters(), again.model.named_parameters(), strict=True
+    ):
+        assert torch.equal(one, other), name
+    assert again.seconds > 0
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_not_repeated(recipe_path, tmp_path):
+    folder = pretrain(recipe_path, report=lambda _: None)
+    before = load_file(folder / "model.safetensors")
+    shutil.rmtree(folder)
+    lines: list[str] = []
+    pretrain(recipe_path, report=lines.append)
+    assert any("checkpoint-12" in line for line in lines)
+    assert not any(line.startswith("step") for line in lines)
+    after = load_file(folder / "model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_another_architecture_is_refused(recipe_path):
+    pretrain(recipe_path, report=lambda _: None)
+    recipe_path.write_text(
+        recipe_path.read_text()
+        .replace("hidden_size = 32", "hidden_size = 16")
+        .replace("steps = 12", "steps = 13")
+    )
+    with pytest.raises(InputError, match="another architecture"):
+        pretrain(recipe_path, report=lambda _: None)
+
+
+def test_fresh_models_come_from_the_seed(recipe_path):
+    recipe = read_recipe(recipe_path)
+    one, other = fresh_model(recipe), fresh_model(recipe)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert np.isfinite(sum(float(p.sum()) for p in one.parameters()))
+    recipe_path.write_text(recipe_path.read_text().replace('"llama"', '"alpaca9"'))
+    with pytest.raises(InputError, match="alpaca9"):
+        fresh_model(read_recipe(recipe_path))

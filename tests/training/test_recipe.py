@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.training.recipe import read_recipe
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_our_recipes_can_be_read(path):
+    recipe = read_recipe(path)
+    assert recipe.training.block <= recipe.model.context
+    assert recipe.data.held_out == ("stdlib",)
+
+
+def test_our_models_share_one_vocabulary():
+    recipes = [read_recipe(path) for path in RECIPES]
+    for on_cpu in (True, False):
+        pair = [r for r, p in zip(recipes, RECIPES, strict=True) if p.stem.endswith("-cpu") == on_cpu]
+        assert len(pair) == 2
+        assert pair[0].vocabulary == pair[1].vocabulary
+        assert pair[0].data == pair[1].data
+
+
+def test_fields_arrive(recipe_path):
+    recipe = read_recipe(recipe_path)
+    assert (recipe.name, recipe.seed, recipe.training.steps) == ("tiny", 3, 12)
+    assert recipe.model.settings["hidden_size"] == 32
+    assert recipe.data.corpora[0].language == "python"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "words"),
+    [
+        ("steps = 12", "stepps = 12", UnknownNameError, "'steps'"),
+        ("steps = 12", "", UsageError, "steps"),
+        ("steps = 12", "steps = 0", UsageError, "training.steps is 0"),
+        ('role = "decoder"', 'role = "seer"', UsageError, "seer"),
+        ("block = 32", "block = 65", UsageError, "64"),
+        ("blocks_at_once = 2", "blocks_at_once = 3", UsageError, "multiple"),
+        ("[[data.corpora]]", "[data.corpus]", UsageError, "no corpus"),
+        ("seed = 3", "seed =", InputError, "not TOML"),
+        ('name = "tiny"', 'name = "tiny"\nspeed = 9', UnknownNameError, "speed"),
+    ],
+)
+def test_what_is_wrong_is_said(recipe_path, old, new, kind, words):
+    recipe_path.write_text(recipe_path.read_text().replace(old, new, 1))
+    with pytest.raises(kind, match=words) as caught:
+        read_recipe(recipe_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_recipe(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read_recipe(tmp_path / "none.toml")

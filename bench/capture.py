@@ -22,7 +22,7 @@ from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 
-_BUDGET = 2048
+_BUDGET = 1024
 _REPEATS = 5
 
 

@@ -1,4 +1,4 @@
-"""Tiny random models over bytes, items made by hand, and a family that knows their heads."""
+"""Tiny random models over bytes, and items made by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 import transformers
 
 from sonde.alignment.spans import Alignment, Coverage, Subwords
-from sonde.capture import runner
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
@@ -20,22 +19,6 @@ from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 VOCAB = 260
 BOS, SEP, MASK, PAD = 256, 257, 258, 259
 COMMON = {"vocab_size": VOCAB, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": SEP}
-
-
-class ByHeadName:
-    """Body and head of the tiny models, by the attributes that transformers gives them."""
-
-    def load(self, name: str) -> ByHeadName:
-        return self
-
-    def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        head = next(getattr(model, name) for name in ("lm_head", "embed_out", "cls") if hasattr(model, name))
-        return model.base_model, head
-
-
-@pytest.fixture(autouse=True)
-def _family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "FAMILIES", ByHeadName())
 
 
 def _llama() -> Any:
@@ -142,16 +125,16 @@ def _t5() -> Any:
     )
 
 
-MAKERS: dict[str, tuple[Callable[[], Any], str, int]] = {
-    "llama": (_llama, "decoder", 3),
-    "mistral": (_mistral, "decoder", 2),
-    "gpt2": (_gpt2, "decoder", 3),
-    "bigcode": (_bigcode, "decoder", 2),
-    "neox": (_neox, "decoder", 2),
-    "codegen": (_codegen, "decoder", 2),
-    "bert": (_bert, "encoder", 3),
-    "bart": (_bart, "encoder-decoder", 4),
-    "t5": (_t5, "encoder-decoder", 4),
+MAKERS: dict[str, tuple[Callable[[], Any], str, int, str]] = {
+    "llama": (_llama, "decoder", 3, "llama"),
+    "mistral": (_mistral, "decoder", 2, "decoder"),
+    "gpt2": (_gpt2, "decoder", 3, "gpt"),
+    "bigcode": (_bigcode, "decoder", 2, "gpt"),
+    "neox": (_neox, "decoder", 2, "decoder"),
+    "codegen": (_codegen, "decoder", 2, "decoder"),
+    "bert": (_bert, "encoder", 3, "bert"),
+    "bart": (_bart, "encoder-decoder", 4, "bart"),
+    "t5": (_t5, "encoder-decoder", 4, "t5"),
 }
 
 
@@ -160,7 +143,7 @@ def tiny() -> Callable[[str], LoadedModel]:
     """A loader of tiny random models by name; the same weights each time, a fresh module each time."""
 
     def load(name: str) -> LoadedModel:
-        maker, kind, layers = MAKERS[name]
+        maker, kind, layers, family = MAKERS[name]
         torch.manual_seed(0)
         model = maker().eval()
         # Fresh weights give nearly even predictions; larger ones give ranks and rows something to tell.
@@ -193,7 +176,7 @@ def tiny() -> Callable[[str], LoadedModel]:
                 pad=PAD,
                 mask=None if decoder else MASK,
             ),
-            family="tiny",
+            family=family,
         )
 
     return load

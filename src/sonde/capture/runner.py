@@ -22,7 +22,7 @@ from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
 from sonde.models import FAMILIES, LoadedModel
 
-_CPU_BUDGET = 2048
+_CPU_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32768
 _CPU_CHUNK = 128
 _ACCELERATOR_CHUNK = 2048

@@ -15,11 +15,12 @@ class CaptureSettings:
     """How inputs are cut, batched and reduced.
 
     Attributes:
-        token_budget: Padded tokens a batch; 0 means by device (2,048 on a CPU, 32,768 on an accelerator).
+        token_budget: Padded tokens a batch; 0 means by device (1,024 on a CPU, where
+            larger batches leave its cache and pad more; 32,768 on an accelerator).
         context: Positions a window may hold, special tokens included; 0 means all that the model can take.
         stride: By which share of its length each further window of a long item advances, in (0, 1].
-        chunk: Positions whose logits exist at the same time; 0 means by vocabulary (about 4 MB of logits
-            on a CPU, 256 MB on an accelerator).
+        chunk: Positions whose logits exist at the same time; 0 means by device (128 on a CPU, 2,048 on an
+            accelerator).
         block: Items that are batched together; bounds memory whatever the length of the job.
     """
 

@@ -80,7 +80,7 @@ def test_clusters_without_weight_change_nothing() -> None:
 
 
 def draw(clusters: int, worlds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Skewed observations (mean 1) in clusters of very unequal size with effects of their own: sums, sizes."""
+    """Skewed observations (mean 1) in clusters of unequal size, each with an effect: sums, sizes."""
     sizes = np.maximum(2, rng.lognormal(3.0, 0.5, (worlds, clusters)).astype(int))
     effects = rng.gamma(4.0, 0.25, (worlds, clusters))
     return rng.gamma(sizes, effects), sizes.astype(float)

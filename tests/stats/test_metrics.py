@@ -46,7 +46,8 @@ def test_equal_mass_bins_keep_the_order_and_are_even_within_a_step(count: list[i
     steps = np.array(count, float)
     found = equal_mass_bins(steps, bins)
     assert (np.diff(found) >= 0).all()
-    assert 0 <= found.min() and found.max() < bins
+    assert found.min() >= 0
+    assert found.max() < bins
     masses = np.bincount(found, steps, minlength=bins)
     assert masses.max() <= steps.sum() / bins + steps.max() + 1e-9
 

@@ -9,6 +9,8 @@ import polars as pl
 import pyarrow as pa
 from jaxtyping import Int
 
+from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
+from sonde.alignment.quirks import quirky_tags
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES, Tree
@@ -72,6 +74,8 @@ def observe_item(
     calls = call_columns(labels, pieces, quirks)
     calls = CallColumns(*(_without(layout, column) for column in (calls.origin, calls.part, calls.form)))
     tags = alignment.tag
+    if quirks & TAG_QUIRKS.keys():
+        tags = quirky_tags(subwords, prepared.tree, quirks & TAG_QUIRKS.keys())
     if SHIFT in quirks:
         tags, calls = _filed_under_previous(tags), _calls_of_previous(calls)
     size = len(subwords)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
 from sonde.base.errors import UnknownNameError
 from sonde.lenses._lens import LensSettings
 from sonde.lenses._surprisal_calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
@@ -15,6 +16,7 @@ from sonde.lenses._surprisal_origin import CALL_TAGS, UNWEIGHTED
 from sonde.lenses._surprisal_sums import DECODE_MERGE
 
 QUIRKS: Mapping[str, str] = {
+    **TAG_QUIRKS,
     SHIFT: "a loss is filed under the tag and call of the subword before it",
     FIRST_UNSCORED: "the first subword and whatever lies beyond the first window are not scored",
     DECODE_MERGE: "vocabulary ids that decode alike are one subword",

@@ -86,7 +86,11 @@ def _table(
 
 
 def cluster_sums(frame: pl.DataFrame, over: str, under: str, n_groups: int) -> ClusterSums:
-    """Two columns of a frame that numbers its rows' groups (``_group``) and clusters (``_cluster``)."""
+    """Two columns of a frame that numbers its rows' groups (``_group``) and clusters (``_cluster``).
+
+    Sorted, since joins and groupings give rows in any order and sums of real numbers depend on theirs.
+    """
+    frame = frame.sort("_group", "_cluster")
     return ClusterSums(
         group=_integers(frame["_group"]),
         cluster=_integers(frame["_cluster"]),

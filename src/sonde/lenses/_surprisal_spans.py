@@ -83,4 +83,4 @@ def innermost(
 
 def touched(start: int, end: int, pieces: Pieces) -> Bool[np.ndarray, " piece"]:
     """Which pieces share a character with a span."""
-    return (pieces.start < end) & (pieces.end > start)
+    return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)

@@ -29,6 +29,11 @@ _BATCH_ROWS = 50_000
 _PENDING_ROWS = 150_000
 _FAR = 1 << 40
 
+# Real numbers are added up as whole multiples of this, so that sums do not depend on the order of rows,
+# batches or threads. Nine decimals are finer than what models repeat; 2^63 of them are 8.6e9 nats.
+_QUANTUM = 2.0**-30
+_REAL = ("nats", "entropy", "reciprocal", "confidence")
+
 _CODE = pl.col("token") >= 0
 _BRIEF = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum(), pl.col("top1").sum())
 _SUMS = (
@@ -54,14 +59,17 @@ class Accumulator:
         self._waiting.append(part)
         self._rows += part.height
         if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
-            total = self.total()
+            total = self._added()
             # Where nearly every row is its own group, waiting longer saves work.
             self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
 
     def total(self) -> pl.DataFrame:
-        """All sums so far, one row a key, sorted by key."""
-        frame = pl.concat(self._waiting)
-        return frame.group_by(self.keys).sum().sort(self.keys)
+        """All sums, one row a key, sorted by key."""
+        frame = self._added().sort(self.keys)
+        return frame.with_columns(pl.col(name) * _QUANTUM for name in _REAL if name in frame.columns)
+
+    def _added(self) -> pl.DataFrame:
+        return pl.concat(self._waiting).group_by(self.keys).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +165,19 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
     reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
     tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
     return batch.with_columns(
-        pl.col("nats").cast(pl.Float64),
-        pl.col("entropy").cast(pl.Float64),
+        _whole(pl.col("nats")),
+        _whole(pl.col("entropy")),
         pl.col("bytes").cast(pl.Int64),
         item=item,
-        reciprocal=1.0 / pl.col("rank"),
+        reciprocal=_whole(1.0 / pl.col("rank")),
         top1=(pl.col("rank") == 1).cast(pl.Int64),
         top5=(pl.col("rank") <= 5).cast(pl.Int64),
         tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
     )
+
+
+def _whole(value: pl.Expr) -> pl.Expr:
+    return (value.cast(pl.Float64) / _QUANTUM).round().cast(pl.Int64)
 
 
 def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -223,7 +235,7 @@ def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
     return (
         rows.filter(best.is_not_null())
         .with_columns(
-            confidence=confidence,
+            confidence=_whole(confidence),
             bin=(confidence * bins).floor().clip(0, bins - 1).cast(pl.Int64),
             step=(odds * LOGIT_STEPS).floor().cast(pl.Int64),
         )

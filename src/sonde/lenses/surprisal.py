@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError, UsageError
@@ -66,7 +67,7 @@ class Surprisal:
         """One row a scored subword; see docs/design.md for the columns.
 
         Raises:
-            CaptureError: The captures hold no scores, or not those of this item's subwords.
+            CaptureError: The captures hold no scores, not those of this item's subwords, or infinite ones.
         """
         scores = captures[0].scores if captures else None
         if scores is None or len(scores.nats) != len(prepared.alignment.subwords):
@@ -74,6 +75,11 @@ class Surprisal:
             raise CaptureError(
                 f"item {item.path!r} {item.name!r}: {held} scores for {len(prepared.alignment.subwords)} "
                 "subwords; capture and alignment have to use one tokenizer"
+            )
+        if not np.isfinite(scores.nats[scores.scored]).all():
+            raise CaptureError(
+                f"item {prepared.item.path!r} {prepared.item.name!r}: a surprisal is not finite; "
+                "run the model in float32 or bfloat16"
             )
         return observe_item(prepared, scores, labels, active(settings), surfaces)
 

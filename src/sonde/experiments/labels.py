@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, read_files
+from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import LANGUAGES
 from sonde.store.parts import PartStore
@@ -27,21 +28,24 @@ def label_path(task_name: str, group_prefix: str) -> str:
     return f"labels/task={task_name}/{group_prefix}.parquet"
 
 
-def write_labels(store: PartStore, task_name: str, group: Group) -> str:
-    """Label a group's items unless that is done already.
+def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: Advance) -> dict[str, str]:
+    """Label a group's items for several tasks, those excepted that are labelled already.
+
+    The definitions of the files around are gathered once, and only if a task that is not done needs them.
 
     Returns:
-        The key of the label table.
+        The key of each label table, by task.
     """
-    key = label_key(task_name, group)
-    relative = label_path(task_name, group.prefix)
-    if store.notes(relative, key) is not None:
-        return key
-    task = TASKS.load(task_name)
-    around: Mapping[str, Repository] = {}
-    if task.needs_repository:
-        around = repositories(read_files(group.corpus, (group.language,), Intake()))
-    tables = task.label(group.items, around)
-    frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
-    store.put(relative, key, pl.concat(frames), {})
-    return key
+    keys = {name: label_key(name, group) for name in tasks}
+    around: dict[str, Repository] | None = None
+    for name, key in keys.items():
+        relative = label_path(name, group.prefix)
+        if store.notes(relative, key) is None:
+            task = TASKS.load(name)
+            if task.needs_repository and around is None:
+                around = repositories(read_files(group.corpus, (group.language,), Intake()))
+            tables = task.label(group.items, around or {})
+            frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
+            store.put(relative, key, pl.concat(frames), {})
+        advance()
+    return keys

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sonde.alignment.align import align
-from sonde.alignment.subwords import encode, surfaces
+from sonde.alignment import align, encode, surfaces
 from sonde.capture.forward import Observed as ObservedItem
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Pass, Prepared
@@ -140,6 +139,6 @@ def _prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> 
     for item in items:
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
-        alignment = align(encode(loaded.tokenizer, item.text), tree, tokens)
+        alignment = align(encode(loaded.tokenizer, item.text), tree, tokens, item=item.path)
         prepared.append(Prepared(item, tree, tokens, alignment))
     return prepared

@@ -95,10 +95,9 @@ def _label(
     tasks = sorted({task for lens in lenses for task in lens.tasks})
     keys: dict[str, str] = {}
     with progress.stage("labelling", len(tasks) * len(groups)) as advance:
-        for task in tasks:
-            for group in groups:
-                keys[label_name(task, group)] = write_labels(store, task, group)
-                advance()
+        for group in groups:
+            for task, key in write_labels(store, tasks, group, advance).items():
+                keys[label_name(task, group)] = key
     return keys
 
 

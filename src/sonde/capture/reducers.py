@@ -81,7 +81,6 @@ def score_logits(
     # The logits belong to us: the head made them for this call.
     centred = centred.sub_(values[:, :1])
     gold_value = centred.gather(1, gold[:, None])
-    rank = (centred >= gold_value - NEAR_TIE).sum(1)
     weights = centred.exp()
     total = weights.sum(1)
     log_total = total.log()
@@ -89,6 +88,8 @@ def score_logits(
     if not bool(torch.isfinite(mean).all()):
         # A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
         mean = torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min)) / total
+    # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of counting bools.
+    rank = torch.ge(centred, gold_value - NEAR_TIE, out=weights).sum(1).long()
     return PositionScores(
         nats=log_total - gold_value[:, 0],
         rank=rank,

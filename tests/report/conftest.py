@@ -18,19 +18,19 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from tests.report.synthetic import HOSTILE, Source, functions_of, write_run
 
-MODULES = (
-    argparse, ast, bisect, configparser, csv, functools, gettext, heapq, json.encoder, shlex, string, textwrap, zipfile,
-)  # fmt: skip
+from sonde.report import build_report
+
+MODULES = (argparse, ast, bisect, configparser, csv, functools, gettext)
+MORE_MODULES = (heapq, json.encoder, shlex, string, textwrap, zipfile)
 
 
 @pytest.fixture(scope="session")
 def sources() -> list[Source]:
     """Functions of 13 modules, and one whose text attacks the page."""
     return [
-        *functions_of(*MODULES, limit=8),
+        *functions_of(*MODULES, *MORE_MODULES, limit=6),
         Source("hostile.py", "f</script><img src=x>", "hostile", HOSTILE),
     ]
 
@@ -42,7 +42,13 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Source
 
 
 @pytest.fixture(scope="session")
+def report(run_directory: Path) -> Path:
+    """The page of the run of one model."""
+    return build_report(run_directory)
+
+
+@pytest.fixture(scope="session")
 def pair_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Source]) -> Path:
     """A run of two models."""
     models = {"sonde/mini-decoder": 1.0, "org/other model": 0.7}
-    return write_run(tmp_path_factory.mktemp("runs") / "two", sources, models)
+    return write_run(tmp_path_factory.mktemp("runs") / "two", sources[::3], models)

@@ -19,7 +19,10 @@ from sonde.languages import LANGUAGES, TOKEN_KINDS
 from sonde.stats.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
-PIECE = re.compile(r"\n[ \t]*|[ \t]+(?=[\n#])| ?[A-Za-z_]{1,6}| ?[0-9]+| ?[^\sA-Za-z0-9_]{1,2}|\s")
+PIECE = re.compile(
+    "[\U00010000-\U0010ffff]|"
+    r"\n[ \t]*|[ \t]+(?=[\n#])| ?[A-Za-z_]{1,6}| ?[0-9]+| ?[^\sA-Za-z0-9_\U00010000-\U0010ffff]{1,2}|\s"
+)
 HOSTILE = (
     'def f(x):\n    return "</script><script>alert(1)</script><img src=x onerror=alert(2)> & <!-- 𝒳 é"\n'
 )

@@ -100,8 +100,8 @@ def _item_means(run: RunData) -> pl.DataFrame:
 def pack(run: RunData, chosen: Sequence[tuple[str, str]], limits: ExplorerLimits) -> dict[str, Any]:
     """The explorer's data: items in the order of their surprisal, with the pieces of every model.
 
-    A piece is ``[start, end, bits, rank, entropy, context, merged, subword, tag, kind, construct, top]``; texts
-    are indices into ``strings``, ``top`` alternates string index and probability in thousandths.
+    A piece is ``[start, end, bits, rank, entropy, context, merged, subword, tag, kind, construct, top]``;
+    texts are indices into ``strings``, ``top`` alternates string index and probability in thousandths.
     """
     strings = _Strings()
     identifiers = [item for item, _ in chosen]

@@ -36,6 +36,7 @@ class Headline:
         model: Name as shown.
         language: Public name.
         corpus: Names of the corpora.
+        read: How much was read, from how many clusters.
         detail: The other half of the sentence.
         few: Whether it rests on too few clusters for a verdict.
     """
@@ -45,6 +46,7 @@ class Headline:
     model: str
     language: str
     corpus: str
+    read: str
     detail: str
     few: bool
 
@@ -61,13 +63,26 @@ def headlines(run: RunData) -> list[Headline]:
                     value=number(row["value"]),
                     interval="" if bounds == "–" else bounds,
                     model=model.label,
-                    language=row["language"],
+                    language=language_name(row["language"]),
                     corpus=_corpora(run, row["language"]),
+                    read=_read(run, row),
                     detail=_extremes(run, model, row["language"]),
                     few=too_few(row),
                 )
             )
     return found
+
+
+def language_name(language: str) -> str:
+    """A language as prose writes it."""
+    return language.capitalize()
+
+
+def _read(run: RunData, row: Mapping[str, Any]) -> str:
+    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == row["language"]]
+    items = sum(entry.get("items") or 0 for entry in entries)
+    units = f"{count(items)} items from " if items else ""
+    return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes"
 
 
 def _corpora(run: RunData, language: str) -> str:
@@ -87,8 +102,8 @@ def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
         return ""
     worst, best = firm[-1], firm[0]
     return (
-        f"most confused by {_readable(worst['label'])} ({with_interval(worst)} bits a subword), "
-        f"least by {_readable(best['label'])} ({with_interval(best)})"
+        f"most confused by “{_readable(worst['label'])}” ({with_interval(worst)} bits a subword), "
+        f"least by “{_readable(best['label'])}” ({with_interval(best)})"
     )
 
 
@@ -161,7 +176,7 @@ def corpus_facts(run: RunData) -> list[dict[str, Any]]:
     return [
         {
             "name": str(entry.get("name", "")),
-            "language": str(entry.get("language", "")),
+            "language": language_name(str(entry.get("language", ""))),
             "counts": ", ".join(
                 f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
             ),
@@ -176,6 +191,28 @@ def corpus_facts(run: RunData) -> list[dict[str, Any]]:
 def model_facts(run: RunData) -> list[tuple[str, Facts]]:
     """What each model is, how it was fed, and how much of the text its tokenizer explains."""
     return [(model.name, _facts_of(run, model)) for model in run.models]
+
+
+def glance(run: RunData) -> Facts:
+    """The settings that qualify every number, in one short list."""
+    facts: list[tuple[str, str]] = []
+    for model in run.models:
+        known = model.facts
+        size = f", {_millions(known['parameters'])} parameters" if known.get("parameters") else ""
+        facts.append(("Model" if not run.several else model.label, f"{model.name}{size}"))
+    covered = [(model, (run.summary.get("alignment") or {}).get(model.slug) or {}) for model in run.models]
+    for model, counts in covered:
+        share = _share(counts, "covered", "characters", "of characters")
+        merged = _share(counts, "merged", "subwords", "of subwords merged")
+        name = f"Aligned, {model.label}" if run.several else "Aligned"
+        facts.append((name, "; ".join(filter(None, (share, merged)))))
+    method = dict(method_facts(run))
+    facts += [(name, method.get(name, "")) for name in ("Mode", "Quirks on", "Seed", "Intervals", "Time")]
+    return [(name, value) for name, value in facts if value]
+
+
+def _millions(parameters: float) -> str:
+    return f"{number(parameters / 1e6, 1)} million" if parameters >= 1e5 else count(parameters)
 
 
 def _facts_of(run: RunData, model: ModelInfo) -> Facts:

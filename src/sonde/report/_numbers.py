@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,15 @@ def with_interval(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -
     """Value and interval, for example ``1.43 [1.39, 1.47]``."""
     value = number(row["value"] * scale, digits)
     return value if (bounds := interval(row, scale, digits)) == DASH else f"{value} {bounds}"
+
+
+def readable(surface: str) -> str:
+    """A piece's surface with long runs of one blank sign written as a count.
+
+    >>> readable("↵␣␣␣␣␣␣x")
+    '↵␣×6x'
+    """
+    return re.sub(r"([^\w-])\1{4,}", lambda run: f"{run[1]}×{len(run[0])}", surface)
 
 
 def too_few(row: Mapping[str, Any]) -> bool:

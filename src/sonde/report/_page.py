@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -69,7 +71,6 @@ def render(run: RunData, sections: list[Section]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["json"] = embedded_json
-    environment.globals["asset"] = _asset
     charts = [chart for section in sections for chart in section.figure.charts]
     return environment.get_template("page.html.j2").render(
         run=run,
@@ -78,6 +79,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         tiles=header.tiles(run),
         scoreboard=header.scoreboard(run),
         corpora=header.corpus_facts(run),
+        glance=header.glance(run),
         models=header.model_facts(run),
         method=header.method_facts(run),
         rerun=header.rerun(run),
@@ -89,19 +91,29 @@ def render(run: RunData, sections: list[Section]) -> str:
         fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
         heat_steps=HEAT_STEPS,
         version=sonde.__version__,
+        asset=_asset,
     )
 
 
 def embedded_json(value: Any) -> Markup:
-    """JSON that may stand in a script element: no character of it can end the element or open a comment.
+    r"""JSON that may stand in a script element: no character of it can end the element or open a comment.
 
-    >>> str(embedded_json("</script><!-- & -->"))
-    '"\\\\u003c/script\\\\u003e\\\\u003c!-- \\\\u0026 --\\\\u003e"'
+    >>> print(embedded_json("</script><!-- & -->"))
+    "\u003c/script\u003e\u003c!-- \u0026 --\u003e"
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return Markup(text)  # noqa: S704  every character with a meaning in markup is escaped above
+    return Markup(text)
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for every number that JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {key: _finite(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(held) for held in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _template(name: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import altair as alt
 import polars as pl
 
-from sonde.report._numbers import number, score_cells, too_few, with_interval
+from sonde.report._charts import dots
+from sonde.report._numbers import score_cells, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
 
@@ -74,53 +73,6 @@ def slices(run: RunData, ranking: Ranking) -> tuple[pl.DataFrame, str]:
     return frame.sort("value", descending=True), unit
 
 
-def dots(rows: pl.DataFrame, order: list[str], unit: str, reference: float | None) -> dict[str, Any]:
-    """Dots with intervals, one line a name, side by side for several models; hollow with too few clusters."""
-    records = [
-        {
-            "name": row["name"],
-            "model": row["shown"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
-            "count": f"{row['n']:,}",
-            "reading": with_interval(row),
-            "few": too_few(row),
-            "clusters": row["n_clusters"],
-        }
-        for row in rows.iter_rows(named=True)
-    ]
-    several = rows["shown"].n_unique() > 1
-    y = alt.Y("name:N", sort=order, title=None)
-    base = alt.Chart(alt.Data(values=records)).encode(
-        y=y,
-        tooltip=[
-            alt.Tooltip("name:N", title=" "),
-            *([alt.Tooltip("model:N", title="model")] if several else []),
-            alt.Tooltip("reading:N", title=unit),
-            alt.Tooltip("count:N", title="n"),
-            alt.Tooltip("clusters:Q", title="clusters"),
-        ],
-    )
-    if several:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
-    x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True, nice=True))
-    layers: list[alt.Chart] = [
-        base.mark_rule(style="interval").encode(x=alt.X("low:Q", title=unit), x2="high:Q"),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
-    ]
-    if reference is not None:
-        line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"mean {number(reference)}"}]))
-        layers.insert(0, line.mark_rule(style="reference").encode(x="mean:Q"))
-        text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
-        layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))
-    step = 15 * rows["shown"].n_unique() + 8
-    return alt.layer(*layers).properties(height=alt.Step(max(step, 24))).to_dict()
-
-
 def _ends(
     frame: pl.DataFrame, ranking: Ranking, unit: str, model: str, reference: float | None
 ) -> list[Chart]:
@@ -130,6 +82,7 @@ def _ends(
         .sort("value", "name", descending=[True, False])["name"]
         .to_list()
     )
+    reach = max(row["ci_high"] or row["value"] for row in frame.iter_rows(named=True))
     suffix = f", {model}" if model else ""
     stem = f"{ranking.dimension}{'-' + model.replace('/', '_') if model else ''}"
     if len(order) <= 2 * ranking.shown:
@@ -144,7 +97,9 @@ def _ends(
         Chart(
             name=name,
             title=title,
-            spec=dots(frame.filter(pl.col("name").is_in(names)), names, unit, reference),
+            spec=dots(
+                frame.filter(pl.col("name").is_in(names)), names, unit, reference=reference, reach=reach
+            ),
             wide=len(parts) == 1,
         )
         for name, title, names in parts
@@ -168,8 +123,8 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
             continue
         worst, best = firm[0], firm[-1]
         sentences.append(
-            f"{who}{worst['name']} surprises most, at {with_interval(worst)} {unit}; "
-            f"{best['name']} least, at {with_interval(best)}."
+            f"{who}“{worst['name']}” surprises most, at {with_interval(worst)} {unit}; "
+            f"“{best['name']}” least, at {with_interval(best)}."
         )
     return " ".join(sentences)
 

@@ -27,15 +27,14 @@ def vega_runtime() -> str:
 
     It goes between script tags, so neither may it close them nor open a comment.
     """
-    bundle = vl_convert.javascript_bundle()
+    bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
     return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
 
 
 def page_spec(chart: Chart) -> dict[str, Any]:
     """A chart for the page: as wide as its place, without addresses, coloured by the page."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-    fit = {"type": "fit-x", "contains": "padding"}
-    return {**spec, "width": "container", "autosize": fit}
+    return {**spec, "width": "container"}
 
 
 def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) -> list[Path]:

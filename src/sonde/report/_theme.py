@@ -85,7 +85,7 @@ def heat(mode: str) -> list[tuple[str, str]]:
             background = oklch(0.985 - 0.47 * share, 0.015 + 0.165 * share**0.8, 95 - 70 * share)
         else:
             background = oklch(0.225 + 0.56 * share, 0.01 + 0.13 * share**0.8, 25 + 62 * share)
-        text = max(("#17140f", "#fffdf8"), key=lambda candidate: contrast(background, candidate))
+        text = max(("#000000", "#ffffff"), key=lambda candidate: contrast(background, candidate))
         steps.append((background, text))
     return steps
 
@@ -153,7 +153,7 @@ def vega_config(mode: str) -> dict[str, Any]:
             "titlePadding": 10,
             "gridColor": line,
         },
-        "axisQuantitative": {"grid": True, "labelColor": muted, "tickCount": 6},
+        "axisQuantitative": {"grid": True, "labelColor": muted, "tickCount": 6, "labelFlush": False},
         "legend": {
             "labelColor": ink,
             "titleColor": muted,
@@ -170,15 +170,15 @@ def vega_config(mode: str) -> dict[str, Any]:
         "style": {
             "dot": {"size": 70, "opacity": 1, "filled": True},
             "few": {"size": 60, "opacity": 1, "filled": False, "strokeWidth": 1.6},
-            "interval": {"strokeWidth": 1.8, "opacity": 0.75, "strokeCap": "round"},
-            "joint": {"stroke": line, "strokeWidth": 3, "strokeCap": "round"},
-            "reference": {"stroke": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
-            "note": {"fill": muted, "fontSize": 11, "fontWeight": "normal"},
+            "interval": {"color": colours[0], "strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
+            "joint": {"color": line, "strokeWidth": 3, "strokeCap": "round"},
+            "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
+            "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
             "cloud": {"size": 14, "opacity": 0.28, "filled": True},
             "trend": {"strokeWidth": 2.4},
             "band": {"opacity": 0.16},
             "columns": {"opacity": 0.55},
             "box": {"opacity": 0.35, "cornerRadius": 2},
-            "whisker": {"strokeWidth": 1.2, "opacity": 0.8},
+            "whisker": {"color": colours[0], "strokeWidth": 1.2, "opacity": 0.8},
         },
     }

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.report._charts import specification
 from sonde.report._numbers import DASH, count, number, score_cells, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
@@ -100,15 +101,13 @@ def _curve(bins: pl.DataFrame) -> dict[str, Any]:
     diagonal = alt.Chart(
         alt.Data(values=[{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}])
     )
-    return (
+    return specification(
         alt.layer(
             diagonal.mark_line(style="reference", strokeWidth=1).encode(x=x, y=y),
             base.mark_line(style="trend", strokeWidth=1.6, clip=True).encode(x=x, y=y),
             base.mark_rule(style="interval", clip=True).encode(x=x, y=alt.Y("ci_low:Q"), y2="ci_high:Q"),
             base.mark_point(style="dot", filled=True, clip=True).encode(x=x, y=y),
-        )
-        .properties(height=300)
-        .to_dict()
+        ).properties(height=300)
     )
 
 
@@ -122,11 +121,11 @@ def _counts(bins: pl.DataFrame) -> dict[str, Any]:
     )
     several = bins["line"].n_unique() > 1
     y = alt.Y("n:Q", title="subwords", stack=None, axis=alt.Axis(format="~s"))
-    width = float(bins.group_by("line").len()["len"].max() or 1)  # pyright: ignore[reportArgumentType]
+    width = max(part.height for part in bins.partition_by("line"))
     edge = base.transform_calculate(high=f"datum.low + {1 / width}")
     mark = edge.mark_line(interpolate="step-after") if several else edge.mark_bar(style="columns")
-    encoded = mark.encode(x=x, y=y) if several else mark.encode(x=x, x2="high:Q", y=y)
-    return encoded.properties(height=300).to_dict()
+    encoded = mark.encode(x=x, y=y) if several else mark.encode(x=x, x2="high:Q", y=y, y2=alt.datum(0))
+    return specification(encoded.properties(height=300))
 
 
 def _table(bins: pl.DataFrame, run: RunData) -> Table:

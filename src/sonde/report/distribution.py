@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.report._charts import row_height, specification
 from sonde.report._numbers import count, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, ModelInfo, RunData
@@ -85,16 +86,19 @@ def _histogram(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
 
 
 def _sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
-    total = counted["n"].sum()
-    cheap = counted.filter(pl.col("step") < _FINE)["n"].sum() / total
-    bits = counted["n"] * counted["step"]
-    hard = counted["step"] >= 4 * _FINE
-    share = bits.filter(hard).sum() / max(bits.sum(), 1)
+    cheap, hard = pl.col("step") < _FINE, pl.col("step") >= 4 * _FINE
+    n, bits = pl.col("n"), pl.col("n") * pl.col("step")
+    sums = counted.select(
+        total=n.sum(),
+        cheap=n.filter(cheap).sum() / n.sum(),
+        hard=n.filter(hard).sum() / n.sum(),
+        share=bits.filter(hard).sum() / bits.sum(),
+    ).row(0, named=True)
     who = f"{model.label}: " if several else ""
     return (
-        f"{who}{number(100 * cheap, 0)} % of {count(total)} subwords cost less than one bit; the "
-        f"{number(100 * counted['n'].filter(hard).sum() / total, 0)} % that cost four or more carry "
-        f"{number(100 * share, 0)} % of all bits."
+        f"{who}{number(100 * sums['cheap'], 0)} % of {count(sums['total'])} subwords cost less than one "
+        f"bit; the {number(100 * sums['hard'], 0)} % that cost four or more carry "
+        f"{number(100 * sums['share'], 0)} % of all bits."
     )
 
 
@@ -115,15 +119,13 @@ def _boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
             color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
     lower = alt.X("p5:Q", title="bits per subword")
-    step = 15 * quantiles["model"].n_unique() + 8
-    return (
+    lines = quantiles["model"].n_unique()
+    return specification(
         alt.layer(
             base.mark_rule(style="whisker").encode(x=lower, x2="p95:Q"),
             base.mark_bar(style="box", height=11).encode(x=alt.X("p25:Q"), x2="p75:Q"),
             base.mark_tick(thickness=2.4, height=13, orient="vertical").encode(x=alt.X("p50:Q")),
-        )
-        .properties(height=alt.Step(max(step, 24)))
-        .to_dict()
+        ).properties(height=row_height(lines))
     )
 
 
@@ -154,8 +156,8 @@ def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
             color=alt.Color("model:N", title=None, sort=None)
         )
     else:
-        mark = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q")
-    return mark.properties(height=260).to_dict()
+        mark = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
+    return specification(mark.properties(height=260))
 
 
 def _table(quantiles: pl.DataFrame, several: bool) -> Table:

@@ -12,12 +12,12 @@ from sonde.report._theme import HEAT_EDGES
 class Explorer:
     """Functions that the model found hardest, easiest and ordinary, and some drawn by hash."""
 
-    title = "Read along with the model"
+    title = "Token explorer: read along with the model"
     lens = "surprisal"
     order = 0
     caption = (
-        "Point at a token, or focus the code and press the arrow keys, to see how surprised the model was and "
-        "what it expected instead. Outlined pieces span several code tokens; blanks are tinted faintly; "
+        "Point at a token, or focus the code and press the arrow keys, to see how surprised the model was "
+        "and what it expected instead. Outlined pieces span several code tokens; blanks are tinted faintly; "
         "uncoloured text was not scored."
     )
 
@@ -30,8 +30,9 @@ class Explorer:
             return None
         cut = sum(item["cut"] > 0 for item in data["items"])
         notes = [
-            f"{count(len(data['items']))} items, chosen for being worst, best or median in bits per byte, or by "
-            f"hash; of each at most its first {count(self.limits.characters)} characters ({count(cut)} are cut)."
+            f"{count(len(data['items']))} items, chosen for being worst, best or median in bits per byte, or "
+            f"by hash; of each at most its first {count(self.limits.characters)} characters "
+            f"({count(cut)} cut)."
         ]
         edges = [f"{edge:g}" for edge in HEAT_EDGES]
         return Figure(

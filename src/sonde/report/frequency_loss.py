@@ -9,12 +9,14 @@ import altair as alt
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
+from sonde.report._charts import specification
 from sonde.report._numbers import DASH, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, ModelInfo, RunData
 
 SHOWN_POINTS = 900
 _MIN_SUBWORDS = 3
+_POWERS = [10**power for power in range(10)]
 
 _CORRELATIONS = {
     "spearman_frequency_corpus": "frequency in this corpus",
@@ -25,7 +27,7 @@ _CORRELATIONS = {
 class FrequencyLoss:
     """A point a vocabulary entry, with the median and quartiles of each doubling of frequency."""
 
-    title = "Frequency against surprisal"
+    title = "Frequency: do rare subwords surprise more?"
     lens = "surprisal"
     order = 50
     caption = (
@@ -94,7 +96,7 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
     x = alt.X(
         "count:Q",
         scale=alt.Scale(type="log", base=10, nice=False),
-        axis=alt.Axis(title="occurrences in the corpus", format="~s", tickCount=5),
+        axis=alt.Axis(title="occurrences in the corpus", format="~s", values=_POWERS),
     )
     y = alt.Y("bits:Q", title="mean surprisal, bits", scale=alt.Scale(zero=True))
     tooltip = [
@@ -104,14 +106,12 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
     ]
     cloud = alt.Chart(alt.Data(values=sample)).mark_point(style="cloud", filled=True)
     line = alt.Chart(alt.Data(values=trend))
-    return (
+    return specification(
         alt.layer(
             cloud.encode(x=x, y=y, tooltip=tooltip),
             line.mark_area(style="band").encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
             line.mark_line(style="trend").encode(x=x, y=alt.Y("middle:Q")),
-        )
-        .properties(height=300)
-        .to_dict()
+        ).properties(height=300)
     )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.report._charts import row_height, specification
 from sonde.report._numbers import number
-from sonde.report._plot import Chart, Figure
+from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._ranking import Ranking, rank
 from sonde.report._run import RunData
 
@@ -20,9 +21,9 @@ class Kinds:
     lens = "surprisal"
     order = 15
     caption = (
-        "Blanks are layout, apart from code: the probability of an indentation often falls on the token after "
-        "it. Merged pieces span several code tokens. A share of bits above the share of subwords means that "
-        "the kind is harder than the average."
+        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
+        "after it. Merged pieces span several code tokens. A share of bits above the share of subwords "
+        "means that the kind is harder than the average."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -39,9 +40,21 @@ class Kinds:
                 Chart(name="kind-shares", title="Share of subwords and of all bits", spec=_spec(shares)),
                 *(roles.charts if roles else ()),
             ],
-            table=kinds.table,
+            table=_joined(kinds.table, roles.table if roles else None),
             notes=kinds.notes,
         )
+
+
+def _joined(kinds: Table | None, roles: Table | None) -> Table | None:
+    if kinds is None or roles is None:
+        return kinds
+    named = [(Cell(f"role: {name.text}"), *rest) for name, *rest in roles.rows]
+    return Table(
+        summary="Every kind and role",
+        columns=["Kind or role", *kinds.columns[1:]],
+        rows=[*kinds.rows, *named],
+        numeric=kinds.numeric,
+    )
 
 
 def _narrow(chart: Chart) -> Chart:
@@ -64,12 +77,12 @@ def _share_answer(shares: pl.DataFrame) -> str:
     sentences: list[str] = []
     for part in shares.partition_by("shown", maintain_order=True):
         top = part.row(0, named=True)
-        who = f"for {top['shown']}, " if shares["shown"].n_unique() > 1 else ""
+        who = f"{top['shown']}: " if shares["shown"].n_unique() > 1 else ""
         sentences.append(
-            f"{who}{top['label']} is {number(100 * top['text'], 0)} % of the subwords "
+            f"{who}“{top['label']}” is {number(100 * top['text'], 0)} % of the subwords "
             f"and {number(100 * top['surprise'], 0)} % of all bits."
         )
-    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
+    return " ".join(sentences)
 
 
 def _spec(shares: pl.DataFrame) -> dict[str, Any]:
@@ -107,8 +120,8 @@ def _spec(shares: pl.DataFrame) -> dict[str, Any]:
     point = base.mark_point(style="dot", filled=True).encode(x=x, shape=shape)
     if not several:
         point = point.encode(color=alt.Color("of:N", title=None, sort=None))
-    step = 15 * shares["shown"].n_unique() + 8
-    return alt.layer(joint, point).properties(height=alt.Step(max(step, 24))).to_dict()
+    lines = shares["shown"].n_unique()
+    return specification(alt.layer(joint, point).properties(height=row_height(lines)))
 
 
 plot = Kinds()

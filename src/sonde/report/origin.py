@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._numbers import DASH, number, score_cells, too_few, with_interval
+from sonde.report._charts import dots, specification
+from sonde.report._numbers import DASH, score_cells, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
-from sonde.report._ranking import dots
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
 
 _WEIGHTINGS = {
@@ -24,14 +24,15 @@ _TAGS_SHOWN = 16
 class Origin:
     """The three weightings of ``origin=``, their differences, and pairs within each tag."""
 
-    title = "Own code against outside code"
+    title = "Calls: own code against outside code"
     lens = "surprisal"
     order = 80
     caption = (
-        "Internal calls go to names that another file of the repository defines, external calls to names that "
-        "it does not; builtins and names defined only in the same file stand apart. Unweighted is the mean of "
-        "the tags' means (as PERPLEXED reports it), count weighs every subword alike, standardised gives both "
-        "sides the external tag mix. Where the three disagree, the mix of tags makes the difference."
+        "Internal calls go to names that another file of the repository defines, external calls to names "
+        "that it does not; builtins and names defined only in the same file stand apart. Unweighted is the "
+        "mean of the tags' means (as PERPLEXED reports it), count weighs every subword alike, standardised "
+        "gives both sides the external tag mix. Where the three disagree, the mix of tags makes the "
+        "difference."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -91,11 +92,11 @@ def _subject(rows: pl.DataFrame, run: RunData) -> pl.Expr:
 
 def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
     shown = rows.with_columns(shown=_subject(rows, run))
-    return dots(shown, list(_WEIGHTINGS), "bits per subword", None)
+    return dots(shown, list(_WEIGHTINGS), "bits per subword")
 
 
 def _differences(rows: pl.DataFrame) -> dict[str, Any]:
-    spec = dots(rows, list(_WEIGHTINGS), "bits per subword, internal minus external", None)
+    spec = dots(rows, list(_WEIGHTINGS), "bits per subword, internal minus external")
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     spec["layer"].insert(
         0, {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
@@ -128,7 +129,11 @@ def _pairs(run: RunData) -> pl.DataFrame:
 
 def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
     subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
-    name = pl.col("tag") if subject == 1 else pl.concat_str("tag", "shown", "language", separator=" · ")
+    name = (
+        pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
+        if subject == 1
+        else pl.concat_str("tag", "shown", "language", separator=" · ")
+    )
     pairs = pairs.with_columns(name=name)
     records = [
         {
@@ -158,13 +163,11 @@ def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
     colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=list(_SIDES)))
     x = alt.X("value:Q", title="bits per subword", scale=alt.Scale(zero=True))
-    return (
+    return specification(
         alt.layer(
             joint.encode(x=alt.X("internal:Q", title="bits per subword"), x2="external:Q"),
             base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
-        )
-        .properties(height=alt.Step(24))
-        .to_dict()
+        ).properties(height=alt.Step(24))
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
+from PIL import ImageFont
 from wordcloud import WordCloud
 
 from sonde.report._numbers import count, number
@@ -22,7 +23,7 @@ _SIDES = ("internal", "external")
 class WordClouds:
     """One cloud for internal and one for external call names, for each of the first models."""
 
-    title = "The names it knows, and those it does not"
+    title = "Names: those it knows, those it does not"
     lens = "surprisal"
     order = 85
     caption = (
@@ -74,7 +75,7 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
         height=_HEIGHT,
         prefer_horizontal=1.0,
         max_words=_NAMES_SHOWN,
-        relative_scaling=0.5,
+        relative_scaling=0.5,  # pyright: ignore[reportArgumentType]  annotated as its default, "auto"
         min_font_size=10,
         max_font_size=64,
         margin=3,
@@ -125,8 +126,6 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int]) -> str
 
 
 def _text_width(cloud: WordCloud, word: str, size: int) -> float:
-    from PIL import ImageFont
-
     return float(ImageFont.truetype(cloud.font_path, size).getlength(word))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sonde.report._numbers import readable
 from sonde.report._plot import Figure
 from sonde.report._ranking import Ranking, rank
 from sonde.report._run import RunData
@@ -13,7 +14,7 @@ def surface(label: str) -> str:
     >>> surface("##x#17")
     '##x'
     """
-    return label.rpartition("#")[0] or label
+    return readable(label.rpartition("#")[0] or label)
 
 
 class WorstBestSubwords:

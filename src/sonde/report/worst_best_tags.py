@@ -7,6 +7,11 @@ from sonde.report._ranking import Ranking, rank
 from sonde.report._run import RunData
 
 
+def arrow(label: str) -> str:
+    """A tag as shown: ``parent → node``."""
+    return label.replace(" -> ", " → ")
+
+
 class WorstBestTags:
     """Ranks the slices ``tag=``."""
 
@@ -14,14 +19,14 @@ class WorstBestTags:
     lens = "surprisal"
     order = 20
     caption = (
-        "A tag names the syntax node that a subword stands in, after its parent: call -> identifier is "
+        "A tag names the syntax node that a subword stands in, after its parent: call → identifier is "
         "the name of a called function. Dots are mean surprisal in bits, lines 95 % intervals clustered "
         "by repository or module. A piece that spans several tokens keeps a joint tag."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """Worst and best, with every other in the table."""
-        return rank(run, Ranking(dimension="tag", what="syntax tag"))
+        return rank(run, Ranking(dimension="tag", what="syntax tag", surface=arrow))
 
 
 plot = WorstBestTags()

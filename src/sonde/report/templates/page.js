@@ -16,21 +16,22 @@
     const current = mode();
     if (drawn.get(place) === current || !window.vegaEmbed) return Promise.resolve();
     drawn.set(place, current);
-    const options = { mode: "vega-lite", actions: false, renderer: "svg", config: themes[current] };
+    const options = { mode: "vega-lite", actions: false, renderer: "svg", logLevel: 1, config: themes[current] };
     return window.vegaEmbed(place, specs[place.dataset.chart], options);
   };
-  // Charts are drawn as they come near, so that a long page opens at once.
-  const near = new IntersectionObserver(
-    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
-    { rootMargin: "800px" },
-  );
-  places.forEach((place) => near.observe(place));
+  // One after the other with a pause between, so that a long page can be read at once; all are there for print.
+  const drawAll = async () => {
+    for (const place of places) {
+      await draw(place);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  };
 
   const button = document.getElementById("theme");
   const retheme = () => {
     const current = mode();
     button.textContent = current === "dark" ? "Light" : "Dark";
-    if (shown && shown !== current) places.filter((place) => drawn.has(place)).forEach(draw);
+    if (shown !== current) drawAll();
     shown = current;
   };
   button.addEventListener("click", () => {
@@ -38,11 +39,11 @@
     retheme();
   });
   system.addEventListener("change", retheme);
+  printing.addEventListener("change", retheme);
   retheme();
 
   window.addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((details) => { details.open = true; });
-    places.forEach(draw);
   });
 
   const order = (row, column) => {

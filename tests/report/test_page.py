@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlparse
+
+import polars as pl
+import pytest
+from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
+
+from sonde.base.errors import InputError
+from sonde.report import PLOTS, RunData, build_report
+from sonde.report._page import embedded_json
+from sonde.store.rundir import RunDirectory
+
+
+class Page(HTMLParser):
+    """Tags with attributes, the text of each script by id, and the visible text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: dict[str, str] = {}
+        self.text = ""
+        self._script: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._script = (dict(attrs).get("id") or "") if tag == "script" else None
+
+    def handle_data(self, data: str) -> None:
+        if self._script is not None:
+            self.scripts[self._script] = self.scripts.get(self._script, "") + data
+        else:
+            self.text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._script = None
+
+
+@pytest.fixture(scope="session")
+def page(report: Path) -> Page:
+    return Page(report.read_text(encoding="utf-8"))
+
+
+def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> None:
+    value = RunData(run_directory).scores(metrics=["bits_per_byte"], slices=["all"])["value"][0]
+    assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
+    ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
+    assert ids - {None} == set(PLOTS.names()) - {"user_tags"}
+
+
+def test_nothing_is_loaded_from_the_network(page: Page) -> None:
+    loaded = [
+        attributes[name]
+        for _, attributes in page.tags
+        for name in ("src", "href", "data", "action", "poster", "srcset")
+        if attributes.get(name)
+    ]
+    assert all(urlparse(str(address)).scheme in ("", "data") for address in loaded)
+    assert all(str(address).startswith(("#", "data:")) for address in loaded)
+    policy = next(a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a)
+    assert policy and "default-src 'none'" in policy and "connect-src" not in policy
+    assert not re.search(r"\"\$schema\"", page.scripts["specs"])
+
+
+def test_code_under_study_stays_text(page: Page) -> None:
+    assert "</script><script>alert" not in page.scripts["data-explorer"]
+    data = json.loads(page.scripts["data-explorer"])
+    held = next(item for item in data["items"] if item["path"] == "hostile.py")
+    assert held["text"] == HOSTILE
+    assert not any(tag == "img" or "onerror" in attributes for tag, attributes in page.tags)
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert len(scripts) == 3 + 2 and "alert(1)" not in page.scripts[""]
+
+
+def test_byte_pieces_of_one_character_share_a_span(page: Page) -> None:
+    data = json.loads(page.scripts["data-explorer"])
+    held = next(item for item in data["items"] if item["path"] == "hostile.py")
+    spans = [(piece[0], piece[1]) for piece in held["pieces"]["sonde_mini-decoder"]]
+    at = HOSTILE.index("𝒳")
+    assert spans.count((at, at + 1)) == 2
+
+
+def test_every_chart_has_its_files(page: Page, run_directory: Path) -> None:
+    names = set(json.loads(page.scripts["specs"]))
+    figures = run_directory / "figures"
+    assert names and {path.stem for path in figures.glob("*.svg")} >= names
+    for path in figures.glob("*.svg"):
+        assert path.read_text(encoding="utf-8").startswith("<svg")
+        assert "var(--" not in path.read_text(encoding="utf-8")
+        assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_number_in_a_table_has_its_n(page: Page) -> None:
+    assert page.text.count("95 % interval") >= 6
+    assert "too few" in page.text
+
+
+def test_page_is_small_enough(run_directory: Path, page: Page) -> None:
+    assert (run_directory / "report.html").stat().st_size < 6_000_000
+
+
+def test_two_models_stand_side_by_side(pair_directory: Path) -> None:
+    page = Page(build_report(pair_directory).read_text(encoding="utf-8"))
+    specs = json.loads(page.scripts["specs"])
+    assert "yOffset" in json.dumps(specs["tag-worst"])
+    assert "bits per code token" in json.dumps(specs["tag-worst"])
+    assert {"subword-mini-decoder-worst", "subword-other model-worst"} <= set(specs)
+    radios = [attributes["value"] for tag, attributes in page.tags if attributes.get("type") == "radio"]
+    assert radios == ["sonde_mini-decoder", "org_other_model"]
+
+
+def test_page_of_a_bare_summary(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}", encoding="utf-8")
+    page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
+    assert "no overall score" in page.text and "specs" in page.scripts
+
+
+def test_hostile_summary_is_escaped(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "hostile", sources[:1], {"m": 1.0})
+    rewrite_summary(root, name="<b>x</b>", quirks=["</script>"], mode="paper", timing={"<i>": float("nan")})
+    page = Page(build_report(root).read_text(encoding="utf-8"))
+    assert "<b>x</b>" in page.text and not any(tag in ("b", "i") for tag, _ in page.tags)
+    assert "Paper mode" in page.text
+
+
+def test_no_run_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"run\.json is missing"):
+        build_report(tmp_path)
+
+
+def test_embedded_json_cannot_end_its_element() -> None:
+    value = {"text": "</script><!--<script>&\u2028", "number": float("inf")}
+    text = str(embedded_json(value))
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"text": value["text"], "number": None}
+
+
+@pytest.mark.parametrize("plot", PLOTS.names())
+@pytest.mark.parametrize("case", ["one item", "no rows", "not a number", "no files"])
+def test_every_plot_survives(tmp_path: Path, sources: list[Source], plot: str, case: str) -> None:
+    root = write_run(tmp_path / "run", [] if case == "no rows" else sources[-1:], {"m": 1.0})
+    run = RunDirectory(root)
+    observed = root / run.observations("surprisal", "m") / "part-0.parquet"
+    if case == "not a number":
+        nan = pl.lit(float("nan"))
+        pl.read_parquet(observed).with_columns(nats=nan.cast(pl.Float32)).write_parquet(observed)
+        pl.read_parquet(run.scores).with_columns(value=nan, ci_low=nan, ci_high=nan).write_parquet(run.scores)
+    if case == "no files":
+        shutil.rmtree(root / "observations")
+        run.scores.unlink()
+        run.items.unlink()
+    figure = PLOTS.load(plot).draw(RunData(root))
+    assert figure is None or figure.charts or figure.drawings or figure.embed
+
+
+def test_reporting_does_not_import_torch(run_directory: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(run_directory, tmp_path / "copy")
+    code = (
+        "import sys; from pathlib import Path; from sonde.report import build_report;"
+        "build_report(Path(sys.argv[1]));"
+        "assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'"
+    )
+    subprocess.run([sys.executable, "-c", code, str(root)], check=True, env={**os.environ})

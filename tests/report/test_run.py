@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+from tests.report.synthetic import Source, rewrite_summary, write_run
+
+from sonde.report._explore import ExplorerLimits, choose, pack
+from sonde.report._header import rerun
+from sonde.report._numbers import interval, readable, too_few, with_interval
+from sonde.report._run import RunData
+from sonde.report.distribution import _counted, _quantiles
+from sonde.report.frequency_loss import _entries
+from sonde.report.kinds import _shares
+from sonde.store.rundir import RunDirectory
+
+
+def observed(root: Path) -> pl.DataFrame:
+    run = RunDirectory(root)
+    return pl.read_parquet(root / run.observations("surprisal", "sonde/mini-decoder") / "part-0.parquet")
+
+
+def test_models_are_found_without_run_json_saying(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "run", sources[:2], {"a/same": 1.0, "b/same": 1.0})
+    rewrite_summary(root, models=None)
+    assert [(m.label, m.slug) for m in RunData(root).models] == [("a/same", "a_same"), ("b/same", "b_same")]
+
+
+def test_scores_leave_out_controls_and_what_is_no_number(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "run", sources[:3], {"m": 1.0})
+    path = RunDirectory(root).scores
+    frame = pl.read_parquet(path)
+    control = frame.with_columns(control=pl.lit("n-gram"))
+    nan = frame.with_columns(value=pl.lit(float("nan")))
+    pl.concat([frame, control, nan]).write_parquet(path)
+    rows = RunData(root).scores(metrics=["bits_per_byte"], slices=["all"])
+    assert rows.height == 1 and math.isfinite(rows["value"][0])
+
+
+def test_item_order_of_the_explorer(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    limits = ExplorerLimits(worst=3, best=2, median=2, by_hash=4, subwords=1)
+    chosen = choose(run, limits)
+    reasons = [reason for _, reason in chosen]
+    assert [reasons.count(why) for why in ("worst", "best", "median", "by hash")] == [3, 2, 2, 4]
+    rows = observed(run_directory)
+    rates = {
+        key[0]: part["nats"].cast(pl.Float64).sum() / part["bytes"].cast(pl.Int64).sum()
+        for key, part in rows.partition_by("item_id", as_dict=True).items()
+    }
+    order = sorted(rates, key=lambda item: -rates[item])
+    assert {item for item, why in chosen if why == "worst"} == set(order[:3])
+    assert {item for item, why in chosen if why == "best"} == set(order[-2:])
+
+
+def test_explorer_keeps_within_its_limits(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    limits = ExplorerLimits(characters=120, packed=20_000)
+    data = pack(run, choose(run, limits), limits)
+    assert 0 < len(data["items"]) < 40
+    assert all(len(item["text"]) <= 120 for item in data["items"])
+    assert any(item["cut"] for item in data["items"])
+    rates = [max(item["rate"].values()) for item in data["items"]]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_explorer_pieces_are_the_observations(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    limits = ExplorerLimits()
+    data = pack(run, choose(run, limits), limits)
+    item = next(item for item in data["items"] if not item["cut"])
+    rows = observed(run_directory).filter(pl.col("item_id") == item["id"]).sort("position")
+    pieces = item["pieces"]["sonde_mini-decoder"]
+    assert [data["strings"][piece[7]] for piece in pieces] == rows["subword"].to_list()
+    for piece, row in zip(pieces, rows.iter_rows(named=True), strict=True):
+        assert math.isclose(piece[2], row["nats"] / math.log(2), abs_tol=6e-4)
+        names = [data["strings"][index] for index in piece[11][::2]]
+        assert names == row["top"]
+        assert math.isclose(piece[11][1], 1000 * math.exp(-row["top_nats"][0]), abs_tol=0.06)
+
+
+def test_quantiles_against_all_values(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    found = _quantiles(_counted(run, run.models[0]))
+    bits = observed(run_directory)["nats"].cast(pl.Float64) / math.log(2)
+    for name, level in (("p25", 0.25), ("p50", 0.5), ("p95", 0.95)):
+        value = bits.quantile(level)
+        assert value is not None and abs(found[name] - value) <= 0.1
+
+
+def test_frequency_entries_against_a_loop(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    entries = {row["subword_id"]: row for row in _entries(run, run.models[0]).iter_rows(named=True)}
+    slow: dict[int, list[float]] = {}
+    for row in observed(run_directory).iter_rows(named=True):
+        slow.setdefault(row["subword_id"], []).append(row["nats"] / math.log(2))
+    assert set(entries) == set(slow)
+    for index, values in slow.items():
+        assert entries[index]["count"] == len(values)
+        assert math.isclose(entries[index]["bits"], sum(values) / len(values), rel_tol=1e-6)
+
+
+def test_shares_sum_to_one(run_directory: Path) -> None:
+    shares = _shares(RunData(run_directory))
+    assert math.isclose(shares["text"].sum(), 1.0) and math.isclose(shares["surprise"].sum(), 1.0)
+
+
+def test_numbers_as_shown() -> None:
+    row = {"value": 0.0312, "ci_low": 0.02, "ci_high": None, "n_clusters": 12, "ci_method": "jackknife"}
+    assert with_interval(row, 100, 1) == "3.1" and interval(row) == "–"
+    assert with_interval({**row, "ci_high": 0.04}, 100, 1) == "3.1 [2.0, 4.0]"
+    assert not too_few(row) and too_few({**row, "n_clusters": 9})
+    assert too_few({**row, "ci_method": "jackknife, too few clusters"})
+    assert readable("␣␣␣␣␣␣x____________") == "␣×6x____________"
+
+
+def test_command_to_repeat(run_directory: Path) -> None:
+    command = rerun(RunData(run_directory))
+    assert command.startswith(
+        "sonde run -m sonde/mini-decoder -l surprisal -c stdlib --unit function --limit "
+    )

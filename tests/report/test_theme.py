@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from sonde.report._theme import (
+    HEAT_STEPS,
+    MODES,
+    categories,
+    contrast,
+    css_variables,
+    heat,
+    heat_step,
+    luminance,
+    oklch,
+    words,
+)
+
+
+def test_oklch_against_known_colours() -> None:
+    # CSS Color 4: red is oklch(0.62796 0.25768 29.234), and greys have no chroma.
+    assert oklch(0.62796, 0.25768, 29.234) == "#ff0000"
+    assert oklch(1.0, 0.0, 0.0) == "#ffffff" and oklch(0.0, 0.0, 0.0) == "#000000"
+
+
+def test_contrast_of_black_and_white() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_text_is_legible_on_every_step(mode: str) -> None:
+    assert len(heat(mode)) == HEAT_STEPS
+    assert all(contrast(background, text) >= 4.5 for background, text in heat(mode))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lightness_moves_one_way(mode: str) -> None:
+    light = [luminance(background) for background, _ in heat(mode)]
+    assert light == sorted(light, reverse=mode == "light")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_marks_and_notes_are_legible_on_the_paper(mode: str) -> None:
+    surface = css_variables(mode)
+    assert all(contrast(colour, surface["paper"]) >= 3.0 for colour in [*words(mode), *categories(mode)])
+    assert all(
+        contrast(surface[text], surface[ground]) >= 4.5
+        for text in ("ink", "muted", "accent")
+        for ground in ("paper", "raised")
+    )
+
+
+def test_heat_steps_at_their_edges() -> None:
+    assert [heat_step(bits) for bits in (0.0, 0.49, 0.5, 11.0, 99.0)] == [0, 0, 1, 8, 8]

@@ -91,8 +91,9 @@ class PlainProgress:
         self._stream.flush()
 
 
-def progress_for(stream: TextIO = sys.stderr) -> TerminalProgress | PlainProgress:
-    """The progress that fits a stream."""
+def progress() -> TerminalProgress | PlainProgress:
+    """The progress that fits standard error."""
+    stream = sys.stderr
     if stream.isatty():
         return TerminalProgress(Console(file=stream))
     return PlainProgress(stream)

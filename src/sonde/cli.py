@@ -66,7 +66,7 @@ def run(
     trust: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run its code.")] = False,
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    from sonde._console import print_outcome, progress_for
+    from sonde._console import print_outcome, progress
     from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report
@@ -97,9 +97,9 @@ def run(
         lock=lock,
         trust_remote_code=trust,
     )
-    progress = progress_for()
-    outcome = carry_out(experiment, execution, progress)
-    with progress.stage("reporting") as advance:
+    teller = progress()
+    outcome = carry_out(experiment, execution, teller)
+    with teller.stage("reporting", 1) as advance:
         page = build_report(outcome.directory.root)
         advance()
     print_outcome(outcome, page)
@@ -169,9 +169,9 @@ def pretrain(
     ] = False,
 ) -> None:
     """Pre-train a model by recipe, from vocabulary to model card."""
-    from sonde.training import pretrain as train
+    from sonde.training.pretrain import pretrain as train
 
-    typer.echo(train(recipe, output=output, resume=not fresh, report=lambda line: typer.echo(line, err=True)))
+    typer.echo(train(recipe, output=output, resume=not fresh, report=_say))
 
 
 @corpus_app.command("lock")
@@ -221,6 +221,10 @@ def list_names(
     from sonde.experiments.catalogue import catalogue
 
     print_catalogue(catalogue(what))
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def _version(wanted: bool) -> None:

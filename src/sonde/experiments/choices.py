@@ -8,6 +8,7 @@ from sonde.alignment import VERSION as ALIGNMENT_VERSION
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
+from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import Group, LensChoice, ModelChoice
 from sonde.experiments.provenance import computing_versions
@@ -72,12 +73,14 @@ def refuse_early(experiment: Experiment, execution: Execution) -> None:
 
     Raises:
         UsageError: A lens cannot read a model; says why and which it can.
+        UnknownNameError: An executor that does not exist.
     """
+    EXECUTORS.load(execution.executor)
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         capabilities = describe(spec)
         for lens in experiment.lenses:
             if reason := LENSES.load(lens).refuses(capabilities):
-                raise UsageError(f"lens {lens!r} cannot read {name!r}: {reason}")
+                raise UsageError(f"model {name!r}: {reason}")
 
 
 def model_choices(

@@ -15,12 +15,11 @@ from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, Repository, repositories
 
 
-def label_key(task_name: str, group: Group) -> str:
-    """Key of a task's labels of a group."""
+def label_rule(task_name: str, group: Group) -> str:
+    """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
     around = group.corpus_hash if task.needs_repository else ""
-    ids = [item.item_id for item in group.items]
-    return fingerprint("labels", task_name, task.version, LANGUAGES.load(group.language).version, around, ids)
+    return fingerprint("labels", task_name, task.version, LANGUAGES.load(group.language).version, around)
 
 
 def label_path(task_name: str, group_prefix: str) -> str:
@@ -34,12 +33,13 @@ def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: 
     The definitions of the files around are gathered once, and only if a task that is not done needs them.
 
     Returns:
-        The key of each label table, by task.
+        The rule of each task's labels, see `label_rule`.
     """
-    keys = {name: label_key(name, group) for name in tasks}
+    rules = {name: label_rule(name, group) for name in tasks}
+    ids = [item.item_id for item in group.items]
     around: dict[str, Repository] | None = None
-    for name, key in keys.items():
-        relative = label_path(name, group.prefix)
+    for name, rule in rules.items():
+        relative, key = label_path(name, group.prefix), fingerprint(rule, ids)
         if store.notes(relative, key) is None:
             task = TASKS.load(name)
             if task.needs_repository and around is None:
@@ -48,4 +48,4 @@ def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: 
             frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
             store.put(relative, key, pl.concat(frames), {})
         advance()
-    return keys
+    return rules

@@ -52,7 +52,9 @@ def _model(spec: ModelSpec) -> LoadedModel:
 
 @functools.lru_cache(maxsize=1)
 def _vocabulary(spec: ModelSpec) -> tuple[str, ...]:
-    return surfaces(_model(spec).tokenizer)
+    loaded = _model(spec)
+    # A model may score more ids than its tokenizer holds: vocabularies are padded to round numbers.
+    return surfaces(loaded.tokenizer, loaded.capabilities.vocab)
 
 
 def observe_job(job: ObserveJob) -> Observed:

@@ -135,7 +135,7 @@ def plan(
     groups: Sequence[Group],
     models: Sequence[ModelChoice],
     lenses: Sequence[LensChoice],
-    label_keys: Mapping[str, str],
+    label_rules: Mapping[str, str],
     components: Mapping[str, str],
 ) -> tuple[ObserveJob, ...]:
     """All observation jobs of a run, in the order in which they are best done.
@@ -145,7 +145,7 @@ def plan(
         groups: Items by corpus and language.
         models: Models; items that a model has seen are left out of its jobs.
         lenses: Lenses.
-        label_keys: Keys of the label tables by task and group prefix (`label_name`).
+        label_rules: What each task's labels depend on, by task and group (`label_name`).
         components: For each language, the fingerprint of everything else that can change an observation:
             versions of capture, alignment, grammar and the libraries that compute.
     """
@@ -161,7 +161,7 @@ def plan(
                         group,
                         model,
                         lens,
-                        (ids, _labels_of(lens, group, label_keys), components[group.language]),
+                        (ids, _labels_of(lens, group, label_rules), components[group.language]),
                     )
                     for lens in lenses
                 )
@@ -179,12 +179,12 @@ def plan(
 
 
 def label_name(task: str, group: Group) -> str:
-    """Name of a group's label table among the keys of a plan."""
+    """Name of a task's labels of a group among the rules of a plan."""
     return f"{task}/{group.prefix}"
 
 
-def _labels_of(lens: LensChoice, group: Group, label_keys: Mapping[str, str]) -> list[str]:
-    return [label_keys[label_name(task, group)] for task in lens.tasks]
+def _labels_of(lens: LensChoice, group: Group, label_rules: Mapping[str, str]) -> list[str]:
+    return [label_rules[label_name(task, group)] for task in lens.tasks]
 
 
 def _part(run: RunDirectory, group: Group, model: ModelChoice, lens: LensChoice, inputs: object) -> Part:

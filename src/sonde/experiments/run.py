@@ -44,9 +44,9 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
         _write_items(store, sets)
     models = model_choices(experiment, execution, groups)
     with outcome.timed("label"):
-        label_keys = _label(store, lenses, groups, progress)
+        label_rules = _label(store, lenses, groups, progress)
     versions = {group.language: components(group.language) for group in groups}
-    jobs = plan(directory, groups, models, lenses, label_keys, versions)
+    jobs = plan(directory, groups, models, lenses, label_rules, versions)
     with outcome.timed("observe"):
         _observe(jobs, execution, progress, outcome)
     _drop_stale(store, jobs)
@@ -93,12 +93,12 @@ def _label(
     store: PartStore, lenses: Sequence[LensChoice], groups: Sequence[Group], progress: Progress
 ) -> dict[str, str]:
     tasks = sorted({task for lens in lenses for task in lens.tasks})
-    keys: dict[str, str] = {}
+    rules: dict[str, str] = {}
     with progress.stage("labelling", len(tasks) * len(groups)) as advance:
         for group in groups:
-            for task, key in write_labels(store, tasks, group, advance).items():
-                keys[label_name(task, group)] = key
-    return keys
+            for task, rule in write_labels(store, tasks, group, advance).items():
+                rules[label_name(task, group)] = rule
+    return rules
 
 
 def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:

@@ -1,0 +1,38 @@
+"""What a run did, for those who called it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from sonde.store.rundir import RunDirectory
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        directory: The folder of the run.
+        observed: Items that needed a forward pass this time.
+        reused: Items whose observations were there already.
+        scores_key: Key of the scores; it changes when any score can.
+        seconds: Time by stage.
+        damaged: Parts that were found damaged and computed again.
+    """
+
+    directory: RunDirectory
+    observed: int = 0
+    reused: int = 0
+    scores_key: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def timed(self, stage: str) -> Generator[None]:
+        """Measure a stage."""
+        begin = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - begin, 2)

@@ -1,0 +1,165 @@
+"""Whole runs on a tiny decoder: what a kill, a flipped bit or a second process may change."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from sonde.base.errors import StoreError
+from sonde.corpora import Selection
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.run import run
+
+from .conftest import save_decoder
+
+SELECTION = Selection(limit=150, near_duplicates=False)
+
+
+def experiment(decoder: Path, project: Path, **changes: object) -> Experiment:
+    values = {"models": (str(decoder),), "corpora": (f"local:{project}",), "selection": SELECTION, **changes}
+    return Experiment(**values)
+
+
+def scores(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "scores.parquet")
+
+
+def observations(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "observations/**/*.parquet").sort("item_id", "position")
+
+
+@pytest.fixture(scope="module")
+def finished(decoder: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    outcome = run(experiment(decoder, project), Execution(output=folder))
+    assert (outcome.observed, outcome.reused) == (150, 0)
+    return folder
+
+
+def test_every_subword_is_scored_exactly_once(finished: Path) -> None:
+    table = observations(finished)
+    assert not table.select("item_id", "position").is_duplicated().any()
+    items = pl.read_parquet(finished / "items.parquet")
+    assert set(table["item_id"]) == set(items["item_id"])
+    by_item = table.group_by("item_id").agg(pl.col("bytes").sum(), pl.col("position").max(), pl.len())
+    joined = by_item.join(items.select("item_id", pl.col("bytes").alias("whole")), on="item_id")
+    assert (joined["bytes"] == joined["whole"]).all()
+    assert (joined["position"] + 1 == joined["len"]).all()
+
+
+def test_a_second_run_recomputes_nothing(decoder: Path, project: Path, finished: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.parquet")}
+    outcome = run(experiment(decoder, project), Execution(output=finished))
+    assert (outcome.observed, outcome.reused) == (0, 150)
+    assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*.parquet")}
+
+
+def test_a_damaged_part_is_computed_again_alone(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path
+) -> None:
+    run(experiment(decoder, project), Execution(output=tmp_path))
+    victim = min(tmp_path.glob("observations/**/*.parquet"))
+    content = victim.read_bytes()
+    victim.write_bytes(content[:100] + b"\0" + content[101:])
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert 0 < outcome.observed < 150
+    assert outcome.damaged == [victim.relative_to(tmp_path).as_posix()]
+    assert_frame_equal(scores(tmp_path), scores(finished))
+
+
+def test_a_smaller_run_grows_into_a_larger(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path
+) -> None:
+    small = Selection(limit=64, near_duplicates=False)
+    run(experiment(decoder, project, selection=small), Execution(output=tmp_path))
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert outcome.reused == 64
+    assert_frame_equal(scores(tmp_path), scores(finished), check_row_order=False)
+
+
+def test_stale_parts_do_not_linger(decoder: Path, project: Path, tmp_path: Path) -> None:
+    run(experiment(decoder, project), Execution(output=tmp_path))
+    small = Selection(limit=10, near_duplicates=False)
+    run(experiment(decoder, project, selection=small), Execution(output=tmp_path))
+    assert observations(tmp_path)["item_id"].n_unique() == 10
+
+
+@pytest.mark.slow
+def test_processes_and_kills_change_nothing(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path
+) -> None:
+    command = [
+        *(sys.executable, "-c", "from sonde.cli import main; main()", "run", "-m", str(decoder)),
+        *("-c", f"local:{project}", "--limit", "150", "--option", "surprisal.min_count=20"),
+        *("--workers", "2", "-o", str(tmp_path)),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, start_new_session=True, env=environment, stderr=subprocess.DEVNULL)
+    for _ in range(1200):
+        if list(tmp_path.glob("observations/**/*.parquet")) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "scores.parquet").exists()
+    parts = {path: path.stat().st_mtime_ns for path in tmp_path.glob("observations/**/*.parquet")}
+    receipts = {path.name.removesuffix(".json") for path in tmp_path.glob("receipts/observations/**/*.json")}
+    done = {path: stamp for path, stamp in parts.items() if path.name in receipts}
+    settings = experiment(decoder, project, options={"surprisal": {"min_count": 20}})
+    undisturbed = tmp_path / "undisturbed"
+    run(settings, Execution(output=undisturbed))
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
+    # Processes share the cores, and torch adds up in another order with another number of threads.
+    keys = ["slice", "metric", "task", "params", "n", "n_clusters"]
+    exact, close = scores(tmp_path), scores(undisturbed)
+    assert_frame_equal(exact.select(keys), close.select(keys))
+    assert_frame_equal(
+        exact.select("value", "ci_low"), close.select("value", "ci_low"), abs_tol=1e-5, rel_tol=1e-5
+    )
+
+
+def test_a_full_disk_loses_no_finished_part(
+    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sonde.store import parts
+
+    write, written = parts.write_atomic, []
+
+    def filling_up(path: Path, data: bytes | str) -> None:
+        if len(written) >= 9:
+            raise StoreError(f"cannot write {path}: No space left on device")
+        written.append(path)
+        write(path, data)
+
+    monkeypatch.setattr(parts, "write_atomic", filling_up)
+    with pytest.raises(StoreError, match="No space left"):
+        run(experiment(decoder, project), Execution(output=tmp_path))
+    monkeypatch.setattr(parts, "write_atomic", write)
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert outcome.reused > 0
+    assert outcome.observed > 0
+
+
+def test_long_items_pass_through_windows(decoder: Path, project: Path, tmp_path: Path) -> None:
+    whole = Selection(limit=2, unit="file")
+    run(experiment(decoder, project, selection=whole), Execution(output=tmp_path))
+    table = observations(tmp_path)
+    assert table.group_by("item_id").len()["len"].min() > 64
+    assert table["context"].max() <= 64
+    assert (table.filter(pl.col("position") >= 64)["context"] >= 31).all()
+
+
+def test_a_context_of_one_still_scores_every_subword(project: Path, tmp_path: Path) -> None:
+    narrow = save_decoder(tmp_path / "narrow", context=1)
+    small = Selection(limit=3, near_duplicates=False)
+    run(experiment(narrow, project, selection=small), Execution(output=tmp_path / "run"))
+    table = observations(tmp_path / "run")
+    assert table["context"].max() <= 1
+    assert table["nats"].is_finite().all()

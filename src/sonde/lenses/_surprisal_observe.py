@@ -113,8 +113,8 @@ def observe_item(
 
 
 def _column(name: str, values: Sequence[str] | np.ndarray, kept: Int[np.ndarray, " row"]) -> pl.Series:
-    held = values[kept] if isinstance(values, np.ndarray) else [values[row] for row in kept.tolist()]
-    return pl.Series(name, held, dtype=OBSERVATIONS_SCHEMA[name])
+    column = pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
+    return column if len(kept) == len(column) else column.gather(kept)
 
 
 def _kept(scores: ScoredSubwords, quirks: Set[str]) -> np.ndarray:

@@ -123,13 +123,9 @@ def spelled(piece: str) -> bytes:
 def readable(spelling: bytes) -> str:
     """Characters where bytes make them, ``<0xE2>`` where they do not.
 
-    >>> readable(b"a\\xe2")
+    >>> readable(bytes([0x61, 0xE2]))
     'a<0xE2>'
     """
-    return spelling.decode("utf-8", "backslashreplace") if spelling.isascii() else _mixed(spelling)
-
-
-def _mixed(spelling: bytes) -> str:
     shown = spelling.decode("utf-8", "surrogateescape")
     return "".join(
         f"<0x{ord(character) - 0xDC00:02X}>" if "\udc80" <= character <= "\udcff" else character

@@ -1,8 +1,8 @@
 """Joining subwords with code tokens and syntax nodes by the characters that are not blank.
 
-A piece belongs to the tokens that its non-blank characters lie in: `` [`` belongs to ``[``, not to what stands
-before the space, and ``):`` belongs to both of its tokens and is never silently given to the first. Everything
-is sorted searches over token borders; no loop runs over nodes.
+A piece belongs to the tokens that its non-blank characters lie in: `` [`` belongs to ``[``, not to what
+stands before the space, and ``):`` belongs to both of its tokens and is never silently given to the first.
+Everything is sorted searches over token borders; no loop runs over nodes.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ def inked(
 def token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> np.ndarray:
     """``parent -> node`` of each token's node as an array of strings; the root stands alone."""
     above = tree.parent[nodes]
-    codes = np.where(above >= 0, tree.kind[above] + 1, 0) * len(tree.kinds) + tree.kind[nodes]
-    distinct, place = np.unique(codes, return_inverse=True)
-    names = [_tag(tree.kinds, int(code)) for code in distinct]
-    return np.array(names, object)[place.reshape(-1)] if names else np.zeros(0, object)
+    codes = (np.where(above >= 0, tree.kind[above] + 1, 0) * len(tree.kinds) + tree.kind[nodes]).tolist()
+    names = {code: _tag(tree.kinds, code) for code in set(codes)}
+    tags = np.empty(len(codes), object)
+    tags[:] = [names[code] for code in codes]
+    return tags
 
 
 def _tag(kinds: tuple[str, ...], code: int) -> str:

@@ -55,7 +55,7 @@ def bundled_folder(name: str) -> Path | None:
 
 
 def manifest(name: str) -> Manifest:
-    """Where a model says what it was trained on; any model folder may hold the same files as a bundled one."""
+    """Where a model says what it was trained on; any folder may hold the files that bundled ones do."""
     folder = bundled_folder(name) or Path(name).expanduser()
     found = {
         field: path if (path := folder / f"{file}.parquet").is_file() else None

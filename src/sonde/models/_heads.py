@@ -42,6 +42,11 @@ class _States:
 class _Given(nn.Module):
     """A body that returns the embeddings that it is given."""
 
+    @property
+    def decoder(self) -> _Given:
+        """Some heads (OPT) go past the body to the decoder in it."""
+        return self
+
     def forward(self, *_: Any, **arguments: Any) -> _States:
         states = arguments.get("inputs_embeds")
         return _States(arguments.get("decoder_inputs_embeds") if states is None else states)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._resolve import content_hash, locate
+from sonde.models._resolve import Location, content_hash, locate
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -105,7 +107,7 @@ def _read_config(spec: ModelSpec) -> Any:
 def _tokenizer(spec: ModelSpec) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = _fetch(AutoTokenizer, spec)
+    tokenizer = _fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
@@ -114,14 +116,47 @@ def _tokenizer(spec: ModelSpec) -> Any:
     return tokenizer
 
 
-def _fetch(auto_class: Any, spec: ModelSpec) -> Any:
+def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
+    """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
+    place = locate(spec)
+    path = _cached(place, "special_tokens_map.json")
+    listed = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+    more = listed.get("additional_special_tokens", [])
+    if not any(isinstance(token, dict) and "__type" not in token for token in more):
+        return {}
+    from transformers import AddedToken
+
+    return {
+        "extra_special_tokens": [AddedToken(**token) if isinstance(token, dict) else token for token in more]
+    }
+
+
+def _cached(place: Location, file: str) -> Path | None:
+    """A file of a model, None where it has none or it cannot be fetched."""
+    from transformers.utils.hub import cached_file
+
+    found = cached_file(
+        place.name,
+        file,
+        revision=place.revision or "main",
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else Path(found)
+
+
+def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
     from sonde.models._weights import quiet
 
     place = locate(spec)
     try:
         with quiet():
             return auto_class.from_pretrained(
-                place.name, revision=place.revision or "main", trust_remote_code=spec.trust_remote_code
+                place.name,
+                revision=place.revision or "main",
+                trust_remote_code=spec.trust_remote_code,
+                **more,
             )
     except (OSError, ValueError, TypeError, ImportError, KeyError) as error:
         raise _fault(spec, error, local=place.local) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -73,9 +74,8 @@ def device_of(spec: ModelSpec) -> Any:
     except RuntimeError as error:
         raise UsageError(f"device {spec.device!r}: unknown; give auto, cpu, cuda or cuda:N") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(
-            f"device {spec.device!r}: this machine has {torch.cuda.device_count()} of that kind; give auto or cpu"
-        )
+        count = torch.cuda.device_count()
+        raise UsageError(f"device {spec.device!r}: this machine has {count} of that kind; give auto or cpu")
     return device
 
 
@@ -114,15 +114,19 @@ def _weight_fault(error: Exception) -> str:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep transformers' progress bars and advice out of the terminal while a model is read."""
-    from transformers.utils import logging
+    """Keep the progress bars, retries and advice of transformers and the hub out of the terminal."""
+    from transformers.utils import logging as transformers_logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    bars = transformers_logging.is_progress_bar_enabled()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
         if bars:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()

@@ -17,7 +17,7 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
 from sonde.stats.scores import Score, scores_frame
-from sonde.store.rundir import RunDirectory
+from sonde.store.rundir import RunDirectory, slug
 
 PIECE = re.compile(
     "[\U00010000-\U0010ffff]|"
@@ -316,7 +316,7 @@ def summary(name: str, sources: list[Source], models: dict[str, float]) -> dict[
         "models": [
             {
                 "name": model,
-                "slug": model.replace("/", "_"),
+                "slug": slug(model),
                 "revision": "3f1c9e07",
                 "kind": "decoder",
                 "layers": 4,
@@ -350,7 +350,7 @@ def summary(name: str, sources: list[Source], models: dict[str, float]) -> dict[
         "timing": {"selecting": 3.2, "observing": 71.4, "scoring": 2.0},
         "forwards": {"run": len(sources), "shared": 0},
         "alignment": {
-            model.replace("/", "_"): {**counts, "unknown": 0, "tokens": 18_000, "tokens_whole": 17_300}
+            slug(model): {**counts, "unknown": 0, "tokens": 18_000, "tokens_whole": 17_300}
             for model in models
         },
     }

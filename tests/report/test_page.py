@@ -12,11 +12,13 @@ from urllib.parse import urlparse
 
 import polars as pl
 import pytest
+from altair.utils.schemapi import validate_jsonschema
+from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 
 from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._page import embedded_json
+from sonde.report._page import draw_all, embedded_json
 from sonde.store.rundir import RunDirectory
 
 
@@ -99,6 +101,13 @@ def test_every_chart_has_its_files(page: Page, run_directory: Path) -> None:
         assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_charts_satisfy_the_schema(page: Page, run_directory: Path) -> None:
+    charts = [chart for section in draw_all(RunData(run_directory)) for chart in section.figure.charts]
+    assert {chart.name for chart in charts} == set(json.loads(page.scripts["specs"]))
+    for chart in charts:
+        validate_jsonschema(dict(chart.spec), load_schema())
+
+
 def test_every_number_in_a_table_has_its_n(page: Page) -> None:
     assert page.text.count("95 % interval") >= 6
     assert "too few" in page.text
@@ -162,8 +171,8 @@ def test_every_plot_survives(tmp_path: Path, sources: list[Source], plot: str, c
     assert figure is None or figure.charts or figure.drawings or figure.embed
 
 
-def test_reporting_does_not_import_torch(run_directory: Path, tmp_path: Path) -> None:
-    root = shutil.copytree(run_directory, tmp_path / "copy")
+def test_reporting_does_not_import_torch(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "run", sources[:2], {"m": 1.0})
     code = (
         "import sys; from pathlib import Path; from sonde.report import build_report;"
         "build_report(Path(sys.argv[1]));"

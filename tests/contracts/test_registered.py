@@ -1,0 +1,92 @@
+"""What every registered lens and task has to hold, whoever wrote it."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sonde.corpora import Item, SourceFile, item_id
+from sonde.lenses import LENSES, LensSettings, ReadingLens
+from sonde.models import Capabilities
+from sonde.tasks import LABEL_SCHEMA, TASKS, Task, repositories
+
+ROOT = Path(__file__).parents[2]
+CODE = {
+    "python": "def f(x):\n    return g(x) + len(x)\n",
+    "java": "int f(int x) { return g(x) + Math.abs(x); }\n",
+}
+
+
+def item(language: str) -> Item:
+    text = CODE[language]
+    return Item(
+        item_id=item_id(text, language, "function"),
+        text=text,
+        language=language,
+        unit="function",
+        path=f"a.{language}",
+        name="f",
+        offset=0,
+        cluster="c",
+        repository="r",
+    )
+
+
+def capabilities(kind: str) -> Capabilities:
+    return Capabilities(
+        kind=kind, layers=2, heads=2, d_model=8, vocab=10, context=16, attention="interface", masks=True
+    )
+
+
+@pytest.mark.parametrize("name", LENSES.names())
+def test_a_lens_keeps_its_protocol(name: str) -> None:
+    lens = LENSES.load(name)
+    assert isinstance(lens, ReadingLens)
+    assert lens.name == name
+    assert lens.version
+    header = next(header for header in LENSES.headers() if header.name == name)
+    assert header.summary
+    for task in lens.tasks:
+        assert TASKS.load(task).name == task
+    refusals = [lens.refuses(capabilities(kind)) for kind in ("decoder", "encoder", "encoder-decoder")]
+    assert any(refusal is None for refusal in refusals)
+    assert all("\n" not in refusal for refusal in refusals if refusal)
+
+
+@pytest.mark.parametrize("name", LENSES.names())
+def test_a_lens_comes_to_an_end_and_asks_for_something(name: str) -> None:
+    lens, number = LENSES.load(name), 0
+    while (passes := lens.passes([item("python")], number, LensSettings())) is not None:
+        assert passes
+        assert all(one.requests for one in passes)
+        number += 1
+        assert number < 10
+    assert number > 0
+
+
+@pytest.mark.parametrize("name", LENSES.names())
+def test_quirks_are_documented(name: str) -> None:
+    page = (ROOT / "docs" / "paper-modes.md").read_text(encoding="utf-8")
+    for quirk, line in LENSES.load(name).quirks.items():
+        assert f"`{quirk}`" in page
+        assert line
+
+
+@pytest.mark.parametrize("language", CODE)
+@pytest.mark.parametrize("name", TASKS.names())
+def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> None:
+    task = TASKS.load(name)
+    assert isinstance(task, Task)
+    assert task.name == name
+    assert task.version
+    assert task.target in ("item", "span")
+    one = item(language)
+    file = SourceFile(one.path, one.text, language, "c", "r")
+    around = repositories([file]) if task.needs_repository else {}
+    table = task.label([one], around)[one.item_id]
+    assert isinstance(table, pl.DataFrame)
+    assert dict(LABEL_SCHEMA).items() <= dict(table.schema).items()
+    assert (table["start"] >= 0).all()
+    assert (table["start"] <= table["end"]).all()
+    assert (table["end"] <= len(one.text)).all()
+    assert set(table["label"].drop_nulls()) <= set(task.labels)

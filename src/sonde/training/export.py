@@ -85,6 +85,8 @@ def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
+        # safetensors writes for the owner alone, and the mode would travel into the wheel.
+        (folder / "model.safetensors").chmod(0o644)
         with_template(packed.vocabulary, recipe.model.role, recipe.model.context).save_pretrained(folder)
     except OSError as error:
         raise StoreError(

@@ -1,0 +1,149 @@
+"""What travels with the package: held out as promised, small, and usable."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+from transformers import (
+    AttentionInterface,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
+
+from sonde.base.fingerprint import hash_text
+from sonde.corpora import Intake, item_id, read_files, reserved
+from sonde.corpora._items import items_of
+from sonde.training.documents import permitted
+from sonde.training.export import LARGEST
+from sonde.training.recipe import read_recipe
+
+BUNDLED = Path(str(files("sonde.models"))) / "bundled"
+FOLDERS = sorted(path.parent for path in BUNDLED.glob("*/config.json"))
+CODE = 'def f(xs):\n    """Sum."""\n    total = 0\n    for x in xs:\n        total += x\n    return total\n'
+
+
+@pytest.fixture(params=FOLDERS, ids=lambda path: path.name)
+def folder(request) -> Path:
+    return request.param
+
+
+@pytest.fixture
+def manifest(folder) -> pl.DataFrame:
+    return pl.read_parquet(folder / "manifest.parquet")
+
+
+def test_both_are_there():
+    assert [folder.name for folder in FOLDERS] == ["mini-decoder", "mini-encoder"]
+
+
+def test_nothing_reserved_was_trained_on(manifest):
+    assert not [name for name in manifest["distribution"].unique() if reserved(name)]
+    assert manifest["seen_in_training"].any()
+
+
+def test_nothing_of_the_standard_library_was_trained_on(folder, manifest):
+    intake = Intake()
+    library = list(read_files("stdlib", ("python",), intake))
+    assert set(manifest["corpus"].unique()) <= {"environment", "jdk"}
+    assert not {hash_text(file.text) for file in library} & set(manifest["hash"])
+    seen = set(pl.read_parquet(folder / "seen.parquet")["item_hash"])
+    ids = {int(item_id(file.text, "python", "file")[:16], 16) for file in library}
+    assert not ids & seen
+    # Short functions that everyone writes alike do recur; the ids are there to flag them.
+    functions = [item for file in library for item in items_of(file, "function", intake)]
+    repeated = [item for item in functions if int(item.item_id[:16], 16) in seen]
+    assert len(repeated) < 0.01 * len(functions)
+    assert max((len(item.text) for item in repeated), default=0) < 600
+
+
+def test_licences_are_those_of_the_recipe(folder, manifest):
+    recipe = read_recipe(folder / "recipe.toml")
+    for corpus in recipe.data.corpora:
+        licences = manifest.filter(pl.col("corpus") == corpus.name)["licence"].unique()
+        assert all(permitted(licence, corpus.licences) for licence in licences)
+
+
+def test_the_account_agrees_with_itself(folder, manifest):
+    recipe = read_recipe(folder / "recipe.toml")
+    frequencies = pl.read_parquet(folder / "frequencies.parquet")
+    assert frequencies["subword_id"].to_list() == list(range(recipe.vocabulary.size))
+    read = (manifest["epochs"] * manifest["subwords"]).sum()
+    assert frequencies["count"].sum() == pytest.approx(read)
+    framing = 1 if recipe.model.role == "decoder" else 2
+    blocks = recipe.training.steps * recipe.training.blocks_per_step
+    assert read == pytest.approx(blocks * (recipe.training.block - framing), rel=0.001)
+    seen = pl.read_parquet(folder / "seen.parquet")["item_hash"]
+    assert seen.dtype == pl.UInt64
+    assert seen.is_sorted()
+    assert seen.n_unique() == len(seen)
+    assert len(seen) >= manifest["seen_in_training"].sum()
+
+
+def test_the_card_holds_the_figures(folder):
+    figures = json.loads((folder / "figures.json").read_text())["figures"]
+    card = (folder / "README.md").read_text()
+    shown = [
+        figures[name] for name in ("bits_per_byte", "xz_bits_per_byte", "ngram_bits_per_byte", "masked_nats")
+    ]
+    assert all(f"{figure:.3f}" in card for figure in shown if figure is not None)
+    assert figures["corpus"] == "stdlib"
+
+
+def test_they_are_small(folder):
+    assert (folder / "model.safetensors").stat().st_size <= LARGEST
+
+
+def test_they_share_one_vocabulary():
+    vocabularies = [json.loads((folder / "tokenizer.json").read_text())["model"] for folder in FOLDERS]
+    assert vocabularies[0] == vocabularies[1]
+
+
+def test_they_know_more_than_frequencies(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = torch.tensor([tokenizer(CODE)["input_ids"]])
+    counts = torch.tensor(pl.read_parquet(folder / "frequencies.parquet")["count"].to_list()).float() + 1
+    auto = AutoModelForCausalLM if folder.name == "mini-decoder" else AutoModelForMaskedLM
+    model = auto.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        if folder.name == "mini-decoder":
+            logits, gold = model(input_ids=ids).logits[0, :-1], ids[0, 1:]
+        else:
+            places = torch.arange(1, ids.shape[1] - 1)
+            shown = ids.repeat(len(places), 1)
+            shown[torch.arange(len(places)), places] = tokenizer.mask_token_id
+            logits, gold = model(input_ids=shown).logits[torch.arange(len(places)), places], ids[0, places]
+    own = torch.nn.functional.cross_entropy(logits, gold)
+    unigram = -(counts / counts.sum()).log()[gold].mean()
+    assert own < 0.8 * unigram
+
+
+@torch.no_grad()
+def test_a_registered_attention_function_sees_every_layer(folder):
+    seen: list[torch.Tensor] = []
+
+    def watching(module, query, key, value, attention_mask, scaling=None, **kwargs):
+        scores = query @ key.repeat_interleave(query.shape[1] // key.shape[1], 1).mT * scaling
+        if getattr(module, "is_causal", False):
+            scores = scores + torch.full(scores.shape[-2:], float("-inf")).triu(1)
+        seen.append(scores.softmax(-1))
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+
+    AttentionInterface.register("watching", watching)
+    AttentionMaskInterface.register("watching", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    ids = torch.tensor([AutoTokenizer.from_pretrained(folder)(CODE)["input_ids"]])
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    model.set_attn_implementation("watching")
+    states = model(input_ids=ids).last_hidden_state
+    model.set_attn_implementation("eager")
+    plain = model(input_ids=ids, output_attentions=True)
+    assert len(seen) == model.config.num_hidden_layers
+    torch.testing.assert_close(states, plain.last_hidden_state, rtol=1e-4, atol=1e-4)
+    for own, expected in zip(seen, plain.attentions, strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-5)

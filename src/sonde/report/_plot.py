@@ -82,7 +82,7 @@ class Figure:
     """What one plot shows.
 
     Attributes:
-        answer: The finding in one or two sentences, with its numbers.
+        answer: The finding in words with its numbers; one line a model or language.
         charts: Charts side by side.
         drawings: Pictures that are not charts.
         table: The numbers behind the charts.

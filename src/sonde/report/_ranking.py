@@ -126,7 +126,7 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
             f"{who}“{worst['name']}” surprises most, at {with_interval(worst)} {unit}; "
             f"“{best['name']}” least, at {with_interval(best)}."
         )
-    return " ".join(sentences)
+    return "\n".join(sentences)
 
 
 def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:

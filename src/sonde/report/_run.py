@@ -108,6 +108,14 @@ class RunData:
         """Languages that have scores."""
         return tuple(sorted(filter(None, self._scores["language"].unique().to_list())))
 
+    @property
+    def subject(self) -> pl.Expr:
+        """Whom a row of `scores` is about: the model, the language, or both, as far as they differ."""
+        parts = [pl.col("shown")] if self.several or len(self.languages) < 2 else []
+        return pl.concat_str(
+            [*parts, *([pl.col("language")] if len(self.languages) > 1 else [])], separator=", "
+        )
+
     @cached_property
     def _scores(self) -> pl.DataFrame:
         path = self.directory.scores

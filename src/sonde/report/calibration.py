@@ -28,12 +28,12 @@ class Calibration:
     def draw(self, run: RunData) -> Figure | None:
         """Curve and occupancy, from the slices ``confidence=``."""
         rows = run.scores(metrics=["accuracy", "confidence"], prefix="confidence=")
-        bins = _bins(rows)
+        bins = _bins(rows, run)
         if bins.is_empty():
             return None
-        errors = run.scores(metrics=["ece"], slices=["all"])
+        errors = run.scores(metrics=["ece"], slices=["all"]).with_columns(line=run.subject)
         return Figure(
-            answer=" ".join(_sentence(row, run) for row in errors.iter_rows(named=True)),
+            answer="\n".join(_sentence(row, run) for row in errors.iter_rows(named=True)),
             charts=[
                 Chart(name="calibration", title="Reliability of the best guess", spec=_curve(bins)),
                 Chart(name="calibration-counts", title="How confident it is, how often", spec=_counts(bins)),
@@ -43,7 +43,7 @@ class Calibration:
         )
 
 
-def _bins(rows: pl.DataFrame) -> pl.DataFrame:
+def _bins(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     """One row a model, language and bin: accuracy with interval beside mean confidence."""
     keys = ["model", "shown", "language", "label"]
     accuracy = rows.filter(pl.col("metric") == "accuracy")
@@ -51,14 +51,17 @@ def _bins(rows: pl.DataFrame) -> pl.DataFrame:
     edges = pl.col("label").str.split("-").list
     return (
         accuracy.join(confidence, on=keys)
-        .with_columns(low=edges.first().cast(pl.Float64, strict=False))
-        .with_columns(line=pl.concat_str("shown", "language", separator=" · "))
+        .with_columns(
+            low=edges.first().cast(pl.Float64, strict=False),
+            high=edges.last().cast(pl.Float64, strict=False),
+            line=run.subject,
+        )
         .sort("shown", "language", "low")
     )
 
 
 def _sentence(row: dict[str, Any], run: RunData) -> str:
-    who = f"{row['shown']}, {row['language']}: " if run.several or len(run.languages) > 1 else ""
+    who = f"{row['line']}: " if run.several or len(run.languages) > 1 else ""
     flag = "; too few clusters for a verdict" if too_few(row) else ""
     return (
         f"{who}The expected calibration error is {with_interval(row, 100, 1)} percentage points "
@@ -77,6 +80,7 @@ def _base(bins: pl.DataFrame) -> alt.Chart:
             "ci_high": row["ci_high"],
             "confidence": row["confidence"],
             "low": row["low"],
+            "high": row["high"],
             "n": row["n"],
             "reading": with_interval(row),
         }
@@ -119,13 +123,9 @@ def _counts(bins: pl.DataFrame) -> dict[str, Any]:
         axis=alt.Axis(format="%"),
         scale=alt.Scale(domain=[0, 1]),
     )
-    several = bins["line"].n_unique() > 1
     y = alt.Y("n:Q", title="subwords", stack=None, axis=alt.Axis(format="~s"))
-    width = max(part.height for part in bins.partition_by("line"))
-    edge = base.transform_calculate(high=f"datum.low + {1 / width}")
-    mark = edge.mark_line(interpolate="step-after") if several else edge.mark_bar(style="columns")
-    encoded = mark.encode(x=x, y=y) if several else mark.encode(x=x, x2="high:Q", y=y, y2=alt.datum(0))
-    return specification(encoded.properties(height=300))
+    columns = base.mark_bar(style="columns", binSpacing=1).encode(x=x, x2="high:Q", y=y, y2=alt.datum(0))
+    return specification(columns.properties(height=300))
 
 
 def _table(bins: pl.DataFrame, run: RunData) -> Table:

@@ -38,7 +38,7 @@ class Distribution:
         quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
         histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
         return Figure(
-            answer=" ".join(_sentence(frame, model, run.several) for model, frame in counted),
+            answer="\n".join(_sentence(frame, model, run.several) for model, frame in counted),
             charts=[
                 Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
                 Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
@@ -152,12 +152,9 @@ def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     if several:
-        mark = base.mark_line(interpolate="step-after").encode(
-            color=alt.Color("model:N", title=None, sort=None)
-        )
-    else:
-        mark = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
-    return specification(mark.properties(height=260))
+        base = base.encode(color=alt.Color("model:N", title=None, sort=None))
+    columns = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
+    return specification(columns.properties(height=260))
 
 
 def _table(quantiles: pl.DataFrame, several: bool) -> Table:

@@ -121,7 +121,7 @@ def _answer(rows: pl.DataFrame, several: bool) -> str:
         who = f"{row['shown']}: " if several else ""
         verdict = _verdict(row)
         sentences.append(f"{who}{verdict} (Spearman {with_interval(row)}).")
-    return " ".join(sentences)
+    return "\n".join(sentences)
 
 
 def _verdict(row: dict[str, Any]) -> str:

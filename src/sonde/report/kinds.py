@@ -34,7 +34,7 @@ class Kinds:
         roles = rank(run, Ranking(dimension="role", what="role", shown=10))
         shares = _shares(run)
         return Figure(
-            answer=" ".join(filter(None, (_share_answer(shares), kinds.answer))),
+            answer="\n".join(filter(None, (_share_answer(shares), kinds.answer))),
             charts=[
                 *(_narrow(chart) for chart in kinds.charts),
                 Chart(name="kind-shares", title="Share of subwords and of all bits", spec=_spec(shares)),
@@ -82,7 +82,7 @@ def _share_answer(shares: pl.DataFrame) -> str:
             f"{who}“{top['label']}” is {number(100 * top['text'], 0)} % of the subwords "
             f"and {number(100 * top['surprise'], 0)} % of all bits."
         )
-    return " ".join(sentences)
+    return "\n".join(sentences)
 
 
 def _spec(shares: pl.DataFrame) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Origin:
             Chart(name="origin", title="Mean surprisal by origin of the call", spec=_weightings(rows, run))
         ]
         if not differences.is_empty():
-            spec = _differences(differences)
+            spec = _differences(differences.with_columns(shown=run.subject))
             charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
         pairs = _pairs(run)
         if not pairs.is_empty():
@@ -64,14 +64,16 @@ def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
     """Rows of the task, in bits; of ``nats`` where a run holds only those."""
     rows = run.scores(metrics=["bits", "nats"], slices=slices, task="call_origin")
     rows = rows.filter(pl.col("params_name").is_in(list(_WEIGHTINGS)))
+    places = {model.name: place for place, model in enumerate(run.models)}
     return (
         _in_bits(rows)
         .with_columns(
             label=pl.col("slice").str.slice(len("origin=")),
             name=pl.col("params_name"),
+            place=pl.col("model").replace_strict(places, default=len(places)),
             sort=pl.col("params_name").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
         )
-        .sort("model", "language", "sort", "slice")
+        .sort("place", "language", "sort", "slice")
     )
 
 
@@ -82,16 +84,14 @@ def _in_bits(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col("value", "ci_low", "ci_high") * BITS_PER_NAT)
 
 
-def _subject(rows: pl.DataFrame, run: RunData) -> pl.Expr:
-    parts = [
-        *([pl.col("shown")] if run.several else []),
-        *([pl.col("language")] if len(run.languages) > 1 else []),
-    ]
-    return pl.concat_str([*parts, pl.col("label")], separator=" · ")
+def _subject(run: RunData) -> pl.Expr:
+    """The side, after whom it is about where the run has several."""
+    alone = not run.several and len(run.languages) < 2
+    return pl.col("label") if alone else pl.concat_str([run.subject, pl.col("label")], separator=", ")
 
 
 def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
-    shown = rows.with_columns(shown=_subject(rows, run))
+    shown = rows.with_columns(shown=_subject(run))
     return dots(shown, list(_WEIGHTINGS), "bits per subword")
 
 
@@ -184,9 +184,9 @@ def _answer(differences: pl.DataFrame, run: RunData) -> str:
         if not firm:
             sentences.append(f"{who}Too few clusters for a verdict.")
             continue
-        readings = ", ".join(f"{_sign(row)} {row['name']} ({with_interval(row)})" for row in firm)
-        sentences.append(f"{who}Internal calls are {readings}, in bits against external ones.")
-    return " ".join(sentences)
+        readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
+        sentences.append(f"{who}Internal calls against external ones: {readings}.")
+    return "\n".join(sentences)
 
 
 def _sign(row: dict[str, Any]) -> str:

@@ -178,9 +178,24 @@ TEXTS = st.one_of(
 CODE = st.lists(
     st.sampled_from(
         [
-            *("def f(a, b=1):\n", "    return a\n", "x = [1, 'é']\n", "class C(B):\n", "    pass\n", "print(f'{x!r} y')\n"),
-            *("    def m(self): return self.x\n", "if x:\n", "\tx += 1\n", "# ünï\n", "'''doc\n é'''\n", "a.b(c)(d)\n", ")"),
+            *(
+                "def f(a, b=1):\n",
+                "    return a\n",
+                "x = [1, 'é']\n",
+                "class C(B):\n",
+                "    pass\n",
+                "print(f'{x!r} y')\n",
+            ),
+            *(
+                "    def m(self): return self.x\n",
+                "if x:\n",
+                "\tx += 1\n",
+                "# ünï\n",
+                "'''doc\n é'''\n",
+                "a.b(c)(d)\n",
+                ")",
+            ),
         ]
     ),
     max_size=10,
-).map("".join)  # fmt: skip
+).map("".join)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import StoreError
-from sonde.training.packing import BlockDataset, Course, block_count, block_start, prepare
+from sonde.training.blocks import BlockDataset, Course, block_count, block_start
+from sonde.training.packing import prepare
 from sonde.training.recipe import Recipe, read_recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
 

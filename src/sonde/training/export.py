@@ -16,9 +16,10 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
+from sonde.training.blocks import BlockDataset, block_start
 from sonde.training.card import Account, card
 from sonde.training.evaluate import Figures
-from sonde.training.packing import BlockDataset, Packed, block_start
+from sonde.training.packing import Packed
 from sonde.training.recipe import Recipe
 from sonde.training.vocabulary import with_template
 

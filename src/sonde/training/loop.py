@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import time
@@ -38,6 +39,7 @@ from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS
 
 _LOG_EVERY = 20
 _CHECKPOINTS_KEPT = 2
+_LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,17 @@ class Trained:
         model: The model in float32.
         seconds: Time spent in the loop, all starts together; work lost to a kill is not counted.
         loss: Mean nats of the last logged updates.
+        hardware: What it ran on.
+        versions: Libraries and their versions.
         is_main: Whether this process is the one that writes.
     """
 
     model: PreTrainedModel
     seconds: float
     loss: float
-    is_main: bool
+    hardware: str
+    versions: dict[str, str]
+    is_main: bool = True
 
 
 def rate_factor(step: int, training: TrainingConfig) -> float:
@@ -247,8 +253,19 @@ def train(
         raise
     losses = [float(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry]
     return Trained(
-        _plain(model), progress.seconds, losses[-1] if losses else math.nan, trainer.is_world_process_zero()
+        _plain(model),
+        progress.seconds,
+        losses[-1] if losses else math.nan,
+        _hardware(),
+        {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        trainer.is_world_process_zero(),
     )
+
+
+def _hardware() -> str:
+    if torch.cuda.is_available():
+        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    return f"{torch.get_num_threads()} processor thread(s), float32"
 
 
 def _plain(model: PreTrainedModel) -> PreTrainedModel:

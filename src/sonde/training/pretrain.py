@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +9,16 @@ import torch
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
+from sonde.training.blocks import BlockDataset
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
 from sonde.training.export import subword_counts, token_passes, write_account, write_weights
-from sonde.training.loop import train
+from sonde.training.loop import Trained, train
 from sonde.training.ngram import NGram
-from sonde.training.packing import BlockDataset, Packed, prepare
+from sonde.training.packing import Packed, prepare
 from sonde.training.recipe import Recipe, read_recipe
 
 WORK = Path(".training")
 """Where data and checkpoints go, below the current folder."""
-
-_LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
 def pretrain(
@@ -47,18 +45,36 @@ def pretrain(
         packed = prepare(recipe, WORK, report)
     trained = train(recipe, BlockDataset(packed.tokens, recipe), home, resume=resume, report=report)
     if trained.is_main:
-        write_weights(trained.model, packed, recipe, folder)
-        report(f"weights in {folder}; measuring")
-        figures = measure(recipe, packed, folder)
-        run = {
-            "seconds": trained.seconds,
-            "loss": trained.loss,
-            "hardware": _hardware(),
-            "versions": {name: importlib.metadata.version(name) for name in _LIBRARIES},
-        }
-        write_account(packed, recipe, recipe_path, figures, run, folder)
-        report(f"{recipe.name}: {_summary(figures)}")
+        finish(recipe_path, packed, trained, folder, report)
     return folder
+
+
+def finish(
+    recipe_path: Path, packed: Packed, trained: Trained, folder: Path, report: Callable[[str], None]
+) -> None:
+    """Export a trained model, measure it and write its account.
+
+    Apart from `pretrain` so that the loop may run on a machine that has neither corpora nor languages.
+
+    Args:
+        recipe_path: The recipe.
+        packed: The training data, from `prepare`.
+        trained: What the loop left.
+        folder: The finished model's folder.
+        report: Receives progress, one line at a time.
+    """
+    recipe = read_recipe(recipe_path)
+    write_weights(trained.model, packed, recipe, folder)
+    report(f"weights in {folder}; measuring")
+    figures = measure(recipe, packed, folder)
+    run = {
+        "seconds": trained.seconds,
+        "loss": trained.loss,
+        "hardware": trained.hardware,
+        "versions": trained.versions,
+    }
+    write_account(packed, recipe, recipe_path, figures, run, folder)
+    report(f"{recipe.name}: {_summary(figures)}")
 
 
 def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
@@ -93,12 +109,6 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
         context=recipe.model.context,
         frequencies=subword_counts(packed, passes, recipe.vocabulary.size),
     )
-
-
-def _hardware() -> str:
-    if torch.cuda.is_available():
-        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
-    return f"{torch.get_num_threads()} processor thread(s), float32"
 
 
 def _summary(figures: Figures) -> str:

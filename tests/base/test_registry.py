@@ -14,7 +14,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[str]:
     (folder / "__init__.py").write_text("")
     (folder / "_machinery.py").write_text("raise RuntimeError")
     (folder / "small_one.py").write_text(
-        '"""A small thing.\n\nMore."""\nNEEDS = ("model",)\nALIASES: tuple[str, ...] = ("tiny",)\nthing = "small"\n'
+        '"""A small thing.\n\nMore."""\nNEEDS = ("model",)\n'
+        'ALIASES: tuple[str, ...] = ("tiny",)\nthing = "small"\n'
     )
     (folder / "broken.py").write_text('"""Fails when imported."""\nraise RuntimeError("imported")\n')
     (folder / "empty.py").write_text('"""Defines nothing."""\n')

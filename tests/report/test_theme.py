@@ -9,7 +9,6 @@ from sonde.report._theme import (
     contrast,
     css_variables,
     heat,
-    heat_step,
     luminance,
     oklch,
     words,
@@ -47,7 +46,3 @@ def test_words_marks_and_notes_are_legible_on_the_paper(mode: str) -> None:
         for text in ("ink", "muted", "accent")
         for ground in ("paper", "raised")
     )
-
-
-def test_heat_steps_at_their_edges() -> None:
-    assert [heat_step(bits) for bits in (0.0, 0.49, 0.5, 11.0, 99.0)] == [0, 0, 1, 8, 8]

@@ -13,7 +13,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import Group, LensChoice, ModelChoice
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES
-from sonde.models import ModelSpec, describe, resolve_revision, seen_items, split_revision
+from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
 
 
 def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
@@ -91,7 +91,7 @@ def model_choices(
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         seen = frozenset[str]() if experiment.include_seen else seen_items(spec.name, ids)
-        choices.append(ModelChoice(name=name, spec=spec, revision=resolve_revision(spec), seen=seen))
+        choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
     return tuple(choices)
 
 

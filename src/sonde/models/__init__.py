@@ -4,7 +4,14 @@ from sonde.base.registry import Registry
 from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._load import describe, describe_special, load_model, load_tokenizer, resolve_revision
+from sonde.models._load import (
+    describe,
+    describe_special,
+    load_model,
+    load_tokenizer,
+    resolve_revision,
+    settle,
+)
 from sonde.models._resolve import split_revision
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family")
@@ -26,5 +33,6 @@ __all__ = [
     "manifest",
     "resolve_revision",
     "seen_items",
+    "settle",
     "split_revision",
 ]

@@ -12,6 +12,7 @@ from sonde.base.errors import InputError, UnknownNameError
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._resolve import Location, content_hash, locate
+from sonde.models._weights import device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -42,6 +43,17 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         special=special,
         family=name,
     )
+
+
+def settle(spec: ModelSpec) -> ModelSpec:
+    """The same model with ``auto`` spelled out for this machine, so that results on another are told apart.
+
+    Raises:
+        UsageError: The device or dtype does not exist here.
+    """
+    device = device_of(spec)
+    dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
+    return dataclasses.replace(spec, device=str(device), dtype=dtype)
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:

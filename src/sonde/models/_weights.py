@@ -33,7 +33,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
     import transformers
 
     device = device_of(spec)
-    dtype = _dtype(spec, config, device)
+    dtype = dtype_of(spec, config, device)
     picker = getattr(transformers, auto_class)
     if spec.reinitialise is not None:
         with torch.random.fork_rng(devices=[]), quiet():
@@ -79,7 +79,7 @@ def device_of(spec: ModelSpec) -> Any:
     return device
 
 
-def _dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
+def dtype_of(spec: ModelSpec, config: Any, device: Any) -> Any:
     """Auto is float32, and what the checkpoint was trained in where an accelerator runs bfloat16."""
     import torch
 

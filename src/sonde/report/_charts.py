@@ -67,7 +67,9 @@ def dots(
     scale = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
     x = alt.X("value:Q", title=unit, scale=scale)
     layers: list[alt.Chart] = [
-        base.mark_rule(style="interval").encode(x=alt.X("low:Q", title=unit, scale=scale), x2="high:Q"),
+        base.mark_rule(style="interval", clip=True).encode(
+            x=alt.X("low:Q", title=unit, scale=scale), x2="high:Q"
+        ),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]

@@ -159,7 +159,8 @@ def tiles(run: RunData) -> list[dict[str, str]]:
     rows = run.scores(metrics=list(_METRICS), slices=["all"])
     if run.several or rows["language"].n_unique() != 1:
         return []
-    named = {row["metric"]: row for row in rows.iter_rows(named=True)}
+    shown = rows.filter(pl.col("params_name").fill_null("") != "equal_mass")
+    named = {row["metric"]: row for row in shown.iter_rows(named=True)}
     return [
         {
             "label": _METRICS[metric][0],

@@ -82,7 +82,10 @@ def _ends(
         .sort("value", "name", descending=[True, False])["name"]
         .to_list()
     )
-    reach = max(row["ci_high"] or row["value"] for row in frame.iter_rows(named=True))
+    # Intervals of a few clusters can be wider than anything else on the chart; they are cut at its edge.
+    firm = [row for row in frame.iter_rows(named=True) if not too_few(row)]
+    ends = [row["ci_high"] for row in firm if row["ci_high"] is not None]
+    reach = max([*frame["value"].to_list(), *ends])
     suffix = f", {model}" if model else ""
     stem = f"{ranking.dimension}{'-' + model.replace('/', '_') if model else ''}"
     if len(order) <= 2 * ranking.shown:

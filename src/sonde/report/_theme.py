@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from typing import Any
 
 MODES = ("light", "dark")
@@ -99,15 +98,6 @@ def words(mode: str) -> list[str]:
         light = lightness[0] + (lightness[1] - lightness[0]) * share
         colours.append(oklch(light, 0.05 + 0.13 * share, 245 if share < 0.35 else 60 - 35 * share))
     return colours
-
-
-def heat_step(bits: float) -> int:
-    """The step that a surprisal in bits falls into.
-
-    >>> [heat_step(bits) for bits in (0.0, 0.5, 5.0, 40.0)]
-    [0, 1, 5, 8]
-    """
-    return bisect_right(HEAT_EDGES, bits)
 
 
 def categories(mode: str) -> list[str]:

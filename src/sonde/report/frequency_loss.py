@@ -117,7 +117,8 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
 
 def _answer(rows: pl.DataFrame, several: bool) -> str:
     sentences: list[str] = []
-    for row in rows.filter(pl.col("metric") == "spearman_frequency_corpus").iter_rows(named=True):
+    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & (pl.col("params_name") != "tag")
+    for row in rows.filter(of_subwords).iter_rows(named=True):
         who = f"{row['shown']}: " if several else ""
         verdict = _verdict(row)
         sentences.append(f"{who}{verdict} (Spearman {with_interval(row)}).")
@@ -139,7 +140,8 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
     columns = [
         *(["Model"] if several else []),
         "Language",
-        "Surprisal against",
+        "Surprisal of",
+        "Against",
         "Spearman",
         "95 % interval",
         "n",
@@ -148,6 +150,7 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
         (
             *([Cell(row["shown"])] if several else []),
             Cell(row["language"] or DASH),
+            Cell(f"{row['params_name'] or 'subword'}s"),
             Cell(_CORRELATIONS[row["metric"]]),
             Cell(number(row["value"]), row["value"]),
             Cell(interval(row), row["ci_low"]),

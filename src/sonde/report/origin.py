@@ -1,4 +1,4 @@
-"""Calls into the repository against calls out of it, under three weightings."""
+"""Calls into the repository against calls out of it, under several weightings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",
     "count": "every subword counts once",
-    "standardised": "on the external tag mix",
+    "standardised_external": "on the external tag mix",
+    "standardised_internal": "on the internal tag mix",
 }
 _SIDES = {"internal": "internal", "external": "external"}
 _TAGS_SHOWN = 16
 
 
 class Origin:
-    """The three weightings of ``origin=``, their differences, and pairs within each tag."""
+    """The weightings of ``origin=``, their differences, and pairs within each tag."""
 
     title = "Calls: own code against outside code"
     lens = "surprisal"
@@ -31,8 +32,8 @@ class Origin:
         "Internal calls go to names that another file of the repository defines, external calls to names "
         "that it does not; builtins and names defined only in the same file stand apart. Unweighted is the "
         "mean of the tags' means (as PERPLEXED reports it), count weighs every subword alike, standardised "
-        "gives both sides the external tag mix. Where the three disagree, the mix of tags makes the "
-        "difference."
+        "gives both sides the same mix of tags, once that of the external and once that of the internal "
+        "calls. Where they disagree, the mix of tags makes the difference."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -69,7 +70,7 @@ def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
         _in_bits(rows)
         .with_columns(
             label=pl.col("slice").str.slice(len("origin=")),
-            name=pl.col("params_name"),
+            name=pl.col("params_name").str.replace("_", ", "),
             place=pl.col("model").replace_strict(places, default=len(places)),
             sort=pl.col("params_name").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
         )
@@ -92,11 +93,16 @@ def _subject(run: RunData) -> pl.Expr:
 
 def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
     shown = rows.with_columns(shown=_subject(run))
-    return dots(shown, list(_WEIGHTINGS), "bits per subword")
+    return dots(shown, _order(shown), "bits per subword")
+
+
+def _order(rows: pl.DataFrame) -> list[str]:
+    """Names of the weightings that a run holds, in the order of their explanation."""
+    return rows.sort("sort")["name"].unique(maintain_order=True).to_list()
 
 
 def _differences(rows: pl.DataFrame) -> dict[str, Any]:
-    spec = dots(rows, list(_WEIGHTINGS), "bits per subword, internal minus external")
+    spec = dots(rows, _order(rows), "bits per subword, internal minus external")
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     spec["layer"].insert(
         0, {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
@@ -211,7 +217,7 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
             Cell(row["shown"]),
             Cell(row["language"] or DASH),
             Cell("difference" if row["label"] == "internal-external" else row["label"]),
-            Cell(f"{row['name']}: {_WEIGHTINGS[row['name']]}"),
+            Cell(f"{row['name']}: {_WEIGHTINGS[row['params_name']]}"),
             *score_cells(row),
         )
         for row in rows.iter_rows(named=True)

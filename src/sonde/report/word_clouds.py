@@ -12,7 +12,7 @@ from wordcloud import WordCloud
 from sonde.report._numbers import count, number
 from sonde.report._plot import Cell, Drawing, Figure, Table
 from sonde.report._run import BITS_PER_NAT, ModelInfo, RunData
-from sonde.report._theme import MONO, heat_step, words
+from sonde.report._theme import HEAT_STEPS, MONO, words
 
 _WIDTH, _HEIGHT = 640, 340
 _NAMES_SHOWN = 70
@@ -27,8 +27,8 @@ class WordClouds:
     lens = "surprisal"
     order = 85
     caption = (
-        "Called names, larger the more often they are called, from cool (expected) to warm (surprising). The "
-        "colour is the surprisal of the whole name, summed over its subwords, averaged over its calls."
+        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -36,9 +36,9 @@ class WordClouds:
         drawings: list[Drawing] = []
         frames: list[pl.DataFrame] = []
         for model in run.models:
-            names = _names(run, model)
+            names = _with_steps(_names(run, model))
             for side in _SIDES:
-                chosen = names.filter(pl.col("origin") == side).head(_NAMES_SHOWN)
+                chosen = names.filter(pl.col("origin") == side)
                 if chosen.is_empty():
                     continue
                 frames.append(chosen.with_columns(model=pl.lit(model.label)))
@@ -66,6 +66,13 @@ def _names(run: RunData, model: ModelInfo) -> pl.DataFrame:
     )
 
 
+def _with_steps(names: pl.DataFrame) -> pl.DataFrame:
+    """The names that are shown, with a colour step each: their place among them all."""
+    shown = names.group_by("origin", maintain_order=True).head(_NAMES_SHOWN)
+    place = pl.col("bits").rank("ordinal") - 1
+    return shown.with_columns(step=(place * HEAT_STEPS // max(shown.height, 1)).cast(pl.Int64))
+
+
 def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
     bits = dict(zip(names["word"].to_list(), names["bits"].to_list(), strict=True))
     frequencies = dict(zip(names["word"].to_list(), names["calls"].to_list(), strict=True))
@@ -85,12 +92,12 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
     return Drawing(
         name=stem,
         title=title,
-        svg=_svg(cloud, bits, frequencies),
+        svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
         description=f"{title}: {count(len(frequencies))} names, most often {most}",
     )
 
 
-def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int]) -> str:
+def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]) -> str:
     """The layout as SVG text: escaped by the XML writer, coloured through the page's variables."""
     root = ElementTree.Element(
         "svg",
@@ -105,7 +112,7 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int]) -> str
     )
     colours = words("light")
     for (word, _), size, position, _, _ in cloud.layout_:
-        step = heat_step(bits[word])
+        step = steps[word]
         width = _text_width(cloud, word, size)
         element = ElementTree.SubElement(
             root,

@@ -249,9 +249,11 @@ def _student(
     n_clusters: Int[np.ndarray, " group"],
     effective: Float[np.ndarray, " group"],
 ) -> Estimates:
+    # Below two effective clusters (one holds most of the weight) Student's quantile runs off to thousands of
+    # deviations: such a value has no interval.
+    freedom = np.where((n_clusters > 1) & (effective >= 2), effective - 1, np.nan)
     with np.errstate(invalid="ignore"):
-        freedom = np.where(n_clusters > 1, effective - 1, np.nan)
-        half = stdtrit(np.where(freedom > 0, freedom, np.nan), 0.5 + LEVEL / 2) * deviation
+        half = stdtrit(freedom, 0.5 + LEVEL / 2) * deviation
     return Estimates(value, value - half, value + half, n_clusters, effective)
 
 

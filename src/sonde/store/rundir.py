@@ -59,7 +59,9 @@ class RunDirectory:
             InputError: The folder holds no run, or its summary cannot be read.
         """
         if not self.summary.is_file():
-            raise InputError(f"{self.root}: no run here (run.json is missing); `sonde run -o {self.root}` makes one")
+            raise InputError(
+                f"{self.root}: no run here (run.json is missing); `sonde run -o {self.root}` makes one"
+            )
         try:
             return dict(json.loads(self.summary.read_text(encoding="utf-8")))
         except ValueError as error:

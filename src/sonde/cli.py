@@ -67,10 +67,13 @@ def run(
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
+    from sonde.corpora import read_lock
     from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report
 
+    if lock is not None and corpus is None:
+        corpus = [read_lock(lock).corpus]
     given = {
         "models": model,
         "lenses": lens,
@@ -98,7 +101,11 @@ def run(
         trust_remote_code=trust,
     )
     teller = progress()
-    outcome = carry_out(experiment, execution, teller)
+    try:
+        outcome = carry_out(experiment, execution, teller)
+    except KeyboardInterrupt:
+        _say("sonde: stopped; finished parts are kept, run the same command to go on")
+        raise typer.Exit(130) from None
     with teller.stage("reporting", 1) as advance:
         page = build_report(outcome.directory.root)
         advance()
@@ -125,11 +132,13 @@ def label(
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
+    form: Annotated[str, typer.Option("--format", help="sonde: JSON lines.")] = "sonde",
 ) -> None:
     """Label a corpus; needs no model."""
-    from sonde.experiments.labelling import write_label_file
+    from sonde.experiments.labelling import check_format, write_label_file
     from sonde.experiments.overrides import selection_of
 
+    check_format(form)
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     rows = write_label_file(task, tuple(corpus), selection, output, raw=raw)
     typer.echo(f"{rows} rows in {output}")
@@ -252,6 +261,3 @@ def main() -> None:
     except SondeError as error:
         typer.echo(f"sonde: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("sonde: stopped; finished parts are kept, run the same command to go on", err=True)
-        sys.exit(130)

@@ -36,6 +36,7 @@ class SmallLens:
     name = "small"
     version = "1"
     quirks: Mapping[str, str] = {}
+    options: Mapping[str, str] = {}
     tasks: tuple[str, ...] = ()
 
     def refuses(self, capabilities: Capabilities) -> str | None:

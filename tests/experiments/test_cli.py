@@ -52,6 +52,7 @@ def code(tmp_path: Path) -> Path:
         (["run", "--mode", "papr"], "unknown mode 'papr'; did you mean 'paper'?"),
         (["run", "--quirk", "perplexed.shft"], "did you mean 'perplexed.shift'?"),
         (["run", "--option", "minimum=3"], "expected LENS.NAME=VALUE"),
+        (["run", "--option", "surprisal.mincount=3"], "did you mean 'min_count'?"),
         (["run", "--unit", "class"], "unknown unit 'class'; known: function, file"),
         (["run", "-f", "/nowhere.toml"], "No such file"),
         (["run", "--executor", "locl"], "unknown executor 'locl'; did you mean 'local'?"),

@@ -218,3 +218,18 @@ def test_scores_are_read_from_files_as_from_memory(study, tmp_path) -> None:
         study().score(table).select(columns).sort("slice", "metric", "name") for table in (observations, read)
     )
     assert a.equals(b)
+
+
+def test_the_study_filter_keeps_items_with_an_internal_call(study) -> None:
+    quiet = pl.col("item_id").is_in([f"i{index}" for index in range(0, 40, 3)])
+    rows = random_observations(5).with_columns(
+        pl.when(quiet & (pl.col("origin") == "internal"))
+        .then(pl.lit("external"))
+        .otherwise("origin")
+        .alias("origin")
+    )
+    calling = set(rows.filter(pl.col("origin") == "internal")["item_id"])
+    assert 0 < len(calling) < rows["item_id"].n_unique()
+    filtered = study(options={"min_count": 1, "with_internal_calls": True}).score(rows)
+    expected = study(options={"min_count": 1}).score(rows.filter(pl.col("item_id").is_in(list(calling))))
+    assert filtered.equals(expected)

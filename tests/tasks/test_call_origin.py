@@ -9,7 +9,6 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.tasks import TASKS, Repository, Task, repositories
-from sonde.tasks.call_origin import calls_internally
 
 
 def file_of(path: str, text: str, language: str = "python", repository: str = "r") -> SourceFile:
@@ -161,15 +160,6 @@ def test_calls_inside_errors_are_listed_without_a_label() -> None:
 def test_an_item_of_an_unknown_repository_is_refused() -> None:
     with pytest.raises(InputError, match="'r' is not indexed"):
         TASKS.load("call_origin").label([item_of(file_of("here", "f()"))], {})
-
-
-def test_the_study_filter_keeps_items_with_an_internal_call() -> None:
-    here = file_of("here", "helper(1)")
-    task = TASKS.load("call_origin")
-    alone = task.label([item_of(here)], repositories([here]))["here"]
-    accompanied = task.label([item_of(here)], repositories([here, file_of("there", THERE)]))["here"]
-    assert not calls_internally(alone)
-    assert calls_internally(accompanied)
 
 
 def test_argument_names_are_direct_arguments_named_like_definitions_elsewhere() -> None:

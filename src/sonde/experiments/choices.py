@@ -32,6 +32,9 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
             raise UnknownNameError("lens", name, experiment.lenses, "in the experiment's options")
     choices: list[LensChoice] = []
     for lens in lenses:
+        for option in experiment.options.get(lens.name, {}):
+            if option not in lens.options:
+                raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
         preset = set(lens.quirks) if experiment.mode == "paper" else set[str]()
         on = preset | (set(experiment.quirks) & set(lens.quirks))
         choices.append(

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Intake, Item, Selection, read_files, read_items, select, split
 from sonde.tasks import TASKS, Repository, Task, repositories
 
 Row = dict[str, Any]
+
+FORMATS = ("sonde",)
+"""Formats of published data sets come with the lenses that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,16 @@ class Labelled:
 
     item: Item
     rows: tuple[Row, ...]
+
+
+def check_format(name: str) -> None:
+    """Refuse a file format that no lens of this version brings.
+
+    Raises:
+        UnknownNameError: The format does not exist.
+    """
+    if name not in FORMATS:
+        raise UnknownNameError("label format", name, FORMATS)
 
 
 def write_label_file(

@@ -74,6 +74,11 @@ class ReadingLens(Protocol):
         ...
 
     @property
+    def options(self) -> Mapping[str, str]:
+        """Options that `LensSettings.options` may hold, with one line each."""
+        ...
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """Tasks whose labels `observe` joins, by public name."""
         ...

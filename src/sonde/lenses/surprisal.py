@@ -32,14 +32,15 @@ MINIMUM_COUNT = 20
 
 
 class Surprisal:
-    """The surprisal lens.
-
-    Options: ``min_count`` (default 20), the fewest subwords that a slice needs for a row of its own.
-    """
+    """The surprisal lens."""
 
     name = "surprisal"
     version = "1"
     quirks: Mapping[str, str] = QUIRKS
+    options: Mapping[str, str] = {
+        "min_count": f"fewest subwords that a slice needs for a row of its own (default {MINIMUM_COUNT})",
+        "with_internal_calls": "score only items with a call into their repository (PERPLEXED, section 3.1)",
+    }
     tasks = ("call_origin", "argument_names")
 
     def refuses(self, capabilities: Capabilities) -> str | None:
@@ -87,7 +88,10 @@ class Surprisal:
         """Every table of the lens, each number with its interval."""
         quirks = active(scoring.settings)
         minimum = _whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
-        sums = collect_sums(scoring.observations, quirks, bins=BINS)
+        observations = scoring.observations
+        if scoring.settings.options.get("with_internal_calls", False):
+            observations = _calling_internally(observations)
+        sums = collect_sums(observations, quirks, bins=BINS)
         template = scoring.template
         return [
             *overall(sums, template),
@@ -97,6 +101,13 @@ class Surprisal:
             *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
             *frequency(sums.slices["tag"], "tag", template),
         ]
+
+
+def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
+    calling = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
+    # A list rather than a join: the rows of an item have to stay together and in order.
+    return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
 
 
 def _trained(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:

@@ -80,13 +80,4 @@ def origin(call: Call, path: str, repository: Repository, builtins: frozenset[st
     return "local" if places else "external"
 
 
-def calls_internally(labels: pl.DataFrame) -> bool:
-    """Whether an item has an internal call: PERPLEXED's last study filter (section 3.1).
-
-    Its other two, files of at most 4,096 characters and repositories with several files, are
-    ``Selection(max_chars=4096, several_files=True)``.
-    """
-    return bool((labels["label"] == "internal").any())
-
-
 task = CallOrigin()

@@ -163,3 +163,23 @@ def test_a_context_of_one_still_scores_every_subword(project: Path, tmp_path: Pa
     table = observations(tmp_path / "run")
     assert table["context"].max() <= 1
     assert table["nats"].is_finite().all()
+
+
+def test_pads_are_counted_by_their_quirk_alone(project: Path, tmp_path: Path) -> None:
+    decoder = save_decoder(tmp_path / "wide", context=512)
+    small = Selection(limit=4, near_duplicates=False)
+    quirky = experiment(decoder, project, selection=small, quirks=("perplexed.pads",))
+    run(quirky, Execution(output=tmp_path / "quirky"))
+    run(experiment(decoder, project, selection=small), Execution(output=tmp_path / "plain"))
+    pads = observations(tmp_path / "quirky").filter(pl.col("kind") == "pad")
+    assert pads.height > 0
+    assert set(pads["subword"]) == {"<pad>"}
+    assert set(pads["tag"]) == {""}
+    rest = observations(tmp_path / "quirky").filter(pl.col("kind") != "pad")
+    assert_frame_equal(rest, observations(tmp_path / "plain"), abs_tol=1e-5)
+    means = {
+        name: scores(tmp_path / name).filter((pl.col("slice") == "all") & (pl.col("metric") == "nats"))
+        for name in ("quirky", "plain")
+    }
+    assert means["quirky"]["n"].item() == means["plain"]["n"].item() + pads.height
+    assert means["quirky"]["value"].item() != pytest.approx(means["plain"]["value"].item(), rel=1e-3)

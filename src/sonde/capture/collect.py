@@ -113,8 +113,8 @@ class Collector:
         if result.attention is not None:
             self._add_rows(row, result.attention)
 
-    def finish(self) -> ItemCapture:
-        """The capture, after the last window."""
+    def finish(self, pad: int | None = None) -> ItemCapture:
+        """The capture, after the last window; ``pad`` is the id of the pads where those are scored."""
         states: dict[str, Float[np.ndarray, ...]] = {}
         if self._sums is not None:
             with np.errstate(invalid="ignore"):
@@ -124,7 +124,7 @@ class Collector:
                 width = len(self._wanted.spans) if pooling == "spans" else 1
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
-        return ItemCapture(self._item_id, 0, self._scores, states, self._rows)
+        return ItemCapture(self._item_id, 0, self._scores, states, self._rows, pad)
 
     def _add_scores(self, row: Row, scores: RowScores) -> None:
         into = self._scores

@@ -10,7 +10,7 @@ from sonde.base.fingerprint import hash_text
 from sonde.capture.batches import compose
 from sonde.capture.collect import Collector
 from sonde.capture.requests import ItemCapture, Pass, Prepared
-from sonde.capture.rows import Row, rows_of
+from sonde.capture.rows import Row, pads_of, rows_of
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input, Union, unite
@@ -89,7 +89,7 @@ def _observe_block(
     rows: list[Row] = []
     for source, asked in enumerate(union.inputs):
         rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings.stride)
-    captured = _capture(loaded, prepared, union, rows, settings)
+    captured = _capture(loaded, prepared, union, rows, context, settings)
     inputs = Counter(asked.item for asked in union.inputs)
     for item, one in enumerate(prepared):
         captures = union.hand_back(item, captured)
@@ -102,27 +102,29 @@ def _capture(
     prepared: Sequence[Prepared],
     union: Union,
     rows: Sequence[Row],
+    context: int,
     settings: CaptureSettings,
 ) -> dict[int, ItemCapture]:
     """Forward all rows and put the windows of each input together."""
-    collectors = [
-        Collector(
-            prepared[asked.item].item.item_id,
-            len(prepared[asked.item].alignment.subwords),
-            asked.wanted,
-            loaded.special,
-        )
-        for asked in union.inputs
-    ]
+    collectors: list[Collector] = []
+    for asked in union.inputs:
+        one = prepared[asked.item]
+        size = len(one.alignment.subwords)
+        if asked.padded:
+            size = pads_of(size, loaded, context)
+        collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
     with Runner(loaded, prepared, union.inputs, settings) as runner:
         lengths = [len(row.tokens) for row in rows]
         keys = [_key(prepared, union.inputs[row.source], row) for row in rows]
         batches = [[rows[index] for index in batch] for batch in compose(lengths, keys, runner.budget)]
         for row, result in runner.run(batches):
             collectors[row.source].add(row, result)
-    return {source: collector.finish() for source, collector in enumerate(collectors)}
+    return {
+        source: collector.finish(loaded.special.pad if asked.padded else None)
+        for source, (asked, collector) in enumerate(zip(union.inputs, collectors, strict=True))
+    }
 
 
 def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:
     """A row's place among rows of its length, whatever the order of the items."""
-    return hash_text(f"{prepared[asked.item].item.item_id} {asked.masked} {row.origin}")
+    return hash_text(f"{prepared[asked.item].item.item_id} {asked.masked} {asked.padded} {row.origin}")

@@ -34,6 +34,14 @@ class Masked:
 
 
 @dataclass(frozen=True, slots=True)
+class Padded:
+    """The beginning of the item, filled up to the model's context with pad ids that nothing attends to.
+
+    Only the pads are scored. No measurement wants them; published code that counts them is reproduced so.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class TokenScores:
     """Log-probability, rank, entropy and the best alternatives at each subword.
 
@@ -77,7 +85,7 @@ class AttentionRows:
 
 
 Request = TokenScores | HiddenStates | AttentionRows
-Variant = Plain | Masked
+Variant = Plain | Masked | Padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,7 @@ class ItemCapture:
         states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
             (layer, span, d_model).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
+        pad: For a `Padded` variant the id of the pads, one row of ``scores`` each; else None.
     """
 
     item_id: str
@@ -139,3 +148,4 @@ class ItemCapture:
     scores: ScoredSubwords | None = None
     states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
     rows: Float[np.ndarray, "layer head row subword"] | None = None
+    pad: int | None = None

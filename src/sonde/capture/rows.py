@@ -28,6 +28,7 @@ class Row:
         query: Columns whose output is scored.
         gold: The id that each of them is scored against.
         target: The subword position of that id.
+        attended: Columns from here on are seen by none; -1 where the model may see all.
     """
 
     source: int
@@ -38,6 +39,7 @@ class Row:
     query: Int[np.ndarray, " target"]
     gold: Int[np.ndarray, " target"]
     target: Int[np.ndarray, " target"]
+    attended: int = -1
 
     @property
     def context(self) -> Int[np.ndarray, " target"]:
@@ -69,7 +71,11 @@ def rows_of(
     if loaded.capabilities.kind == "decoder":
         if asked.masked:
             raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
+        if asked.padded:
+            return _padded_row(source, ids, loaded, context)
         return _causal_rows(source, asked, ids, loaded.special.bos, context, stride)
+    if asked.padded:
+        raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
     return _bidirectional_rows(source, asked, ids, loaded, context, stride)
 
 
@@ -99,6 +105,35 @@ def _causal_rows(
             )
         )
     return rows
+
+
+def pads_of(subwords: int, loaded: LoadedModel, context: int) -> int:
+    """How many pads fill up the model's context behind an item of so many subwords."""
+    return max(0, context - subwords - (loaded.special.bos is not None)) if subwords else 0
+
+
+def _padded_row(
+    source: int, ids: Int[np.ndarray, " subword"], loaded: LoadedModel, context: int
+) -> list[Row]:
+    pads = pads_of(len(ids), loaded, context)
+    if pads == 0:
+        return []
+    before = [] if loaded.special.bos is None else [loaded.special.bos]
+    attended = len(before) + len(ids)
+    fill = np.full(pads, loaded.special.pad, dtype=np.int64)
+    return [
+        Row(
+            source=source,
+            tokens=np.concatenate([np.array(before, dtype=np.int64), ids, fill]),
+            origin=-len(before),
+            read_start=attended - 1,
+            read_stop=attended - 1 + pads,
+            query=np.arange(attended - 1, attended - 1 + pads),
+            gold=fill,
+            target=np.arange(pads),
+            attended=attended,
+        )
+    ]
 
 
 def _bidirectional_rows(

@@ -129,6 +129,12 @@ class Runner:
             # Padding stands to the right, where no real position looks: without a mask the fused triangular
             # attention applies and positions count from 0, as they should.
             arguments["use_cache"] = False
+            if any(row.attended >= 0 for row in batch):
+                seen = [len(row.tokens) if row.attended < 0 else row.attended for row in batch]
+                mask = pad([np.ones(length, dtype=np.int64) for length in seen], 0)
+                width = arguments["input_ids"].shape[1]
+                mask = np.pad(mask, ((0, 0), (0, width - mask.shape[1])))
+                arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)
         else:
             mask = pad([np.ones(len(row), dtype=np.int64) for row in tokens], 0)
             arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)

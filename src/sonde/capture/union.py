@@ -12,6 +12,7 @@ from sonde.base.errors import InputError
 from sonde.capture.requests import (
     AttentionRows,
     ItemCapture,
+    Padded,
     Pass,
     Plain,
     Request,
@@ -21,6 +22,11 @@ from sonde.capture.requests import (
 )
 
 T = TypeVar("T")
+
+Shape = tuple[tuple[int, ...], bool]
+"""What makes two inputs of an item distinct: masked positions, and whether pads fill it up."""
+
+_AS_IT_IS: Shape = ((), False)
 
 _POOLINGS = ("last", "mean", "spans", "summary")
 
@@ -71,11 +77,13 @@ class Input:
         item: Index of the item.
         masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
         wanted: Everything that is asked of it.
+        padded: Whether pads fill it up, and are what is scored.
     """
 
     item: int
     masked: tuple[int, ...]
     wanted: Wanted
+    padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +150,25 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
     Raises:
         InputError: A pooling that does not exist is asked for.
     """
-    sources: dict[tuple[int, tuple[int, ...]], int] = {}
+    sources: dict[tuple[int, Shape], int] = {}
     wanted: list[Wanted] = []
     parts: dict[str, tuple[tuple[Part, ...], ...]] = {}
     for lens, asked in passes.items():
         answers: list[tuple[Part, ...]] = []
         for index, item in enumerate(items):
             own: list[Part] = []
-            for masked, part in _of_one_lens(asked, item).items():
-                source = sources.setdefault((index, masked), len(wanted))
+            for shape, part in _of_one_lens(asked, item).items():
+                source = sources.setdefault((index, shape), len(wanted))
                 if source == len(wanted):
                     wanted.append(part)
                 wanted[source] |= part
-                variant = sum(1 for before in own if before.variant) + 1 if masked else 0
+                variant = 0 if shape == _AS_IT_IS else sum(1 for before in own if before.variant) + 1
                 own.append(Part(source, variant, part))
             answers.append(tuple(sorted(own, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
-    inputs = tuple(Input(item, masked, wanted[source]) for (item, masked), source in sources.items())
+    inputs = tuple(
+        Input(item, masked, wanted[source], padded) for (item, (masked, padded)), source in sources.items()
+    )
     return Union(inputs, parts)
 
 
@@ -188,7 +198,7 @@ def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0)
     if want.rows and capture.rows is not None:
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
-    return ItemCapture(capture.item_id, variant, scores, states, rows)
+    return ItemCapture(capture.item_id, variant, scores, states, rows, capture.pad)
 
 
 def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:
@@ -219,24 +229,26 @@ def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tu
     return None if one is None or two is None else _both(one, two)
 
 
-def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[int, ...], Wanted]:
+def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, Wanted]:
     """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
-    merged: dict[tuple[int, ...], Wanted] = {}
+    merged: dict[Shape, Wanted] = {}
     for one in passes:
         wanted = Wanted()
         for request in one.requests:
             wanted |= _wanted(request, item)
         if wanted.empty:
             continue
-        for masked in _variants(one.variant, item):
-            merged[masked] = merged.get(masked, Wanted()) | wanted
+        for shape in _variants(one.variant, item):
+            merged[shape] = merged.get(shape, Wanted()) | wanted
     return merged
 
 
-def _variants(variant: Variant, item: str) -> tuple[tuple[int, ...], ...]:
+def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
     if isinstance(variant, Plain):
-        return ((),)
-    return tuple(tuple(sorted(set(masked))) for masked in variant.positions.get(item, ()) if masked)
+        return (_AS_IT_IS,)
+    if isinstance(variant, Padded):
+        return (((), True),)
+    return tuple((tuple(sorted(set(masked))), False) for masked in variant.positions.get(item, ()) if masked)
 
 
 def _wanted(request: Request, item: str) -> Wanted:

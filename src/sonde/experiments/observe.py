@@ -69,7 +69,7 @@ def observe_job(job: ObserveJob) -> Observed:
     if not missing:
         return Observed(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
-    prepared = _prepare(loaded, _items(job), job.language)
+    prepared = prepare(loaded, _items(job), job.language)
     labels = _labels(job)
     frames: dict[str, list[pl.DataFrame]] = {part.lens.name: [] for part in missing}
     forwards: Counter[str] = Counter()
@@ -135,7 +135,8 @@ def _labels(job: ObserveJob) -> Labels:
     return found
 
 
-def _prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> list[Prepared]:
+def prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> list[Prepared]:
+    """Parse, tokenize and align items for a model."""
     language = LANGUAGES.load(language_name)
     prepared: list[Prepared] = []
     for item in items:

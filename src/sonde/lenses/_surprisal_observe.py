@@ -109,7 +109,7 @@ def observe_item(
     }
     kept = np.flatnonzero(_kept(scores, quirks))
     series = [_column(name, values, kept) for name, values in columns.items()]
-    return pl.DataFrame([*series, *_alternatives(scores, kept, surfaces)])
+    return pl.DataFrame([*series, *alternatives(scores, kept, surfaces)])
 
 
 def _column(name: str, values: Sequence[str] | np.ndarray, kept: Int[np.ndarray, " row"]) -> pl.Series:
@@ -185,9 +185,10 @@ def _user_tags(tags: Sequence[Tag], pieces: Pieces) -> list[str]:
     return ["|".join(labels) for labels in found]
 
 
-def _alternatives(
+def alternatives(
     scores: ScoredSubwords, rows: Int[np.ndarray, " row"], surfaces: Sequence[str]
 ) -> tuple[pl.Series, pl.Series]:
+    """The columns ``top`` and ``top_nats`` of some rows of scores."""
     ids, nats = scores.top_ids[rows], scores.top_nats[rows]
     borders = pa.array(np.arange(len(rows) + 1) * ids.shape[1], pa.int32())
     names = pa.array([surfaces[index] for index in ids.ravel().tolist()], pa.string())

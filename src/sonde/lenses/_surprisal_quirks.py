@@ -13,12 +13,14 @@ from sonde.lenses._lens import LensSettings
 from sonde.lenses._surprisal_calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
 from sonde.lenses._surprisal_observe import FIRST_UNSCORED, SHIFT
 from sonde.lenses._surprisal_origin import CALL_TAGS, UNWEIGHTED
+from sonde.lenses._surprisal_pads import PADS
 from sonde.lenses._surprisal_sums import DECODE_MERGE
 
 QUIRKS: Mapping[str, str] = {
     **TAG_QUIRKS,
     SHIFT: "a loss is filed under the tag and call of the subword before it",
     FIRST_UNSCORED: "the first subword and whatever lies beyond the first window are not scored",
+    PADS: "what fills an item up to the model's context is scored under the pad's string",
     DECODE_MERGE: "vocabulary ids that decode alike are one subword",
     UNWEIGHTED: "the summary of internal and external calls is the unweighted mean of all tag means",
     CALL_TAGS: "only tags whose parent is a call or an argument list are compared",

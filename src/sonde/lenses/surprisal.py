@@ -12,12 +12,13 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError, UsageError
-from sonde.capture.requests import ItemCapture, Pass, Plain, Prepared, TokenScores
+from sonde.capture.requests import ItemCapture, Padded, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses._surprisal_curves import calibration, frequency
 from sonde.lenses._surprisal_observe import observe_item
 from sonde.lenses._surprisal_origin import by_origin
+from sonde.lenses._surprisal_pads import PADS, pad_rows
 from sonde.lenses._surprisal_quirks import QUIRKS, active
 from sonde.lenses._surprisal_rows import by_slice, overall
 from sonde.lenses._surprisal_sums import Sums, collect_sums
@@ -35,7 +36,7 @@ class Surprisal:
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "1"
+    version = "2"
     quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = {
         "min_count": f"fewest subwords that a slice needs for a row of its own (default {MINIMUM_COUNT})",
@@ -54,8 +55,12 @@ class Surprisal:
         )
 
     def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
-        """One plain pass."""
-        return None if previous else (Pass(Plain(), (TokenScores(top_k=TOP_K),)),)
+        """One plain pass; with the quirk that counts pads, one over pads beside it."""
+        if previous:
+            return None
+        scores = (TokenScores(top_k=TOP_K),)
+        plain = Pass(Plain(), scores)
+        return (plain, Pass(Padded(), scores)) if PADS in active(settings) else (plain,)
 
     def observe(
         self,
@@ -82,7 +87,10 @@ class Surprisal:
                 f"item {prepared.item.path!r} {prepared.item.name!r}: a surprisal is not finite; "
                 "run the model in float32 or bfloat16"
             )
-        return observe_item(prepared, scores, labels, active(settings), surfaces)
+        rows = observe_item(prepared, scores, labels, active(settings), surfaces)
+        if PADS not in active(settings):
+            return rows
+        return pl.concat([rows, *(pad_rows(prepared, padded, surfaces) for padded in captures[1:])])
 
     def score(self, scoring: Scoring) -> list[Score]:
         """Every table of the lens, each number with its interval."""

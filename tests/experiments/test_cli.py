@@ -43,7 +43,7 @@ def code(tmp_path: Path) -> Path:
     [
         (
             ["run", "-m", "sonde/mini-decodr"],
-            "unknown model 'sonde/mini-decodr'; did you mean 'sonde/mini-decoder'?",
+            "unknown bundled model 'sonde/mini-decodr'; did you mean 'sonde/mini-decoder'?",
         ),
         (["run", "-m", "/nowhere/at/all"], "model '/nowhere/at/all'"),
         (["run", "-l", "suprisal"], "unknown lens 'suprisal'; did you mean 'surprisal'?"),

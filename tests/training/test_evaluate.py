@@ -62,8 +62,11 @@ def test_a_model_that_knows_nothing_needs_the_vocabulary_s_bits(model, corpus):
     nothing = NGram(np.zeros(0, np.uint16), 300, 2)
     figures = evaluate_decoder(model, vocabulary, files, corpus="x", context=16, ngram=nothing)
     expected = figures.subwords * math.log2(300) / figures.bytes
-    assert figures.bits_per_byte == pytest.approx(expected, rel=1e-5)
-    assert figures.ngram_bits_per_byte == pytest.approx(expected, rel=1e-5)
+    (part,) = figures.compression
+    assert part.model == pytest.approx(expected, rel=1e-5)
+    assert part.ngram == pytest.approx(expected, rel=1e-5)
+    assert part.xz == xz_bits_per_byte(file.text for file in files)
+    assert part.nats_per_subword == pytest.approx(math.log(300), rel=1e-5)
     assert figures.bytes == sum(len(file.text.encode()) for file in files)
 
 
@@ -72,7 +75,8 @@ def test_counting_the_text_itself_beats_knowing_nothing(model, corpus):
     vocabulary = learn_vocabulary([file.text for file in files] * 3, 300)
     stream = np.concatenate([np.array(vocabulary.encode(file.text).ids, np.uint16) for file in files])
     figures = evaluate_decoder(model, vocabulary, files, corpus="x", context=16, ngram=NGram(stream, 300, 4))
-    assert figures.ngram_bits_per_byte < 0.5 * figures.bits_per_byte
+    (part,) = figures.compression
+    assert part.ngram < 0.5 * part.model
 
 
 @pytest.mark.skipif(shutil.which("xz") is None, reason="needs the program xz")
@@ -106,9 +110,33 @@ def test_an_encoder_is_asked_for_what_is_hidden(corpus):
     with torch.no_grad():
         model.cls.predictions.decoder.bias.copy_(torch.tensor(np.log(counts + 1)))
     figures = evaluate_encoder(model, vocabulary, files, corpus="x", context=32, frequencies=counts)
-    assert figures.masked_top1 == figures.majority_top1 > 0.02
-    assert figures.masked_nats == pytest.approx(figures.unigram_nats, rel=1e-5)
-    assert figures.bits_per_byte is None
+    guesses = figures.guesses
+    assert guesses.top1 == guesses.majority_top1 > 0.02
+    assert guesses.nats == pytest.approx(guesses.unigram_nats, rel=1e-5)
+    assert figures.compression == ()
+
+
+def test_tables_are_told_apart(model, corpus):
+    (corpus / "north" / "codes.py").write_text(
+        "TABLE = {\n" + "".join(f"    {n}: {n + 7},\n" for n in range(300)) + "}\n"
+    )
+    files = sample_files(f"local:{corpus}", "python", 10**6)
+    vocabulary = learn_vocabulary([file.text for file in files], 300)
+    nothing = NGram(np.zeros(0, np.uint16), 300, 2)
+    everything, code = evaluate_decoder(
+        model, vocabulary, files, corpus="x", context=16, ngram=nothing
+    ).compression
+    assert everything.files == code.files + 1
+    alone = evaluate_decoder(
+        model,
+        vocabulary,
+        [file for file in files if not file.path.endswith("codes.py")],
+        corpus="x",
+        context=16,
+        ngram=nothing,
+    ).compression[0]
+    assert code.model == pytest.approx(alone.model)
+    assert code.xz == alone.xz
 
 
 def test_a_larger_sample_contains_a_smaller(corpus):

@@ -23,39 +23,76 @@ from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
 
 MASKED_SHARE = 0.15
 _AT_ONCE = 8
+_TABLE_DIGITS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """Bits per byte of the same files by three models.
+
+    Attributes:
+        of: Which files.
+        files: Their number.
+        bytes: Their size.
+        nats_per_subword: Of the decoder.
+        model: Bits per byte of the decoder.
+        xz: Of ``xz -9e`` over the files in one stream.
+        ngram: Of an interpolated Kneser-Ney model of the same subwords of the training data.
+    """
+
+    of: str
+    files: int
+    bytes: int
+    nats_per_subword: float
+    model: float
+    xz: float
+    ngram: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guesses:
+    """How well an encoder tells hidden subwords.
+
+    Attributes:
+        top1: Share guessed right.
+        nats: Mean nats of a hidden subword.
+        majority_top1: Share that is the most frequent subword of the training data.
+        unigram_nats: Mean nats by frequency in the training data.
+    """
+
+    top1: float
+    nats: float
+    majority_top1: float
+    unigram_nats: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The figures of one model; those that do not apply are None.
+    """The figures of one model.
 
     Attributes:
         corpus: What was read.
         files: Number of files.
         bytes: Their size.
         subwords: Their number of subwords.
-        bits_per_byte: Of the decoder.
-        nats_per_subword: Of the decoder.
-        xz_bits_per_byte: Of ``xz -9e`` over the same files in one stream.
-        ngram_bits_per_byte: Of an interpolated Kneser-Ney model of the same subwords of the training data.
-        masked_top1: The encoder's share of hidden subwords guessed right.
-        masked_nats: The encoder's mean nats of a hidden subword.
-        majority_top1: Share of hidden subwords that are the most frequent one of the training data.
-        unigram_nats: Mean nats of a hidden subword by its frequency in the training data.
+        compression: Of a decoder: over all files, and over those that are no tables.
+        guesses: Of an encoder.
     """
 
     corpus: str
     files: int
     bytes: int
     subwords: int
-    bits_per_byte: float | None = None
-    nats_per_subword: float | None = None
-    xz_bits_per_byte: float | None = None
-    ngram_bits_per_byte: float | None = None
-    masked_top1: float | None = None
-    masked_nats: float | None = None
-    majority_top1: float | None = None
-    unigram_nats: float | None = None
+    compression: tuple[Compression, ...] = ()
+    guesses: Guesses | None = None
+
+
+def is_table(text: str) -> bool:
+    """Whether a file is rather a table than code: more than a tenth of its characters are digits.
+
+    In the standard library these are the maps of character codes in ``encodings``.
+    """
+    return sum(map(text.count, "0123456789")) > _TABLE_DIGITS * len(text)
 
 
 def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
@@ -170,21 +207,37 @@ def evaluate_decoder(
     The bytes of all files are the denominator of each; the opening piece is given, the end of a file not
     predicted.
     """
-    texts = [file.text for file in files]
-    documents = [tokens[:-1] for tokens in encode_document(vocabulary, texts)]
-    size = sum(len(_raw(text)) for text in texts)
-    subwords = sum(len(document) - 1 for document in documents)
-    nats = sum(float(values.sum()) for values in document_nats(model, documents, context))
-    counted = sum(float(ngram.nats(document)[1:].sum()) for document in documents)
+    documents = [tokens[:-1] for tokens in encode_document(vocabulary, [file.text for file in files])]
+    read = [
+        (file.text, float(nats.sum()), float(ngram.nats(document)[1:].sum()), len(nats))
+        for file, document, nats in zip(
+            files, documents, document_nats(model, documents, context), strict=True
+        )
+    ]
+    code = [entry for entry in read if not is_table(entry[0])]
+    groups = {"all files": read}
+    if 0 < len(code) < len(read):
+        groups["code (files of at most a tenth digits)"] = code
     return Figures(
         corpus=corpus,
         files=len(files),
+        bytes=sum(len(_raw(file.text)) for file in files),
+        subwords=sum(entry[3] for entry in read),
+        compression=tuple(_compression(of, entries) for of, entries in groups.items()),
+    )
+
+
+def _compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
+    size = sum(len(_raw(text)) for text, *_ in read)
+    nats, counted = sum(entry[1] for entry in read), sum(entry[2] for entry in read)
+    return Compression(
+        of=of,
+        files=len(read),
         bytes=size,
-        subwords=subwords,
-        bits_per_byte=nats / math.log(2) / size,
-        nats_per_subword=nats / subwords,
-        xz_bits_per_byte=xz_bits_per_byte(texts),
-        ngram_bits_per_byte=counted / math.log(2) / size,
+        nats_per_subword=nats / sum(entry[3] for entry in read),
+        model=nats / math.log(2) / size,
+        xz=xz_bits_per_byte(text for text, *_ in read),
+        ngram=counted / math.log(2) / size,
     )
 
 
@@ -249,8 +302,10 @@ def evaluate_encoder(
         files=len(files),
         bytes=sum(len(_raw(text)) for text in texts),
         subwords=sum(map(len, documents)),
-        masked_top1=right / asked,
-        masked_nats=nats / asked,
-        majority_top1=majority_right / asked,
-        unigram_nats=unigram_nats / asked,
+        guesses=Guesses(
+            top1=right / asked,
+            nats=nats / asked,
+            majority_top1=majority_right / asked,
+            unigram_nats=unigram_nats / asked,
+        ),
     )

@@ -112,10 +112,12 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
 
 
 def _summary(figures: Figures) -> str:
-    if figures.bits_per_byte is not None:
-        return (
-            f"{figures.bits_per_byte:.3f} bits per byte of {figures.corpus} "
-            f"(xz {figures.xz_bits_per_byte:.3f}, n-grams {figures.ngram_bits_per_byte:.3f})"
-        )
-    majority = f"majority {figures.majority_top1:.1%}"
-    return f"{figures.masked_top1:.1%} of masked subwords of {figures.corpus} ({majority})"
+    parts = [
+        f"{part.model:.3f} bits per byte of {figures.corpus}, {part.of} "
+        f"(xz {part.xz:.3f}, n-grams {part.ngram:.3f})"
+        for part in figures.compression
+    ]
+    if figures.guesses is not None:
+        majority = f"majority {figures.guesses.majority_top1:.1%}"
+        parts.append(f"{figures.guesses.top1:.1%} of masked subwords of {figures.corpus} ({majority})")
+    return "; ".join(parts)

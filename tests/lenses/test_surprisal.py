@@ -9,8 +9,8 @@ from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import Plain, TokenScores
 from sonde.corpora import Tag
 from sonde.lenses import LENSES, LensSettings, ReadingLens
-from sonde.lenses._surprisal_observe import OBSERVATIONS_SCHEMA
 from sonde.models import Capabilities
+from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 LENS = LENSES.load("surprisal")
 CODE = "def f(a):\n    return obj.go(g(a), 'x é')\n"

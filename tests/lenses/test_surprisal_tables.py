@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from sonde.lenses import _surprisal_sums
-from sonde.lenses._surprisal_observe import OBSERVATIONS_SCHEMA
+from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 Row = dict[str, object]
 

@@ -16,40 +16,10 @@ from sonde.corpora import Tag
 from sonde.languages import LANGUAGES, Tree
 from sonde.lenses._surprisal_calls import CallColumns, call_columns
 from sonde.lenses._surprisal_spans import Pieces, innermost, touched
+from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
 FIRST_UNSCORED = "perplexed.first_unscored"
-
-OBSERVATIONS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "file": pl.String,
-    "cluster": pl.String,
-    "language": pl.String,
-    "position": pl.Int32,
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "subword": pl.String,
-    "subword_id": pl.Int32,
-    "nats": pl.Float32,
-    "rank": pl.Int32,
-    "entropy": pl.Float32,
-    "context": pl.Int32,
-    "bytes": pl.Int16,
-    "kind": pl.String,
-    "role": pl.String,
-    "tag": pl.String,
-    "merged": pl.Int16,
-    "token": pl.Int32,
-    "word": pl.String,
-    "construct": pl.String,
-    "ancestors": pl.String,
-    "origin": pl.String,
-    "origin_part": pl.String,
-    "call_form": pl.String,
-    "user_tag": pl.String,
-    "top": pl.List(pl.String),
-    "top_nats": pl.List(pl.Float32),
-}
 
 
 def observe_item(

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from sonde.capture.requests import ItemCapture, Prepared
-from sonde.lenses._surprisal_observe import OBSERVATIONS_SCHEMA, alternatives
+from sonde.lenses._surprisal_observe import alternatives
+from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 PADS = "perplexed.pads"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.stats.observations import OBSERVATIONS_SCHEMA
 from sonde.stats.scores import SCORES_SCHEMA
 from sonde.store.rundir import RunDirectory, slug
 
@@ -20,34 +21,6 @@ MIN_CLUSTERS = 10
 """Clusters below which the page says "too few clusters" instead of a verdict (DESIGN, section 5)."""
 
 BITS_PER_NAT = 1.4426950408889634
-
-_OBSERVED: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "cluster": pl.String,
-    "language": pl.String,
-    "position": pl.Int32,
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "subword": pl.String,
-    "subword_id": pl.Int32,
-    "nats": pl.Float32,
-    "rank": pl.Int32,
-    "entropy": pl.Float32,
-    "context": pl.Int32,
-    "bytes": pl.Int16,
-    "kind": pl.String,
-    "role": pl.String,
-    "tag": pl.String,
-    "merged": pl.Int16,
-    "token": pl.Int32,
-    "word": pl.String,
-    "construct": pl.String,
-    "origin": pl.String,
-    "origin_part": pl.String,
-    "user_tag": pl.String,
-    "top": pl.List(pl.String),
-    "top_nats": pl.List(pl.Float32),
-}
 
 _ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
@@ -152,7 +125,7 @@ class RunData:
         """The item table of the surprisal lens for one model, these columns only."""
         folder = self.directory.root / "observations" / "lens=surprisal" / f"model={model.slug}"
         files = sorted(folder.glob("*.parquet"))
-        empty = pl.DataFrame(schema={name: _OBSERVED[name] for name in columns}).lazy()
+        empty = pl.DataFrame(schema={name: OBSERVATIONS_SCHEMA[name] for name in columns}).lazy()
         if not files:
             return empty
         frame = pl.scan_parquet(files, hive_partitioning=False)

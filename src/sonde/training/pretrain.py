@@ -41,7 +41,7 @@ def pretrain(
     recipe = read_recipe(recipe_path)
     home = WORK / recipe.name
     folder = output or home / "model"
-    with PartialState().main_process_first():
+    with PartialState(cpu=not torch.cuda.is_available()).main_process_first():
         packed = prepare(recipe, WORK, report)
     trained = train(recipe, BlockDataset(packed.tokens, recipe), home, resume=resume, report=report)
     if trained.is_main:

@@ -15,7 +15,10 @@ def main(names: list[str]) -> None:
     for name in names or found:
         for row in importlib.import_module(f"bench.{name}").run():
             value = f"{row['value']:.3g}" if abs(row["value"]) < 1000 else f"{row['value']:,.0f}"
-            print(f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target']}", flush=True)
+            print(
+                f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target'] or ''}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from sonde.corpora import Selection
 from sonde.report import build_report
 limit, folder = int(sys.argv[1]), Path(sys.argv[2])
 selection = Selection(limit=limit, max_per_cluster=None, near_duplicates=False)
-experiment = Experiment(corpora=("environment",), selection=selection, include_seen=True)
+experiment = Experiment(corpora=("stdlib",), selection=selection)
 outcome = run(experiment, Execution(output=folder))
 build_report(folder)
 print(outcome.observed)

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from sonde.experiments.plan import ObserveJob
 from sonde.store.rundir import RunDirectory
 
 
@@ -16,6 +17,7 @@ class Outcome:
 
     Attributes:
         directory: The folder of the run.
+        jobs: The plan that was carried out.
         observed: Items that needed a forward pass this time.
         reused: Items whose observations were there already.
         scores_key: Key of the scores; it changes when any score can.
@@ -24,6 +26,7 @@ class Outcome:
     """
 
     directory: RunDirectory
+    jobs: tuple[ObserveJob, ...] = ()
     observed: int = 0
     reused: int = 0
     scores_key: str = ""

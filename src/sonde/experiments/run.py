@@ -46,7 +46,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     with outcome.timed("label"):
         label_rules = _label(store, lenses, groups, progress)
     versions = {group.language: components(group.language) for group in groups}
-    jobs = plan(directory, groups, models, lenses, label_rules, versions)
+    jobs = outcome.jobs = plan(directory, groups, models, lenses, label_rules, versions)
     with outcome.timed("observe"):
         _observe(jobs, execution, progress, outcome)
     _drop_stale(store, jobs)

@@ -1,0 +1,89 @@
+"""The whole surprisal lens (parsing, alignment, capture, item table, writing) against the bare forward.
+
+Both sides see the same batches; rounds are interleaved and the median of paired ratios is reported.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+import transformers
+
+from sonde.capture.batches import compose, pad
+from sonde.corpora import Selection
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.observe import observe_job, prepare
+from sonde.experiments.plan import ObserveJob
+from sonde.experiments.run import run as carry_out
+from sonde.experiments.tables import items_from
+from sonde.models import ModelSpec, load_model, load_tokenizer
+from sonde.store.rundir import RunDirectory
+
+_BUDGET = 1024
+_REPEATS = 3
+_BUNDLED = "sonde/mini-decoder"
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure the bundled decoder and a larger one with random weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        large = _large(Path(folder) / "large")
+        rows = [("bundled decoder", _BUNDLED, 64, 1.3), ("12x768, 50k vocabulary", str(large), 12, 1.1)]
+        return [
+            {
+                "name": f"whole lens / bare forward, {name}",
+                "value": _ratio(model, items, Path(folder) / f"run-{items}"),
+                "unit": "x",
+                "target": target,
+            }
+            for name, model, items, target in rows
+        ]
+
+
+def _large(folder: Path) -> Path:
+    """A decoder of GPT-2's size that reads the bundled vocabulary and scores one of 50k."""
+    transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(folder)
+    load_tokenizer(ModelSpec(name=_BUNDLED)).save_pretrained(folder)
+    return folder
+
+
+def _ratio(model: str, items: int, folder: Path) -> float:
+    experiment = Experiment(models=(model,), selection=Selection(limit=items))
+    outcome = carry_out(experiment, Execution(output=folder))
+    return _paired(outcome.jobs[0], folder)
+
+
+def _paired(job: ObserveJob, folder: Path) -> float:
+    loaded = load_model(job.model)
+    prepared = prepare(loaded, items_from(pl.read_parquet(RunDirectory(folder).items)), job.language)
+    bos = [] if loaded.special.bos is None else [loaded.special.bos]
+    rows = [np.array([*bos, *one.alignment.subwords.ids.tolist()])[:-1] for one in prepared]
+    rows = [row[: loaded.capabilities.context] for row in rows]
+    keys = [one.item.item_id for one in prepared]
+    batches = [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, _BUDGET)]
+    ratios: list[float] = []
+    for repeat in range(_REPEATS + 1):
+        begun = time.perf_counter()
+        _bare(loaded.model, batches)
+        between = time.perf_counter()
+        for part in job.parts:
+            (folder / part.relative).unlink(missing_ok=True)
+        observe_job(job)
+        ended = time.perf_counter()
+        if repeat:  # the first round warms caches
+            ratios.append((ended - between) / (between - begun))
+    return statistics.median(ratios)
+
+
+@torch.inference_mode()
+def _bare(model: Any, batches: list[list[np.ndarray]]) -> None:
+    for batch in batches:
+        mask = pad([np.ones(len(row), dtype=np.int64) for row in batch], 0)
+        _ = model(input_ids=torch.from_numpy(pad(batch, 0)), attention_mask=torch.from_numpy(mask)).logits

@@ -77,7 +77,7 @@ class Registry(Generic[T]):
         """Import one extension and return its object.
 
         Args:
-            name: A public name, an alias, or a path to a ``.py`` file.
+            name: A public name in any case, an alias, or a path to a ``.py`` file.
 
         Raises:
             UnknownNameError: No extension has this name; the nearest is named.
@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         if name.endswith(".py"):
             return self._from_file(Path(name))
         paths = self._paths()
-        for public in (name, name.replace("-", "_")):
+        for public in (name, name.replace("-", "_").lower()):
             if public in paths:
                 return importlib.import_module(f"{self._package}.{public}")
         outside = self._outside()

@@ -1,6 +1,7 @@
 """Corpora: named sources of code in, items out."""
 
 from sonde.corpora._corpus import (
+    Given,
     Intake,
     Item,
     ItemSet,
@@ -22,6 +23,7 @@ from sonde.corpora._suffixes import language_of_path
 
 __all__ = [
     "CORPORA",
+    "Given",
     "Intake",
     "Item",
     "ItemSet",

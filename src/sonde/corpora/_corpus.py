@@ -20,6 +20,29 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A label that the source itself brings, as published data sets do; its task takes it as it is.
+
+    Attributes:
+        task: Public name of the task that it answers.
+        label: The label.
+        start: First character of what is labelled.
+        end: One past its last character.
+        other_start: First character of the other end of a relation; -1 where there is none.
+        other_end: One past its last character.
+        split: ``"train"``, ``"valid"`` or ``"test"`` where the source says so; else empty.
+    """
+
+    task: str
+    label: str
+    start: int
+    end: int
+    other_start: int = -1
+    other_end: int = -1
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """One file of a corpus, as text.
 
@@ -35,6 +58,7 @@ class SourceFile:
         name: Name of the item where the source gives one.
         identifier: Id that the source itself gives (`jsonl`); empty otherwise.
         tags: A user's spans.
+        given: Labels that the source brings.
     """
 
     path: str
@@ -48,6 +72,7 @@ class SourceFile:
     name: str = ""
     identifier: str = ""
     tags: tuple[Tag, ...] = ()
+    given: tuple[Given, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +94,7 @@ class Item:
         docstring: The function's documentation; empty where there is none.
         identifier: Id given by the source, else ``item_id``.
         tags: A user's spans, relative to ``text``.
+        given: Labels that the source brings, relative to ``text``.
     """
 
     item_id: str
@@ -85,6 +111,7 @@ class Item:
     docstring: str = ""
     identifier: str = ""
     tags: tuple[Tag, ...] = ()
+    given: tuple[Given, ...] = ()
 
 
 def item_id(text: str, language: str, unit: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from sonde.corpora._corpus import Intake, Item, SourceFile, Tag, item_id
+from sonde.corpora._corpus import Given, Intake, Item, SourceFile, Tag, item_id
 from sonde.corpora._open import read_files
 from sonde.languages import LANGUAGES, Function
 
@@ -73,4 +74,17 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
             for tag in file.tags
             if start <= tag.start and tag.end <= end
         ),
+        given=tuple(_moved(label, start) for label in file.given if _inside(label, start, end)),
+    )
+
+
+def _inside(given: Given, start: int, end: int) -> bool:
+    other = given.other_start < 0 or (start <= given.other_start and given.other_end <= end)
+    return start <= given.start and given.end <= end and other
+
+
+def _moved(given: Given, start: int) -> Given:
+    other = (-1, -1) if given.other_start < 0 else (given.other_start - start, given.other_end - start)
+    return dataclasses.replace(
+        given, start=given.start - start, end=given.end - start, other_start=other[0], other_end=other[1]
     )

@@ -90,8 +90,9 @@ class _Gathered:
 
 
 def content_hash(file: SourceFile) -> str:
-    """Hash of what a file says: its text, and a user's tags where there are any."""
-    return fingerprint(file.text, file.tags) if file.tags else hash_text(file.text)
+    """Hash of what a file says: its text, and the tags and labels that the source brings."""
+    brought = (*file.tags, *file.given)
+    return fingerprint(file.text, brought) if brought else hash_text(file.text)
 
 
 def _cheap_filter(selection: Selection) -> Callable[[Item], str]:

@@ -110,7 +110,7 @@ def _answer(store: PartStore, question: _Question) -> list[Score]:
 
 
 def _items(root: Path, group: Group, model: ModelChoice) -> pl.DataFrame:
-    left_out = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags")
+    left_out = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given")
     table = pl.scan_parquet(RunDirectory(root).items)
     mine = table.filter((pl.col("corpus") == group.corpus) & (pl.col("language") == group.language))
     seen = pl.col("item_id").is_in(list(model.seen)).alias("seen")

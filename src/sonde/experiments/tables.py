@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from sonde.corpora import Item, Tag
+from sonde.corpora import Given, Item, Tag
+
+_GIVEN = {
+    "task": pl.String,
+    "label": pl.String,
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "other_start": pl.Int64,
+    "other_end": pl.Int64,
+    "split": pl.String,
+}
 
 ITEMS_SCHEMA = {
     "corpus": pl.String,
@@ -26,9 +36,11 @@ ITEMS_SCHEMA = {
     "bytes": pl.Int64,
     "characters": pl.Int64,
     "tags": pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
+    "given": pl.List(pl.Struct(_GIVEN)),
 }
 
-_COPIED = tuple(name for name in ITEMS_SCHEMA if name not in ("corpus", "bytes", "characters", "tags"))
+_COMPUTED = ("corpus", "bytes", "characters", "tags", "given")
+_COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 
 
 def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
@@ -40,6 +52,7 @@ def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
             "bytes": len(item.text.encode("utf-8", "replace")),
             "characters": len(item.text),
             "tags": [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags],
+            "given": [{name: getattr(given, name) for name in _GIVEN} for given in item.given],
         }
         for corpus, items in groups
         for item in items
@@ -53,6 +66,7 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
         Item(
             **{name: row[name] for name in _COPIED},
             tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
+            given=tuple(Given(**given) for given in row["given"]),
         )
         for row in frame.iter_rows(named=True)
     ]

@@ -44,7 +44,7 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self._parsed = lru_cache(maxsize=_KEPT)(self._parse)
+        self._kept = lru_cache(maxsize=_KEPT)(self._parse)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
@@ -80,9 +80,13 @@ class TreeSitterLanguage:
         parts = (f"{name} {version(name)}" for name in ("tree-sitter", self.settings.distribution))
         return ", ".join([*parts, f"rules {self.settings.rules}"])
 
+    def syntax(self, text: str) -> tuple[Source, tree_sitter.Tree]:
+        """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
+        return self._kept(text)
+
     def parse(self, text: str) -> Tree:
         """The syntax tree as columns."""
-        source, parsed = self._parsed(text)
+        source, parsed = self.syntax(text)
         return columns(parsed, source, self.name, self.grammar.language)
 
     def functions(self, text: str) -> tuple[Function, ...]:
@@ -97,19 +101,19 @@ class TreeSitterLanguage:
 
     def calls(self, text: str) -> tuple[Call, ...]:
         """Every call by name, in text order."""
-        source, parsed = self._parsed(text)
+        source, parsed = self.syntax(text)
         root = parsed.root_node
         return _definitions.calls(self.grammar.matches("calls", root), error_spans(root), source)
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Code tokens with kind and role."""
-        source, parsed = self._parsed(tree.text)
+        source, parsed = self.syntax(tree.text)
         captures = self.grammar.captures("identifiers", parsed.root_node)
         return code_tokens(tree, self.settings.tokens, captures, source)
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
         """Spans of language-neutral constructs, in text order, outer ones first."""
-        source, parsed = self._parsed(tree.text)
+        source, parsed = self.syntax(tree.text)
         return construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
 
     def _parse(self, text: str) -> tuple[Source, tree_sitter.Tree]:
@@ -117,5 +121,5 @@ class TreeSitterLanguage:
         return source, self.grammar.parse(source.data)
 
     def _sites(self, text: str) -> tuple[list[_definitions.Site], Source]:
-        source, parsed = self._parsed(text)
+        source, parsed = self.syntax(text)
         return _definitions.sites(self.grammar.matches("definitions", parsed.root_node)), source

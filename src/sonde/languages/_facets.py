@@ -1,0 +1,56 @@
+"""Facets of a language: what only some questions ask of it, each a module of the language's folder.
+
+The protocol every language answers stays small. Metrics, relations, imports or edits are asked by a few tasks
+each; a folder that holds ``relations.py`` answers questions about relations, another does not, and a task
+that asks says so in one line.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from typing import Any, TypeVar
+
+from sonde.base.errors import UsageError
+from sonde.base.registry import Registry
+
+F = TypeVar("F")
+
+LANGUAGE_PACKAGE = "sonde.languages"
+
+
+def facet_of(language: str, name: str, protocol: type[F]) -> F:
+    """A facet of a language.
+
+    The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
+    and gives an object with the methods of ``protocol``.
+
+    Args:
+        language: Public name of the language.
+        name: The facet, the stem of its module: ``"metrics"``, ``"relations"``, ...
+        protocol: The runtime-checkable protocol of the facet, for the type of the answer.
+
+    Raises:
+        UnknownNameError: No language has this name.
+        UsageError: The language does not have this facet; names those that do.
+    """
+    found = _facet(language, name)
+    if not isinstance(found, protocol):
+        raise TypeError(f"facet {name!r} of {language!r} does not answer {protocol.__name__}")
+    return found
+
+
+def has_facet(language: str, name: str) -> bool:
+    """Whether a language answers a facet, without importing it."""
+    return importlib.util.find_spec(f"{LANGUAGE_PACKAGE}.{language}.{name}") is not None
+
+
+@functools.cache
+def _facet(language: str, name: str) -> Any:
+    languages: Registry[Any] = Registry(LANGUAGE_PACKAGE, "language", "language")
+    of = languages.load(language)
+    if not has_facet(language, name):
+        able = ", ".join(other for other in languages.names() if has_facet(other, name)) or "none"
+        raise UsageError(f"language {language!r} has no {name}; languages that have: {able}")
+    return importlib.import_module(f"{LANGUAGE_PACKAGE}.{language}.{name}").facet(of)

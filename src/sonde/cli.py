@@ -42,6 +42,10 @@ def run(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
     model: Models = None,
     lens: Annotated[list[str] | None, typer.Option("-l", "--lens", help="See `sonde list lenses`.")] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("-t", "--task", help="In place of a lens's own; see `sonde list tasks`."),
+    ] = None,
     corpus: Corpora = None,
     language: Languages = None,
     unit: Unit = None,
@@ -77,6 +81,7 @@ def run(
     given = {
         "models": model,
         "lenses": lens,
+        "tasks": task,
         "corpora": corpus,
         "quirks": quirk,
         "mode": mode,

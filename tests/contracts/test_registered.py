@@ -54,17 +54,6 @@ def test_a_lens_keeps_its_protocol(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LENSES.names())
-def test_a_lens_comes_to_an_end_and_asks_for_something(name: str) -> None:
-    lens, number = LENSES.load(name), 0
-    while (passes := lens.passes([item("python")], number, LensSettings())) is not None:
-        assert passes
-        assert all(one.requests for one in passes)
-        number += 1
-        assert number < 10
-    assert number > 0
-
-
-@pytest.mark.parametrize("name", LENSES.names())
 def test_quirks_are_documented(name: str) -> None:
     page = (ROOT / "docs" / "paper-modes.md").read_text(encoding="utf-8")
     for quirk, line in LENSES.load(name).quirks.items():

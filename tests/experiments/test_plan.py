@@ -10,10 +10,13 @@ from sonde.experiments.plan import (
     Group,
     LensChoice,
     ModelChoice,
+    ObserveJob,
+    Plan,
+    Reading,
     chunks,
-    label_name,
     plan,
 )
+from sonde.lenses import Twin
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -48,17 +51,20 @@ def planned(
     version: str = "1",
     labels: str = "l",
     components: str = "c",
-):
+    twins: tuple[Twin, ...] = (),
+) -> Plan:
     group = Group(corpus="stdlib", corpus_hash="h", language="python", items=items(sizes))
     model = ModelChoice(name="m/x", spec=ModelSpec(name="m/x"), revision="r", seen=frozenset(seen))
     return plan(
         RunDirectory(Path("run")),
-        [group],
         [model],
-        [lens(version)],
-        {label_name("t", group): labels},
+        [Reading(lens=lens(version), group=group, inputs=group.items, labels=labels, twins=twins)],
         {"python": components},
     )
+
+
+def jobs(sizes: list[int], **changes: object) -> tuple[ObserveJob, ...]:
+    return planned(sizes, **changes).jobs
 
 
 @given(st.lists(st.integers(0, CHARACTERS_A_JOB + 10), max_size=300))
@@ -72,28 +78,61 @@ def test_chunks_hold_every_item_once_in_order_within_bounds(sizes: list[int]) ->
 
 @given(st.lists(st.integers(0, 50_000), max_size=200), st.integers(0, 200))
 def test_a_larger_limit_begins_with_the_jobs_of_a_smaller(sizes: list[int], limit: int) -> None:
-    small, large = planned(sizes[:limit]), planned(sizes)
+    small, large = jobs(sizes[:limit]), jobs(sizes)
     # The last job of the smaller run may have been cut short by its limit.
     assert list(large[: max(len(small) - 1, 0)]) == list(small[:-1])
 
 
 def test_seen_items_are_left_out() -> None:
-    assert planned([1, 1, 1], seen={"1"})[0].item_ids == ("0", "2")
-    assert planned([1], seen={"0"}) == ()
+    assert jobs([1, 1, 1], seen={"1"})[0].item_ids == ("0", "2")
+    assert jobs([1], seen={"0"}) == ()
 
 
 def test_whatever_can_change_a_part_changes_its_key() -> None:
     keys = {
-        planned([1, 2])[0].parts[0].key,
-        planned([1])[0].parts[0].key,
-        planned([1, 2], version="2")[0].parts[0].key,
-        planned([1, 2], labels="other")[0].parts[0].key,
-        planned([1, 2], components="other")[0].parts[0].key,
+        jobs([1, 2])[0].parts[0].key,
+        jobs([1])[0].parts[0].key,
+        jobs([1, 2], version="2")[0].parts[0].key,
+        jobs([1, 2], labels="other")[0].parts[0].key,
+        jobs([1, 2], components="other")[0].parts[0].key,
     }
     assert len(keys) == 5
 
 
 def test_parts_lie_where_the_contract_says() -> None:
-    part = planned([1])[0].parts[0]
+    part = jobs([1])[0].parts[0]
     assert part.relative.startswith("observations/lens=surprisal/model=m_x/python-")
     assert part.relative.endswith(".parquet")
+
+
+def test_twins_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
+    made = planned([1] * 400, twins=(Twin(1, 0.25), Twin(2, 0.25)))
+    (answer,) = made.answers
+    by_twin = {twin.seed: parts for twin, parts in answer.twins}
+    assert set(by_twin) == {1, 2}
+    shown = {
+        job.model.reinitialise: {
+            id for other in made.jobs if other.model == job.model for id in other.item_ids
+        }
+        for job in made.jobs
+    }
+    assert len(shown[None]) == 400
+    assert shown[1] == shown[2] < shown[None]
+    assert 50 < len(shown[1]) < 150
+    folders = {part.relative.rpartition("/")[0] for parts in by_twin.values() for part in parts}
+    assert len(folders) == 2
+    assert not folders & {part.relative.rpartition("/")[0] for part in answer.parts}
+
+
+def test_what_several_lenses_read_is_forwarded_once() -> None:
+    group = Group(corpus="stdlib", corpus_hash="h", language="python", items=items([1] * 5))
+    model = ModelChoice(name="m", spec=ModelSpec(name="m"), revision="r")
+    both = [
+        Reading(lens=lens("1"), group=group, inputs=group.items, labels="l"),
+        Reading(lens=lens("2"), group=group, inputs=group.items[1:4], labels="l"),
+    ]
+    made = plan(RunDirectory(Path("run")), [model], both, {"python": "c"})
+    assert sorted(id for job in made.jobs for id in job.item_ids) == ["0", "1", "2", "3", "4"]
+    assert [len(answer.parts) for answer in made.answers] == [2, 1]
+    (shared,) = (job for job in made.jobs if len(job.parts) == 2)
+    assert shared.item_ids == ("1", "2", "3")

@@ -14,7 +14,7 @@ from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
-from sonde.lenses import LENSES, LensSettings, Scoring
+from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 
@@ -162,9 +162,15 @@ class Study:
             for path, code in ((made.path, text), ("there", self.there))
         ]
         known = repositories(files)
-        labels = {name: TASKS.load(name).label([made], known)[made.item_id] for name in lens.tasks}
+        labels = {
+            name: TASKS.load(name)
+            .label([made], known)[made.item_id]
+            .with_columns(item_id=pl.lit(made.item_id))
+            for name in lens.tasks
+        }
         capture = capture_of(made, nats, rank=rank, context=context)
-        return lens.observe(prepared_of(made, pieces), [capture], labels, self.settings, ["best", "next"])
+        captured = Captured(prepared_of(made, pieces), (capture,))
+        return lens.observe([captured], labels, self.settings, ["best", "next"])
 
     def score(self, *observations: pl.DataFrame, frequencies: pl.DataFrame | None = None) -> pl.DataFrame:
         """The table of scores, with the name among the params as a column."""

@@ -24,9 +24,9 @@ def capabilities(kind: str) -> Capabilities:
 
 def test_the_lens_answers_the_protocol() -> None:
     assert isinstance(LENS, ReadingLens)
-    assert LENS.passes([], 0, LensSettings())[0].variant == Plain()
-    assert LENS.passes([], 0, LensSettings())[0].requests == (TokenScores(top_k=5),)
-    assert LENS.passes([], 1, LensSettings()) is None
+    (only,) = LENS.passes([], {}, LensSettings())
+    assert only.variant == Plain()
+    assert only.requests == (TokenScores(top_k=5),)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder"])

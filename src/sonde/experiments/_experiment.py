@@ -24,6 +24,7 @@ class Experiment:
     Attributes:
         models: Model names as a user writes them.
         lenses: Public names of lenses.
+        tasks: Tasks in place of those that a lens asks by itself; empty leaves each lens its own.
         corpora: Corpora as named on the command line.
         selection: How items are chosen from each corpus.
         mode: ``"corrected"`` or ``"paper"``.
@@ -34,6 +35,7 @@ class Experiment:
 
     models: tuple[str, ...] = ("sonde/mini-decoder",)
     lenses: tuple[str, ...] = ("surprisal",)
+    tasks: tuple[str, ...] = ()
     corpora: tuple[str, ...] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
     mode: str = "corrected"
@@ -93,7 +95,7 @@ def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
         if key not in known:
             raise UnknownNameError("experiment key", key, known, f"in {where}")
     values = dict(table)
-    for name in ("models", "lenses", "corpora", "quirks"):
+    for name in ("models", "lenses", "tasks", "corpora", "quirks"):
         if name in values:
             values[name] = _strings(values[name], f"{name} in {where}")
     values["selection"] = _selection(values.get("selection", {}), where)

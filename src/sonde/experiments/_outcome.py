@@ -38,4 +38,4 @@ class Outcome:
         """Measure a stage."""
         begin = time.monotonic()
         yield
-        self.seconds[stage] = round(time.monotonic() - begin, 2)
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - begin, 2)

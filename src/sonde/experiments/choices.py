@@ -10,10 +10,11 @@ from sonde.base.fingerprint import fingerprint
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments.plan import Group, LensChoice, ModelChoice
+from sonde.experiments.plan import LensChoice, ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, ReadingLens
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
+from sonde.tasks import TASKS
 
 
 def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
@@ -30,6 +31,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for name in experiment.options:
         if name not in experiment.lenses:
             raise UnknownNameError("lens", name, experiment.lenses, "in the experiment's options")
+    _check_tasks(experiment, lenses)
     choices: list[LensChoice] = []
     for lens in lenses:
         for option in experiment.options.get(lens.name, {}):
@@ -41,7 +43,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
             LensChoice(
                 name=lens.name,
                 version=lens.version,
-                tasks=tuple(lens.tasks),
+                tasks=_tasks(experiment, lens),
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
@@ -49,6 +51,30 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
             )
         )
     return tuple(choices)
+
+
+def _tasks(experiment: Experiment, lens: ReadingLens) -> tuple[str, ...]:
+    """The tasks of a lens: those that the user names and it takes, else its own."""
+    if not (experiment.tasks and lens.takes):
+        return tuple(lens.tasks)
+    named = {task: TASKS.load(task) for task in experiment.tasks}
+    mine = [
+        task if task.endswith(".py") else one.name for task, one in named.items() if one.target in lens.takes
+    ]
+    return tuple(dict.fromkeys(mine))
+
+
+def _check_tasks(experiment: Experiment, lenses: Sequence[ReadingLens]) -> None:
+    for name in experiment.tasks:
+        task = TASKS.load(name)
+        if not any(task.target in lens.takes for lens in lenses):
+            takes = "; ".join(
+                f"{lens.name!r} takes tasks about {', '.join(sorted(lens.takes)) or 'nothing but its own'}"
+                for lens in lenses
+            )
+            raise UsageError(
+                f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
+            )
 
 
 def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
@@ -87,10 +113,10 @@ def refuse_early(experiment: Experiment, execution: Execution) -> None:
 
 
 def model_choices(
-    experiment: Experiment, execution: Execution, groups: Sequence[Group]
+    experiment: Experiment, execution: Execution, readings: Sequence[Reading]
 ) -> tuple[ModelChoice, ...]:
-    """The models of an experiment with what they resolved to and what they have seen of the items."""
-    ids = [item.item_id for group in groups for item in group.items]
+    """The models of an experiment with what they resolved to and what they have seen of the inputs."""
+    ids = sorted({item.item_id for reading in readings for item in reading.inputs})
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         seen = frozenset[str]() if experiment.include_seen else seen_items(spec.name, ids)

@@ -15,11 +15,12 @@ from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, Repository, repositories
 
 
-def label_rule(task_name: str, group: Group) -> str:
+def label_rule(task_name: str, group: Group, mode: str) -> str:
     """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
     around = group.corpus_hash if task.needs_repository else ""
-    return fingerprint("labels", task_name, task.version, LANGUAGES.load(group.language).version, around)
+    rules = LANGUAGES.load(group.language).version
+    return fingerprint("labels", task_name, task.version, rules, around, mode)
 
 
 def label_path(task_name: str, group_prefix: str) -> str:
@@ -27,7 +28,14 @@ def label_path(task_name: str, group_prefix: str) -> str:
     return f"labels/task={task_name}/{group_prefix}.parquet"
 
 
-def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: Advance) -> dict[str, str]:
+def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
+    """The label rows of all inputs of a group."""
+    return pl.read_parquet(store.path(label_path(task_name, group.prefix)))
+
+
+def write_labels(
+    store: PartStore, tasks: Iterable[str], group: Group, mode: str, advance: Advance
+) -> dict[str, str]:
     """Label a group's items for several tasks, those excepted that are labelled already.
 
     The definitions of the files around are gathered once, and only if a task that is not done needs them.
@@ -35,7 +43,7 @@ def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: 
     Returns:
         The rule of each task's labels, see `label_rule`.
     """
-    rules = {name: label_rule(name, group) for name in tasks}
+    rules = {name: label_rule(name, group, mode) for name in tasks}
     ids = [item.item_id for item in group.items]
     around: dict[str, Repository] | None = None
     for name, rule in rules.items():
@@ -44,7 +52,7 @@ def write_labels(store: PartStore, tasks: Iterable[str], group: Group, advance: 
             task = TASKS.load(name)
             if task.needs_repository and around is None:
                 around = repositories(read_files(group.corpus, (group.language,), Intake()))
-            tables = task.label(group.items, around or {})
+            tables = task.label(group.items, around or {}, mode=mode)
             frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
             store.put(relative, key, pl.concat(frames), {})
         advance()

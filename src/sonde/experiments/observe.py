@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +15,19 @@ import polars as pl
 from sonde.alignment import align, encode, surfaces
 from sonde.capture.forward import Observed as ObservedItem
 from sonde.capture.forward import observe_lenses
-from sonde.capture.requests import Pass, Prepared
+from sonde.capture.requests import Prepared
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
-from sonde.experiments.tables import items_from
+from sonde.experiments.tables import items_from, scan_inputs
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, Captured
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
-Labels = Mapping[str, Mapping[str, pl.DataFrame]]
-"""Label tables by task and item id."""
+ITEMS_A_TABLE = 32
+"""Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,42 +70,32 @@ def observe_job(job: ObserveJob) -> Observed:
         return Observed(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
     prepared = prepare(loaded, _items(job), job.language)
-    labels = _labels(job)
-    frames: dict[str, list[pl.DataFrame]] = {part.lens.name: [] for part in missing}
+    labels = {part.lens.name: _labels(job, part.lens) for part in missing}
+    passes = {
+        name: LENSES.load(name).passes(prepared, labels[name], settings_of(lens))
+        for name, lens in ((part.lens.name, part.lens) for part in missing)
+    }
+    frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
-    for seen in _observed(loaded, prepared, [part.lens for part in missing]):
-        forwards.update(run=seen.inputs, shared=seen.shared)
-        mine = {task: table[seen.prepared.item.item_id] for task, table in labels.items()}
+    for few in _batched(observe_lenses(loaded, prepared, passes), ITEMS_A_TABLE):
+        for one in few:
+            forwards.update(run=one.inputs, shared=one.shared)
         for part in missing:
-            lens = LENSES.load(part.lens.name)
-            captures = seen.captures[part.lens.name]
-            settings = settings_of(part.lens)
-            frames[lens.name].append(
-                lens.observe(seen.prepared, captures, mine, settings, _vocabulary(job.model))
+            name = part.lens.name
+            captured = [Captured(one.prepared, one.captures[name]) for one in few]
+            table = LENSES.load(name).observe(
+                captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
             )
+            frames[name].append(table)
     notes = {"coverage": _coverage(prepared), "forwards": dict(forwards)}
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
     return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged))
 
 
-def _observed(
-    loaded: LoadedModel, prepared: Sequence[Prepared], lenses: Sequence[LensChoice]
-) -> Iterator[ObservedItem]:
-    """One forward a distinct input for all passes of all lenses."""
-    items = [one.item for one in prepared]
-    return observe_lenses(loaded, prepared, {lens.name: _passes(lens, items) for lens in lenses})
-
-
-def _passes(choice: LensChoice, items: Sequence[Item]) -> list[Pass]:
-    lens, settings = LENSES.load(choice.name), settings_of(choice)
-    passes: list[Pass] = []
-    for number in itertools.count():
-        more = lens.passes(items, number, settings)
-        if more is None:
-            return passes
-        passes += more
-    raise AssertionError("unreachable")
+def _batched(observed: Iterator[ObservedItem], size: int) -> Iterator[list[ObservedItem]]:
+    while few := list(itertools.islice(observed, size)):
+        yield few
 
 
 def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
@@ -116,23 +106,16 @@ def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
 
 
 def _items(job: ObserveJob) -> list[Item]:
-    table = pl.scan_parquet(RunDirectory(Path(job.root)).items)
-    wanted = pl.DataFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
-    chosen = table.filter(pl.col("corpus") == job.corpus).join(wanted.lazy(), on="item_id").sort("order")
-    return items_from(chosen.collect())
+    wanted = pl.LazyFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
+    held = scan_inputs(RunDirectory(Path(job.root)), job.corpus, job.language)
+    return items_from(held.join(wanted, on="item_id").sort("order").collect())
 
 
-def _labels(job: ObserveJob) -> Labels:
-    prefix = group_prefix(job.corpus, job.language)
-    names = {task for part in job.parts for task in part.lens.tasks}
-    found: dict[str, dict[str, pl.DataFrame]] = {}
-    for name in sorted(names):
-        table = pl.scan_parquet(Path(job.root) / label_path(name, prefix))
-        mine = table.filter(pl.col("item_id").is_in(list(job.item_ids))).collect()
-        empty = mine.clear().drop("item_id")
-        by_item = mine.partition_by("item_id", as_dict=True, include_key=False)
-        found[name] = {item: by_item.get((item,), empty) for item in job.item_ids}
-    return found
+def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
+    """The label rows of a job's items, by task."""
+    prefix, ids = group_prefix(job.corpus, job.language), list(job.item_ids)
+    tables = {task: pl.scan_parquet(Path(job.root) / label_path(task, prefix)) for task in lens.tasks}
+    return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
 
 
 def prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> list[Prepared]:

@@ -31,7 +31,7 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     """
     start = base or Experiment()
     values: dict[str, Any] = {"selection": selection_of(given, start.selection)}
-    for name in ("models", "lenses", "corpora", "quirks"):
+    for name in ("models", "lenses", "tasks", "corpora", "quirks"):
         if given.get(name):
             values[name] = tuple(given[name])
     for name in ("mode", "include_seen"):

@@ -6,14 +6,17 @@ smaller one, and a batch never depends on how many processes there are.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sonde.base.fingerprint import fingerprint
+from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
-from sonde.lenses import LensSettings
+from sonde.lenses import LensSettings, Twin
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
+
+Option = str | int | float | bool
 
 ITEMS_A_JOB = 64
 CHARACTERS_A_JOB = 200_000
@@ -48,6 +51,8 @@ class LensChoice:
         quirks: Quirks that are on.
         options: Options as sorted pairs.
         seed: Seed of the experiment.
+        stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
+        found: What the stage before found, as sorted pairs.
     """
 
     name: str
@@ -55,14 +60,26 @@ class LensChoice:
     tasks: tuple[str, ...]
     mode: str
     quirks: tuple[str, ...]
-    options: tuple[tuple[str, str | int | float | bool], ...]
+    options: tuple[tuple[str, Option], ...]
     seed: int
+    stage: int = 0
+    found: tuple[tuple[str, Option], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """Name of the lens among the folders of observations; a later stage has one of its own."""
+        return f"{self.name}.{self.stage}" if self.stage else self.name
 
 
 def settings_of(lens: LensChoice) -> LensSettings:
     """A lens's settings as its methods take them."""
     return LensSettings(
-        mode=lens.mode, quirks=frozenset(lens.quirks), options=dict(lens.options), seed=lens.seed
+        mode=lens.mode,
+        quirks=frozenset(lens.quirks),
+        options=dict(lens.options),
+        seed=lens.seed,
+        stage=lens.stage,
+        found=dict(lens.found),
     )
 
 
@@ -111,6 +128,51 @@ class Group:
         return group_prefix(self.corpus, self.language)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One lens over one group: what every model of the run is shown.
+
+    Attributes:
+        lens: The lens, with the tasks that have labels in this group.
+        group: Where the inputs come from.
+        inputs: What is shown, in hash order: items of the group, and what tasks derive from them.
+        labels: Fingerprint of the labels of the inputs.
+        twins: Re-initialised models that are shown a share of it.
+        model: The one model that a later stage is about; None for all.
+    """
+
+    lens: LensChoice
+    group: Group
+    inputs: tuple[Item, ...]
+    labels: str
+    twins: tuple[Twin, ...] = ()
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A model's tables for a reading, its twins' beside them: what is scored together."""
+
+    model: ModelChoice
+    reading: Reading
+    parts: tuple[Part, ...]
+    twins: tuple[tuple[Twin, tuple[Part, ...]], ...]
+
+    @property
+    def key(self) -> str:
+        """Fingerprint of everything that can change the scores."""
+        twins = [(twin, [part.key for part in parts]) for twin, parts in self.twins]
+        return fingerprint("score", self.reading.lens, [part.key for part in self.parts], twins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Jobs in the order in which they are best done, and what is scored when they are."""
+
+    jobs: tuple[ObserveJob, ...]
+    answers: tuple[Answer, ...]
+
+
 def group_prefix(corpus: str, language: str) -> str:
     """Beginning of the file names of a group's parts and labels."""
     return f"{language}-{fingerprint(corpus)[:8]}"
@@ -132,39 +194,52 @@ def chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
 
 def plan(
     run: RunDirectory,
-    groups: Sequence[Group],
     models: Sequence[ModelChoice],
-    lenses: Sequence[LensChoice],
-    label_rules: Mapping[str, str],
+    readings: Sequence[Reading],
     components: Mapping[str, str],
-) -> tuple[ObserveJob, ...]:
-    """All observation jobs of a run, in the order in which they are best done.
+) -> Plan:
+    """All observation jobs of a run or of a later stage of it.
+
+    Inputs that the same lenses read are forwarded together, so that each is forwarded once.
 
     Args:
         run: The folder of the run.
-        groups: Items by corpus and language.
-        models: Models; items that a model has seen are left out of its jobs.
-        lenses: Lenses.
-        label_rules: What each task's labels depend on, by task and group (`label_name`).
+        models: Models; inputs that a model has seen are left out of its jobs.
+        readings: What the lenses read.
         components: For each language, the fingerprint of everything else that can change an observation:
             versions of capture, alignment, grammar and the libraries that compute.
     """
     jobs: list[ObserveJob] = []
+    answers: list[Answer] = []
     for model in models:
-        for group in groups:
-            unseen = [item for item in group.items if item.item_id not in model.seen]
-            for chunk in chunks(unseen):
+        mine = [reading for reading in readings if reading.model in (None, model.name)]
+        own = _jobs(run, model, mine, components)
+        twins = [
+            (twin, reading, _jobs(run, _twin(model, twin), [_shared(reading, twin)], components))
+            for reading in mine
+            for twin in reading.twins
+        ]
+        jobs += own
+        # One after the other by seed, so that each twin is made once.
+        for _, _, of_twin in sorted(twins, key=lambda entry: entry[0].seed):
+            jobs += of_twin
+        for reading in mine:
+            beside = tuple((twin, _parts(more)) for twin, other, more in twins if other is reading)
+            if parts := _parts(own, reading):
+                answers.append(Answer(model=model, reading=reading, parts=parts, twins=beside))
+    return Plan(jobs=tuple(jobs), answers=tuple(answers))
+
+
+def _jobs(
+    run: RunDirectory, model: ModelChoice, readings: Sequence[Reading], components: Mapping[str, str]
+) -> list[ObserveJob]:
+    jobs: list[ObserveJob] = []
+    for prefix, group in {reading.group.prefix: reading.group for reading in readings}.items():
+        mine = [reading for reading in readings if reading.group.prefix == prefix]
+        for together, items in _by_readers(mine, model.seen):
+            for chunk in chunks(items):
                 ids = tuple(item.item_id for item in chunk)
-                parts = tuple(
-                    _part(
-                        run,
-                        group,
-                        model,
-                        lens,
-                        (ids, _labels_of(lens, group, label_rules), components[group.language]),
-                    )
-                    for lens in lenses
-                )
+                parts = tuple(_part(run, model, reading, ids, components) for reading in together)
                 jobs.append(
                     ObserveJob(
                         root=str(run.root),
@@ -175,19 +250,59 @@ def plan(
                         parts=parts,
                     )
                 )
-    return tuple(jobs)
+    return jobs
 
 
-def label_name(task: str, group: Group) -> str:
-    """Name of a task's labels of a group among the rules of a plan."""
-    return f"{task}/{group.prefix}"
+def _by_readers(
+    readings: Sequence[Reading], seen: frozenset[str]
+) -> list[tuple[tuple[Reading, ...], list[Item]]]:
+    """Inputs by the readings that hold them, in the order of the first reading that does."""
+    inputs = {item.item_id: item for reading in readings for item in reading.inputs}
+    held = [{item.item_id for item in reading.inputs} for reading in readings]
+    together: dict[tuple[int, ...], list[Item]] = {}
+    for item in inputs.values():
+        if item.item_id not in seen:
+            readers = tuple(index for index, ids in enumerate(held) if item.item_id in ids)
+            together.setdefault(readers, []).append(item)
+    return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
 
 
-def _labels_of(lens: LensChoice, group: Group, label_rules: Mapping[str, str]) -> list[str]:
-    return [label_rules[label_name(task, group)] for task in lens.tasks]
+def _twin(model: ModelChoice, twin: Twin) -> ModelChoice:
+    return dataclasses.replace(
+        model,
+        name=f"{model.name}+reinitialised-{twin.seed}",
+        spec=dataclasses.replace(model.spec, reinitialise=twin.seed),
+        revision=f"{model.revision}+reinitialised-{twin.seed}",
+    )
 
 
-def _part(run: RunDirectory, group: Group, model: ModelChoice, lens: LensChoice, inputs: object) -> Part:
-    key = fingerprint("part", model.revision, model.spec, lens, inputs)
-    folder = run.observations(lens.name, model.name)
-    return Part(lens=lens, relative=f"{folder}/{group.prefix}-{key[:16]}.parquet", key=key)
+def _shared(reading: Reading, twin: Twin) -> Reading:
+    share = tuple(item for item in reading.inputs if unit_hash("twin", item.item_id) < twin.share)
+    return dataclasses.replace(reading, inputs=share)
+
+
+def _parts(jobs: Sequence[ObserveJob], reading: Reading | None = None) -> tuple[Part, ...]:
+    """The parts of some jobs, or those of one reading among them."""
+    if reading is None:
+        return tuple(part for job in jobs for part in job.parts)
+    group = reading.group
+    return tuple(
+        part
+        for job in jobs
+        if job.corpus == group.corpus and job.language == group.language
+        for part in job.parts
+        if part.lens == reading.lens
+    )
+
+
+def _part(
+    run: RunDirectory,
+    model: ModelChoice,
+    reading: Reading,
+    ids: tuple[str, ...],
+    components: Mapping[str, str],
+) -> Part:
+    inputs = (ids, reading.labels, components[reading.group.language])
+    key = fingerprint("part", model.revision, model.spec, reading.lens, inputs)
+    folder = run.observations(reading.lens.folder, model.name)
+    return Part(lens=reading.lens, relative=f"{folder}/{reading.group.prefix}-{key[:16]}.parquet", key=key)

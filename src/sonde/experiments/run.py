@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import ItemSet, select
+from sonde.corpora import Item, ItemSet, select
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
-from sonde.experiments.labels import write_labels
 from sonde.experiments.observe import observe_job
-from sonde.experiments.plan import Group, LensChoice, ObserveJob, label_name, plan
-from sonde.experiments.scoring import score_all
+from sonde.experiments.plan import Group, ObserveJob, Reading, plan
+from sonde.experiments.readings import follow_ups, readings_of
+from sonde.experiments.scoring import score_all, write_scores
 from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
+from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
@@ -41,22 +43,27 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     with outcome.timed("select"):
         sets = _select(experiment, execution, progress)
         groups = _groups(sets)
-        _write_items(store, sets)
-    models = model_choices(experiment, execution, groups)
     with outcome.timed("label"):
-        label_rules = _label(store, lenses, groups, progress)
+        readings = readings_of(lenses, groups, store, progress)
+    sets = _write_inputs(store, sets, readings)
+    models = model_choices(experiment, execution, readings)
     versions = {group.language: components(group.language) for group in groups}
-    jobs = outcome.jobs = plan(directory, groups, models, lenses, label_rules, versions)
-    with outcome.timed("observe"):
-        _observe(jobs, execution, progress, outcome)
-    _drop_stale(store, jobs)
-    questions = len(models) * len(lenses) * len(groups)
-    with outcome.timed("score"), progress.stage("scoring", questions) as advance:
-        outcome.scores_key = score_all(store, jobs, groups, models, lenses, advance)
+    scores: dict[str, list[Score]] = {}
+    while readings:
+        stage = plan(directory, models, readings, versions)
+        outcome.jobs += stage.jobs
+        with outcome.timed("observe"):
+            _observe(stage.jobs, execution, progress, outcome)
+        with outcome.timed("score"), progress.stage("scoring", len(stage.answers)) as advance:
+            found = score_all(store, stage.answers, advance)
+        scores |= found
+        readings = follow_ups(stage.answers, found)
+    outcome.scores_key = write_scores(store, scores)
+    _drop_stale(store, outcome.jobs)
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         progress.note(f"{relative} was damaged and has been computed again")
-    summary = summarise(experiment, execution, sets, models, lenses, jobs, store)
+    summary = summarise(experiment, execution, sets, models, lenses, outcome.jobs, store)
     directory.write_summary(summary | {"scores_key": outcome.scores_key, "timing": outcome.seconds})
     return outcome
 
@@ -83,22 +90,29 @@ def _groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _write_items(store: PartStore, sets: Sequence[ItemSet]) -> None:
-    key = fingerprint("items", [(chosen.corpus, [item.item_id for item in chosen.items]) for chosen in sets])
-    if store.notes("items.parquet", key) is None:
-        store.put("items.parquet", key, items_frame((chosen.corpus, chosen.items) for chosen in sets), {})
+def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[Reading]) -> list[ItemSet]:
+    """Write what the lenses read: items of the corpora, and apart from them what tasks derived.
+
+    Returns:
+        The sets with the items that are read.
+    """
+    inputs = {(reading.group.corpus, item.item_id): item for reading in readings for item in reading.inputs}
+    used: list[ItemSet] = []
+    for chosen in sets:
+        items = [item for item in chosen.items if inputs.pop((chosen.corpus, item.item_id), None)]
+        used.append(dataclasses.replace(chosen, items=tuple(items)))
+    derived: dict[str, list[Item]] = {chosen.corpus: [] for chosen in sets}
+    for (corpus, _), item in inputs.items():
+        derived[corpus].append(item)
+    _write_table(store, "items.parquet", [(chosen.corpus, chosen.items) for chosen in used])
+    _write_table(store, "inputs.parquet", list(derived.items()))
+    return used
 
 
-def _label(
-    store: PartStore, lenses: Sequence[LensChoice], groups: Sequence[Group], progress: Progress
-) -> dict[str, str]:
-    tasks = sorted({task for lens in lenses for task in lens.tasks})
-    rules: dict[str, str] = {}
-    with progress.stage("labelling", len(tasks) * len(groups)) as advance:
-        for group in groups:
-            for task, rule in write_labels(store, tasks, group, advance).items():
-                rules[label_name(task, group)] = rule
-    return rules
+def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Sequence[Item]]]) -> None:
+    key = fingerprint(name, [(corpus, [item.item_id for item in items]) for corpus, items in corpora])
+    if store.notes(name, key) is None:
+        store.put(name, key, items_frame(corpora), {})
 
 
 def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:

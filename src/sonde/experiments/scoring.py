@@ -2,116 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._progress import Advance
-from sonde.experiments.plan import Group, LensChoice, ModelChoice, ObserveJob, Part, settings_of
-from sonde.lenses import LENSES, Scoring
+from sonde.experiments.labels import read_labels
+from sonde.experiments.plan import Answer, Part, settings_of
+from sonde.experiments.tables import scan_inputs
+from sonde.lenses import LENSES, Scoring, TwinObservations
 from sonde.models import frequencies
-from sonde.stats.scores import Score, scores_frame
+from sonde.stats.scores import Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
+from sonde.store.rundir import RunDirectory, slug
 
 _NAME = "scores.parquet"
+_LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """One model, lens and group, with the parts that answer it."""
+def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> dict[str, list[Score]]:
+    """Score everything that was observed, those answers excepted that are scored already.
 
-    model: ModelChoice
-    lens: LensChoice
-    group: Group
-    parts: tuple[Part, ...]
+    Returns:
+        The scores of each answer, by its key.
+    """
+    found: dict[str, list[Score]] = {}
+    for answer in answers:
+        relative = _relative(answer)
+        if store.notes(relative, answer.key) is None:
+            store.put(relative, answer.key, scores_frame(_score(store, answer)), {})
+        found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
+        advance()
+    return found
 
-    @property
-    def key(self) -> str:
-        return fingerprint("score", self.lens, [part.key for part in self.parts])
 
-
-def score_all(
-    store: PartStore,
-    jobs: Sequence[ObserveJob],
-    groups: Sequence[Group],
-    models: Sequence[ModelChoice],
-    lenses: Sequence[LensChoice],
-    advance: Advance,
-) -> str:
-    """Score everything that was observed, unless the table is there already.
+def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str:
+    """Write ``scores.parquet`` from the scores of all answers, in their order.
 
     Returns:
         The key of the table; it changes when any score can.
     """
-    questions = list(_questions(jobs, groups, models, lenses))
-    key = fingerprint("scores", [question.key for question in questions])
+    key = fingerprint("scores", list(scores))
     if store.notes(_NAME, key) is None:
-        scores: list[Score] = []
-        for question in questions:
-            scores += _answer(store, question)
-            advance()
-        store.put(_NAME, key, scores_frame(scores), {})
+        store.put(_NAME, key, scores_frame(score for some in scores.values() for score in some), {})
     return key
 
 
-def _questions(
-    jobs: Sequence[ObserveJob],
-    groups: Sequence[Group],
-    models: Sequence[ModelChoice],
-    lenses: Sequence[LensChoice],
-) -> Iterator[_Question]:
-    for model in models:
-        for lens in lenses:
-            for group in groups:
-                parts = tuple(
-                    part
-                    for job in jobs
-                    if job.model == model.spec
-                    and job.corpus == group.corpus
-                    and job.language == group.language
-                    for part in job.parts
-                    if part.lens == lens
-                )
-                if parts:
-                    yield _Question(model=model, lens=lens, group=group, parts=parts)
+def _relative(answer: Answer) -> str:
+    lens, group = answer.reading.lens, answer.reading.group
+    return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
-def _answer(store: PartStore, question: _Question) -> list[Score]:
-    model, lens, group = question.model, question.lens, question.group
-    scored = [item.item_id for item in group.items if item.item_id not in model.seen]
-    items = _items(store.root, group, model)
+def _score(store: PartStore, answer: Answer) -> list[Score]:
+    model, reading = answer.model, answer.reading
+    lens, group = reading.lens, reading.group
+    shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
     template = Score(
         model=model.name,
         revision=model.revision,
         lens=lens.name,
         language=group.language,
         corpus_hash=group.corpus_hash,
-        item_set=fingerprint("item set", sorted(scored)),
+        item_set=fingerprint("item set", sorted(shown)),
         metric="",
         value=float("nan"),
         n=0,
         n_clusters=0,
         seed=lens.seed,
         mode=lens.mode,
-        fingerprint=question.key,
+        fingerprint=answer.key,
     )
+    inputs = scan_inputs(RunDirectory(store.root), group.corpus, group.language)
+    held = inputs.filter(pl.col("item_id").is_in([item.item_id for item in reading.inputs]))
+    seen = pl.col("item_id").is_in(list(model.seen)).alias("seen")
     scoring = Scoring(
-        observations=pl.scan_parquet([store.path(part.relative) for part in question.parts]),
-        items=items,
+        observations=_scan(store, answer.parts),
+        items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
         template=template,
         settings=settings_of(lens),
+        labels={task: read_labels(store, task, group) for task in lens.tasks},
+        texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
+        twins=tuple(TwinObservations(twin, _scan(store, parts)) for twin, parts in answer.twins if parts),
     )
     return LENSES.load(lens.name).score(scoring)
 
 
-def _items(root: Path, group: Group, model: ModelChoice) -> pl.DataFrame:
-    left_out = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given")
-    table = pl.scan_parquet(RunDirectory(root).items)
-    mine = table.filter((pl.col("corpus") == group.corpus) & (pl.col("language") == group.language))
-    seen = pl.col("item_id").is_in(list(model.seen)).alias("seen")
-    return mine.drop(left_out).with_columns(seen).collect()
+def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
+    return pl.scan_parquet([store.path(part.relative) for part in parts])

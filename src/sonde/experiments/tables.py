@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from sonde.corpora import Given, Item, Tag
+from sonde.store.rundir import RunDirectory
 
 _GIVEN = {
     "task": pl.String,
@@ -70,3 +71,9 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
         )
         for row in frame.iter_rows(named=True)
     ]
+
+
+def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
+    """What lenses read of a corpus in one language: items, and what tasks derived from them."""
+    table = pl.scan_parquet([run.items, run.inputs])
+    return table.filter((pl.col("corpus") == corpus) & (pl.col("language") == language))

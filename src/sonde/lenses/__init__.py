@@ -1,8 +1,25 @@
 """Lenses: the questions that sonde asks of a model."""
 
 from sonde.base.registry import Registry
-from sonde.lenses._lens import LensSettings, ReadingLens, Scoring
+from sonde.lenses._lens import (
+    Captured,
+    LensDefaults,
+    LensSettings,
+    ReadingLens,
+    Scoring,
+    Twin,
+    TwinObservations,
+)
 
 LENSES: Registry[ReadingLens] = Registry("sonde.lenses", "lens", "lens")
 
-__all__ = ["LENSES", "LensSettings", "ReadingLens", "Scoring"]
+__all__ = [
+    "LENSES",
+    "Captured",
+    "LensDefaults",
+    "LensSettings",
+    "ReadingLens",
+    "Scoring",
+    "Twin",
+    "TwinObservations",
+]

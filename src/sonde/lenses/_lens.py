@@ -1,4 +1,4 @@
-"""What a lens answers: it requests, observes one item at a time, and scores all observations at the end."""
+"""What a lens answers: it requests, observes a few items at a time, and scores all observations in the end."""
 
 from __future__ import annotations
 
@@ -13,22 +13,57 @@ from sonde.corpora import Item
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
 
+Option = str | int | float | bool
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensSettings:
-    """What a user chose for a lens.
+    """What a user chose for a lens, and what an earlier stage of it found.
 
     Attributes:
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Named quirks that are on (the lens's preset in paper mode, plus ``--quirk``).
         options: Further options by name, from the experiment file's table of the lens.
         seed: Seed of whatever is random.
+        stage: 0, or the number of stages done before this one, see `ReadingLens.follow_up`.
+        found: What the stage before answered in `ReadingLens.follow_up`.
     """
 
     mode: str = "corrected"
     quirks: frozenset[str] = frozenset()
-    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
     seed: int = 0
+    stage: int = 0
+    found: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The same architecture with weights drawn anew: what a lens finds without any training.
+
+    Attributes:
+        seed: Seed of the weights.
+        share: The part of the inputs that the twin reads, chosen by hash.
+    """
+
+    seed: int
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """One item with what was captured of it for this lens, one capture a variant."""
+
+    prepared: Prepared
+    captures: tuple[ItemCapture, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwinObservations:
+    """What a twin was observed to do: the same table as the model's, over fewer items."""
+
+    twin: Twin
+    observations: pl.LazyFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +72,31 @@ class Scoring:
 
     Attributes:
         observations: The item table of this lens and model, lazily read; it may be larger than memory.
-        items: One row an item: ``item_id, language, unit, path, name, cluster, repository, licence, bytes,
+        items: One row an input: ``item_id, language, unit, path, name, cluster, repository, licence, bytes,
             characters, seen`` (``seen``: the model was trained on it).
         template: A score that carries model, revision, corpus hash, seed, mode and fingerprint.
         settings: What the user chose.
+        labels: For each task of the lens, the rows of all inputs.
+        texts: ``item_id, text`` of every input, lazily read; surface baselines look at it.
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
+        twins: What the model's twins were observed to do.
     """
 
     observations: pl.LazyFrame
     items: pl.DataFrame
     template: Score
     settings: LensSettings
+    labels: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    texts: pl.LazyFrame = field(default_factory=lambda: pl.LazyFrame({"item_id": [], "text": []}))
     frequencies: pl.DataFrame | None = None
+    twins: tuple[TwinObservations, ...] = ()
 
 
 @runtime_checkable
 class ReadingLens(Protocol):
     """A lens that reads a frozen model.
 
-    The job runner calls `passes` until it answers None, `observe` for every item, then `score` once.
+    The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
     """
 
     @property
@@ -83,28 +124,55 @@ class ReadingLens(Protocol):
         """Tasks whose labels `observe` joins, by public name."""
         ...
 
+    @property
+    def takes(self) -> frozenset[str]:
+        """Targets of the tasks that a user may name in place of `tasks`; empty where they are fixed."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """Whether its tasks' data sets are drawn from a pool of functions; else it reads the items."""
+        ...
+
     def refuses(self, capabilities: Capabilities) -> str | None:
         """One line saying why this lens cannot read such a model and which can, or None."""
         ...
 
-    def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
-        """The requests of the next pass over these items; None when ``previous`` passes were all."""
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """Re-initialised models to be observed beside the model, as a control."""
+        ...
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """What the model is shown, given the items and the labels of all of them."""
+        ...
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """What is wanted of these items.
+
+        Args:
+            prepared: The items of a job with tree, tokens and alignment.
+            labels: For each of `tasks`, the label rows of these items, with their ``item_id``.
+            settings: What the user chose.
+        """
         ...
 
     def observe(
         self,
-        prepared: Prepared,
-        captures: Sequence[ItemCapture],
+        observed: Sequence[Captured],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """The rows of one item in this lens's item table.
+        """The rows of a few items in this lens's item table.
 
         Args:
-            prepared: The item with tree, tokens and alignment.
-            captures: What was captured, one a variant.
-            labels: For each of `tasks`, the item's label rows (``start, end, label, ...`` in characters).
+            observed: The items, each with its captures.
+            labels: For each of `tasks`, the label rows of the job's items (``item_id, start, end, label,
+                ...`` in characters).
             settings: What the user chose.
             surfaces: Readable surface of each vocabulary id.
         """
@@ -113,3 +181,33 @@ class ReadingLens(Protocol):
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of the lens, each with its interval."""
         ...
+
+    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+        """What a further stage has to know of this one's scores; None where there is no further stage.
+
+        A head chosen on validation is looked at more closely in a second stage: `passes`, `observe` and
+        `score` run again with ``settings.stage`` raised and the answer in ``settings.found``, and the scores
+        are added to those of the first.
+        """
+        ...
+
+
+class LensDefaults:
+    """What most lenses answer: they read the items as they are, in one stage, without a twin."""
+
+    takes: frozenset[str] = frozenset()
+    draws: bool = False
+
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """No twin."""
+        return ()
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """The items themselves."""
+        return items
+
+    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+        """One stage is all."""
+        return None

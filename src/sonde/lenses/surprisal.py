@@ -12,9 +12,8 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError, UsageError
-from sonde.capture.requests import ItemCapture, Padded, Pass, Plain, Prepared, TokenScores
-from sonde.corpora import Item
-from sonde.lenses._lens import LensSettings, Scoring
+from sonde.capture.requests import Padded, Pass, Plain, Prepared, TokenScores
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring
 from sonde.lenses._surprisal_curves import calibration, frequency
 from sonde.lenses._surprisal_observe import observe_item
 from sonde.lenses._surprisal_origin import by_origin
@@ -32,7 +31,7 @@ BINS = 10
 MINIMUM_COUNT = 20
 
 
-class Surprisal:
+class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
@@ -54,18 +53,17 @@ class Surprisal:
             "use a decoder, for example sonde/mini-decoder"
         )
 
-    def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
         """One plain pass; with the quirk that counts pads, one over pads beside it."""
-        if previous:
-            return None
         scores = (TokenScores(top_k=TOP_K),)
         plain = Pass(Plain(), scores)
         return (plain, Pass(Padded(), scores)) if PADS in active(settings) else (plain,)
 
     def observe(
         self,
-        prepared: Prepared,
-        captures: Sequence[ItemCapture],
+        observed: Sequence[Captured],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -73,24 +71,15 @@ class Surprisal:
         """One row a scored subword; see docs/design.md for the columns.
 
         Raises:
-            CaptureError: The captures hold no scores, not those of this item's subwords, or infinite ones.
+            CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
-        scores = captures[0].scores if captures else None
-        if scores is None or len(scores.nats) != len(prepared.alignment.subwords):
-            item, held = prepared.item, 0 if scores is None else len(scores.nats)
-            raise CaptureError(
-                f"item {item.path!r} {item.name!r}: {held} scores for {len(prepared.alignment.subwords)} "
-                "subwords; capture and alignment have to use one tokenizer"
-            )
-        if not np.isfinite(scores.nats[scores.scored]).all():
-            raise CaptureError(
-                f"item {prepared.item.path!r} {prepared.item.name!r}: a surprisal is not finite; "
-                "run the model in float32 or bfloat16"
-            )
-        rows = observe_item(prepared, scores, labels, active(settings), surfaces)
-        if PADS not in active(settings):
-            return rows
-        return pl.concat([rows, *(pad_rows(prepared, padded, surfaces) for padded in captures[1:])])
+        of_item = {task: table.partition_by("item_id", as_dict=True) for task, table in labels.items()}
+        frames: list[pl.DataFrame] = []
+        for one in observed:
+            key = (one.prepared.item.item_id,)
+            mine = {task: tables.get(key, labels[task].clear()) for task, tables in of_item.items()}
+            frames.append(_observe(one, mine, settings, surfaces))
+        return pl.concat(frames)
 
     def score(self, scoring: Scoring) -> list[Score]:
         """Every table of the lens, each number with its interval."""
@@ -109,6 +98,28 @@ class Surprisal:
             *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
             *frequency(sums.slices["tag"], "tag", template),
         ]
+
+
+def _observe(
+    one: Captured, labels: Mapping[str, pl.DataFrame], settings: LensSettings, surfaces: Sequence[str]
+) -> pl.DataFrame:
+    prepared, captures = one.prepared, one.captures
+    scores = captures[0].scores if captures else None
+    if scores is None or len(scores.nats) != len(prepared.alignment.subwords):
+        item, held = prepared.item, 0 if scores is None else len(scores.nats)
+        raise CaptureError(
+            f"item {item.path!r} {item.name!r}: {held} scores for {len(prepared.alignment.subwords)} "
+            "subwords; capture and alignment have to use one tokenizer"
+        )
+    if not np.isfinite(scores.nats[scores.scored]).all():
+        raise CaptureError(
+            f"item {prepared.item.path!r} {prepared.item.name!r}: a surprisal is not finite; "
+            "run the model in float32 or bfloat16"
+        )
+    rows = observe_item(prepared, scores, labels, active(settings), surfaces)
+    if PADS not in active(settings):
+        return rows
+    return pl.concat([rows, *(pad_rows(prepared, padded, surfaces) for padded in captures[1:])])
 
 
 def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:

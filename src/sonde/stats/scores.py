@@ -80,3 +80,12 @@ def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
     for row in rows:
         row["params"] = {name: row["params"].get(name) for name in PARAMS.to_schema()}
     return pl.DataFrame(rows, schema=dict(SCORES_SCHEMA), orient="row")
+
+
+def scores_from(frame: pl.DataFrame) -> list[Score]:
+    """The scores of such a table, in its order."""
+    scores: list[Score] = []
+    for row in frame.iter_rows(named=True):
+        params = {name: value for name, value in row["params"].items() if value is not None}
+        scores.append(Score(**{**row, "params": params}))
+    return scores

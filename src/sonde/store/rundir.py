@@ -39,6 +39,11 @@ class RunDirectory:
         return self.root / "items.parquet"
 
     @property
+    def inputs(self) -> Path:
+        """What tasks derived from the items and lenses read beside them."""
+        return self.root / "inputs.parquet"
+
+    @property
     def scores(self) -> Path:
         """One row a number."""
         return self.root / "scores.parquet"

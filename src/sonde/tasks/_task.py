@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -59,9 +59,22 @@ class Task(Protocol):
         """Whether `label` looks at the repository's definitions."""
         ...
 
-    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
         """Labels of each item: a table in `LABEL_SCHEMA` plus what the task adds, by item id.
 
         An item task gives one row with the item's whole span.
+
+        Args:
+            items: The items.
+            repositories: The definitions around, where the task needs them.
+            mode: ``"corrected"``, or ``"paper"`` for the labels of the published code: its whole preset.
+            quirks: Single quirks of the published code that are on beside the mode's preset.
         """
         ...

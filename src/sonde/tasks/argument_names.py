@@ -7,7 +7,7 @@ spans (quirk ``codetokenizers.argument_names``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import polars as pl
 
@@ -28,7 +28,14 @@ class ArgumentNames:
     labels = ("internal",)
     needs_repository = True
 
-    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
         """Labels of each item in `LABEL_SCHEMA`, by item id.
 
         Raises:

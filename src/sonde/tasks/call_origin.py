@@ -7,7 +7,7 @@ not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import polars as pl
 
@@ -43,7 +43,14 @@ class CallOrigin:
     labels = ("internal", "local", "builtin", "external")
     needs_repository = True
 
-    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
         """Labels of each item in `CALL_SCHEMA`, two rows a call, by item id.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import polars as pl
 
@@ -20,7 +20,14 @@ class Constructs:
     labels = CONSTRUCT_LABELS
     needs_repository = False
 
-    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
         """Labels of each item in `LABEL_SCHEMA`, by item id; ``repositories`` is not looked at."""
         return {item.item_id: _table(item) for item in items}
 

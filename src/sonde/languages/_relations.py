@@ -1,0 +1,190 @@
+"""Syntactic relations between the words of a program: what a language has to answer about them.
+
+A relation joins a head word to a dependent, a run of words: in ``If:if->test`` the word ``if`` to the words of
+the condition ("Benchmarking Language Models for Code Syntax Understanding", section 2 and table 8). Words are
+the tokens that the paper counts in, blank ones included, so that an edge is three numbers; their characters
+lead back to the text.
+
+The name of a relation says what it joins: construct, part that holds the head, part that is the dependent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from sonde.base.errors import UnknownNameError, UsageError
+
+MODES = ("corrected", "paper")
+
+
+class Edge(NamedTuple):
+    """One relation between words; all numbers are indices of words, the last one included.
+
+    Attributes:
+        relation: One of the language's ``relation_types``.
+        head: The head word.
+        first: First word of the dependent.
+        last: Last word of the dependent, at least ``first``.
+    """
+
+    relation: str
+    head: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiters:
+    """What becomes of words that only end a line or a statement; the paper's ablations (section 4.2).
+
+    Attributes:
+        newlines: A dependent that stands directly before a newline has it as its last word.
+        semicolons: A dependent may end in ``;``, as the statements of some languages do.
+        masked: Newlines and semicolons that no dependent can end in by the two choices above are not
+            candidates either: what the paper says, and its code does not do.
+    """
+
+    newlines: bool = False
+    semicolons: bool = True
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of a text in its order, as columns.
+
+    Attributes:
+        surface: The words. A word may be empty (the end of a block or of the text), or blank (an indent, a
+            newline).
+        start: First character.
+        end: One past the last character; ``start`` for an empty word.
+        candidate: Whether a head may be said to point to the word. Empty words are candidates in the mode
+            ``paper`` alone, no model sees them.
+    """
+
+    surface: tuple[str, ...]
+    start: Int[np.ndarray, " word"]
+    end: Int[np.ndarray, " word"]
+    candidate: Bool[np.ndarray, " word"]
+
+    def __len__(self) -> int:
+        return len(self.surface)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Related:
+    """The words of a text and the edges between them.
+
+    Attributes:
+        words: The words; none where the text has no words in this language.
+        edges: The edges, in the order in which the constructs stand in the syntax tree.
+        problem: Why nothing is labelled, in words that can be counted by; empty where all is well.
+    """
+
+    words: Words
+    edges: tuple[Edge, ...] = field(default=())
+    problem: str = ""
+
+
+@runtime_checkable
+class Relations(Protocol):
+    """The facet ``relations`` of a language."""
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """Every relation that the language has, as ``Construct:head->dependent``."""
+        ...
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The relations over which the paper averages."""
+        ...
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The language's keywords, which a baseline may look for after the head."""
+        ...
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """Named quirks ``codesyntax.*`` that this language can reproduce, each with what it does."""
+        ...
+
+    def words(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = Delimiters(),
+    ) -> Words:
+        """The words of a text, those that `relate` counts in; none where there is no way to tell words."""
+        ...
+
+    def relate(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = Delimiters(),
+    ) -> Related:
+        """The words of a text and the relations between them.
+
+        A text that does not parse has a ``problem`` and no edges; nothing is raised.
+
+        Args:
+            text: A function, or any other piece that the language's grammar takes.
+            mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
+            quirks: Quirks that are on besides those of the mode.
+            delimiters: What becomes of newlines and semicolons.
+
+        Raises:
+            UnknownNameError: A quirk that this language does not have.
+            UsageError: A mode that does not exist.
+        """
+        ...
+
+
+def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str], preset: Set[str]) -> frozenset[str]:
+    """The quirks that are on: those asked for, and in the mode ``paper`` those of its preset.
+
+    Quirks of other languages (``known`` elsewhere) are the caller's to leave out.
+
+    Raises:
+        UnknownNameError: A quirk that does not exist.
+        UsageError: A mode that does not exist.
+    """
+    if mode not in MODES:
+        raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
+    for quirk in sorted(quirks - known.keys()):
+        raise UnknownNameError("quirk", quirk, known)
+    return frozenset(quirks) | (frozenset(preset) if mode == "paper" else frozenset())
+
+
+def words_of(
+    surface: tuple[str, ...],
+    start: Int[np.ndarray, " word"],
+    end: Int[np.ndarray, " word"],
+    *,
+    mode: str,
+    delimiters: Delimiters,
+) -> Words:
+    """Words with the candidates among them, by the rule of `Words` and `Delimiters`.
+
+    Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` alone.
+    """
+    taken: set[str] = set()
+    if mode != "paper":
+        taken.add("")
+    if delimiters.masked and not delimiters.newlines:
+        taken.update(("\n", "\r\n"))
+    if delimiters.masked and not delimiters.semicolons:
+        taken.add(";")
+    candidate = np.array([word not in taken for word in surface], np.bool_)
+    return Words(surface, start.astype(np.int32), end.astype(np.int32), candidate)

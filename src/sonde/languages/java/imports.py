@@ -1,0 +1,133 @@
+"""Java's imports and the static calls through them.
+
+Calls that begin with an imported type (``List.of(``), constructors of one (``new ArrayList<>(``) and calls of
+a method imported statically. Local variables, parameters, fields, type parameters and nested types hide an
+import of their name; members that a class inherits are not known here. ``java.lang`` is not imported, so its
+types are not counted; neither are names that the code itself writes out in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import tree_sitter
+
+from sonde.languages._grammar import error_spans
+from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
+from sonde.languages._text import Source
+from sonde.languages._treesitter import TreeSitterLanguage
+
+# What a lookup key of a method ends with, since methods and variables have separate names.
+_METHOD = "()"
+
+
+def facet(language: TreeSitterLanguage) -> JavaImports:
+    """The facet ``imports``."""
+    return JavaImports(language, *read_settings(language.name))
+
+
+@dataclass(frozen=True, slots=True)
+class JavaImports:
+    """`sonde.languages._imports.Imports` for Java."""
+
+    language: TreeSitterLanguage
+    version: str
+    templates: Mapping[str, Mapping[str, str]]
+
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+        """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
+        source, tree = self.language.syntax(text)
+        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        scopes = _scopes(captures, len(source.data))
+        imports: list[Imported] = []
+        stars: list[str] = []
+        for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
+            found = _imported(node, source)
+            if any(child.type == "asterisk" for child in node.children):
+                stars.append(found.name)
+                continue
+            imports.append(found)
+            scopes.bind_import(node.start_byte, found)
+            if found.member:
+                scopes.bind_import(node.start_byte, found, found.bound + _METHOD)
+        calls = _calls(captures, scopes, source, error_spans(tree.root_node))
+        return FileNames(tuple(imports), tuple(calls), tuple(stars), 0)
+
+    def rooted(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """The paths as they are: Java's imports are absolute."""
+        return {path: path for path in paths}
+
+
+def _scopes(captures: Mapping[str, list[tree_sitter.Node]], end: int) -> Scopes:
+    spans = [
+        (node.start_byte, node.end_byte, kind)
+        for capture, kind in (
+            ("scope.function", "function"),
+            ("scope.class", "class"),
+            ("outside", "outside"),
+        )
+        for node in captures.get(capture, [])
+    ]
+    scopes = Scopes(spans, end, see_through_classes=True)
+    for capture, suffix in (("bind", ""), ("method", _METHOD)):
+        for node in captures.get(capture, []):
+            scopes.bind(node.start_byte, _text(node) + suffix)
+    return scopes
+
+
+def _imported(node: tree_sitter.Node, source: Source) -> Imported:
+    named = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
+    name = ".".join(_levels(named) or ())
+    static = any(child.type == "static" for child in node.children)
+    at = (source.at(node.start_byte), source.at(node.end_byte))
+    return Imported(name.rpartition(".")[2], name, name, static, "", *at)
+
+
+def _calls(
+    captures: Mapping[str, list[tree_sitter.Node]],
+    scopes: Scopes,
+    source: Source,
+    errors: list[tuple[int, int]],
+) -> Iterator[ApiCall]:
+    found = [(node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])]
+    for node, capture in sorted(found, key=lambda entry: (entry[0].start_byte, entry[0].end_byte)):
+        called = _called(node, capture)
+        if called is None or any(start <= called.start < end for start, end in errors):
+            continue
+        key = called.levels[0] + _METHOD if capture == "bare" else None
+        call = resolved(scopes, called, (source.at(called.start), source.at(called.end)), key)
+        if call is not None:
+            yield call
+
+
+def _called(node: tree_sitter.Node, capture: str) -> Called | None:
+    """The call of a captured name; None where what stands before it is no chain of names."""
+    if capture == "bare":
+        return Called((_text(node),), "call", node.start_byte, node.end_byte)
+    if capture == "new":
+        levels = _levels(node)
+        return None if levels is None else Called(levels, "new", node.start_byte, node.end_byte)
+    receiver = None if node.parent is None else node.parent.child_by_field_name("object")
+    levels = None if receiver is None else _levels(receiver)
+    if receiver is None or levels is None:
+        return None
+    return Called((*levels, _text(node)), "call", receiver.start_byte, node.end_byte)
+
+
+def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
+    """The levels of a dotted name of any kind; None for what is no chain of names."""
+    levels: list[str] = []
+    while node.type in ("scoped_identifier", "scoped_type_identifier", "field_access"):
+        inner = [child for child in node.children if child.is_named and not child.is_extra]
+        if len(inner) != 2:
+            return None
+        levels.append(_text(inner[1]))
+        node = inner[0]
+    if node.type not in ("identifier", "type_identifier"):
+        return None
+    return (*reversed([*levels, _text(node)]),)
+
+
+def _text(node: tree_sitter.Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,213 @@
+"""Python's imports and the calls through them.
+
+Class bodies are not seen from the methods in them, a comprehension's first iterable and a function's
+default values belong to the scope around, `global` and `nonlocal` move a binding, and `del` makes a name
+local as every binding does. What is written in strings (annotations, ``__import__("x")``) is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import tree_sitter
+
+from sonde.languages._grammar import error_spans
+from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
+from sonde.languages._text import Source
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_PACKAGE_FILE = "__init__"
+
+
+def facet(language: TreeSitterLanguage) -> PythonImports:
+    """The facet ``imports``."""
+    return PythonImports(language, *read_settings(language.name))
+
+
+@dataclass(frozen=True, slots=True)
+class PythonImports:
+    """`sonde.languages._imports.Imports` for Python."""
+
+    language: TreeSitterLanguage
+    version: str
+    templates: Mapping[str, Mapping[str, str]]
+
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+        """See `Imports.read`."""
+        source, tree = self.language.syntax(text)
+        captures = _Captures.of(self.language.grammar.captures("imports", tree.root_node))
+        scopes = _scopes(captures, len(source.data))
+        reader = _Reader(source, _package(path))
+        statements = sorted(captures.get("import"), key=lambda node: node.start_byte)
+        imports: list[Imported] = []
+        for node in statements:
+            for found in reader.imported(node):
+                scopes.bind_import(node.start_byte, found)
+                imports.append(found)
+        if propagate:
+            _propagate(captures, scopes, source)
+        calls = _calls(captures, scopes, source, error_spans(tree.root_node))
+        return FileNames(tuple(imports), tuple(calls), tuple(reader.stars), reader.unplaced)
+
+    def rooted(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """Each path from the folder that holds its outermost package, one with an ``__init__``.
+
+        A file in no package keeps its whole path.
+        """
+        given = list(paths)
+        packages = {
+            path.rpartition("/")[0]
+            for path in given
+            if path.rpartition("/")[2].partition(".")[0] == _PACKAGE_FILE
+        }
+        return {path: _from_root(path, packages) for path in given}
+
+
+def _from_root(path: str, packages: set[str]) -> str:
+    folder = path.rpartition("/")[0]
+    if folder not in packages:
+        return path
+    while folder in packages and folder:
+        outer = folder.rpartition("/")[0]
+        if outer not in packages:
+            return path[len(outer) + 1 :] if outer else path
+        folder = outer
+    return path
+
+
+def _package(path: str) -> list[str] | None:
+    """The levels of the package that a file belongs to; None without a path."""
+    return path.split("/")[:-1] if path else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Captures:
+    nodes: Mapping[str, list[tree_sitter.Node]]
+
+    @classmethod
+    def of(cls, captures: list[tuple[str, list[tree_sitter.Node]]]) -> _Captures:
+        return cls(dict(captures))
+
+    def get(self, name: str) -> list[tree_sitter.Node]:
+        return self.nodes.get(name, [])
+
+
+def _scopes(captures: _Captures, end: int) -> Scopes:
+    spans = [
+        (node.start_byte, node.end_byte, kind)
+        for kind in ("function", "class", "comprehension")
+        for node in captures.get(f"scope.{kind}")
+    ]
+    spans += [(node.start_byte, node.end_byte, "outside") for node in captures.get("outside")]
+    for node in captures.get("scope.comprehension"):
+        clause = next((child for child in node.children if child.type == "for_in_clause"), None)
+        if clause is not None:
+            spans += [(n.start_byte, n.end_byte, "outside") for n in clause.children_by_field_name("right")]
+    scopes = Scopes(spans, end, see_through_classes=False)
+    for where in ("global", "nonlocal"):
+        for node in captures.get(where):
+            scopes.declare(node.start_byte, _text(node), where)
+    for capture in ("bind", "bind.past"):
+        for node in captures.get(capture):
+            scopes.bind(node.start_byte, _text(node), past_comprehensions=capture == "bind.past")
+    return scopes
+
+
+def _calls(
+    captures: _Captures, scopes: Scopes, source: Source, errors: list[tuple[int, int]]
+) -> Iterator[ApiCall]:
+    for node in sorted(captures.get("called"), key=lambda node: (node.start_byte, node.end_byte)):
+        levels = _chain(node)
+        if levels is None or any(start <= node.start_byte < end for start, end in errors):
+            continue
+        called = Called(levels, "call", node.start_byte, node.end_byte)
+        found = resolved(scopes, called, (source.at(node.start_byte), source.at(node.end_byte)))
+        if found is not None:
+            yield found
+
+
+def _propagate(captures: _Captures, scopes: Scopes, source: Source) -> None:
+    """Let ``x`` in ``x = m.C()`` stand for ``m.C``; all are resolved before any is bound, so one step far."""
+    reached: list[tuple[tree_sitter.Node, Imported]] = []
+    for target in captures.get("assigned"):
+        assert target.parent is not None
+        value = target.parent.child_by_field_name("right")
+        callee = None if value is None else value.child_by_field_name("function")
+        levels = None if callee is None else _chain(callee)
+        if callee is None or levels is None:
+            continue
+        found = scopes.resolve(callee.start_byte, levels[0])
+        if found is not None:
+            name = ".".join([found.name, *levels[1:]])
+            at = (source.at(target.parent.start_byte), source.at(target.parent.end_byte))
+            reached.append((target, Imported(_text(target), name, name, False, "", *at, variable=True)))
+    for target, value in reached:
+        scopes.propagate(target.start_byte, _text(target), value)
+
+
+def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
+    """The levels of ``a.b.c``; None for what is no chain of names."""
+    levels: list[str] = []
+    while node.type == "attribute":
+        name, inner = node.child_by_field_name("attribute"), node.child_by_field_name("object")
+        if name is None or inner is None:
+            return None
+        levels.append(_text(name))
+        node = inner
+    if node.type != "identifier":
+        return None
+    return (*reversed([*levels, _text(node)]),)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads import statements; counts what binds nothing."""
+
+    source: Source
+    package: list[str] | None
+    stars: list[str] = field(default_factory=list)
+    unplaced: int = 0
+
+    def imported(self, node: tree_sitter.Node) -> Iterator[Imported]:
+        """The names that a statement binds."""
+        at = (self.source.at(node.start_byte), self.source.at(node.end_byte))
+        names = [_name_and_alias(child) for child in node.children_by_field_name("name")]
+        if node.type == "import_statement":
+            for name, alias in names:
+                bound = alias or name.partition(".")[0]
+                yield Imported(bound, name if alias else bound, name, False, alias, *at)
+            return
+        module = self._module(node.child_by_field_name("module_name"))
+        if module is None:
+            self.unplaced += 1
+        elif any(child.type == "wildcard_import" for child in node.children):
+            self.stars.append(module)
+        else:
+            for name, alias in names:
+                full = f"{module}.{name}" if module else name
+                yield Imported(alias or name, full, full, True, alias, *at)
+
+    def _module(self, node: tree_sitter.Node | None) -> str | None:
+        """The absolute name of the module of a from-import; None where it cannot be said."""
+        if node is None or node.type != "relative_import":
+            return None if node is None else _dotted(node)
+        prefix = next(child for child in node.children if child.type == "import_prefix")
+        rest = [_dotted(child) for child in node.children if child.type == "dotted_name"]
+        up = _text(prefix).count(".") - 1
+        if not self.package or up >= len(self.package):
+            return None
+        return ".".join([*self.package[: len(self.package) - up], *rest])
+
+
+def _name_and_alias(node: tree_sitter.Node) -> tuple[str, str]:
+    name, alias = node.child_by_field_name("name"), node.child_by_field_name("alias")
+    return (_dotted(node), "") if name is None or alias is None else (_dotted(name), _text(alias))
+
+
+def _dotted(node: tree_sitter.Node) -> str:
+    return ".".join(_text(child) for child in node.children if child.type == "identifier")
+
+
+def _text(node: tree_sitter.Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,232 @@
+"""Places of a code where one thing may stand for another, and what builders of data sets ask of a function.
+
+A language's ``edits.scm`` captures, in one run:
+
+- ``@name`` names that may stand for one another;
+- ``@type`` primitive types (where a language has none, the names of its builtin types);
+- ``@relational`` and ``@assignment`` operators;
+- ``@statement`` statements of a block, ``@body`` blocks of statements;
+- ``@bound`` names that a statement gives a value;
+- ``@accessor`` functions that do nothing but give or set one field;
+- ``@no.type`` (or another of these names) what does not count as one after all.
+
+``edits.toml`` sorts the keywords into categories, names the kinds of node that are one token though the
+grammar takes them apart (``whole``), and says in ``[confused]`` which operator is mistaken for which.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from typing import Any, Protocol, runtime_checkable
+
+import tree_sitter
+
+from sonde.languages._text import Source
+from sonde.languages._treesitter import TreeSitterLanguage
+
+# Callers ask the same text for its tokens, its keywords and its blocks in turn.
+_KEPT = 8
+_WITHOUT = "no."
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a text: ``start`` and ``end`` in characters, what stands there, and its category."""
+
+    start: int
+    end: int
+    surface: str
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Which operators are mistaken for which: operators of ``given`` become operators of ``taken``."""
+
+    given: str
+    taken: str
+
+
+@runtime_checkable
+class Edits(Protocol):
+    """The facet ``edits`` of a language. Every answer is in text order."""
+
+    @property
+    def version(self) -> str:
+        """Raised when an answer changes."""
+        ...
+
+    @property
+    def keywords(self) -> Mapping[str, tuple[str, ...]]:
+        """Categories of keywords that may stand for one another, with all of their keywords."""
+        ...
+
+    @property
+    def confusion(self) -> Confusion:
+        """Which operators the language's users mistake for which, so that the code still parses."""
+        ...
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Words that mean something already: keywords and builtin names."""
+        ...
+
+    def tokens(self, text: str) -> tuple[Place, ...]:
+        """Code tokens without comments; a string is one. The category is the grammar's kind."""
+        ...
+
+    def keyword_places(self, text: str) -> tuple[Place, ...]:
+        """Keywords with their categories."""
+        ...
+
+    def places(self, text: str, what: str) -> tuple[Place, ...]:
+        """What a capture of ``edits.scm`` names; the category is the capture."""
+        ...
+
+    def blocks(self, text: str) -> tuple[tuple[Place, ...], ...]:
+        """The statements of each block, blocks by their first statement."""
+        ...
+
+    def parses(self, text: str) -> bool:
+        """Whether a text parses without an error."""
+        ...
+
+    def is_accessor(self, text: str) -> bool:
+        """Whether a function is a mere getter or setter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    tokens: tuple[Place, ...]
+    captured: Mapping[str, tuple[Place, ...]]
+    blocks: tuple[tuple[Place, ...], ...]
+
+
+class QueryEdits:
+    """`Edits` by a folder's ``edits.scm`` and ``edits.toml``.
+
+    Args:
+        language: The language.
+        package: Its folder as a package.
+    """
+
+    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+        self._language = language
+        raw: dict[str, Any] = tomllib.loads((files(package) / "edits.toml").read_text(encoding="utf-8"))
+        self._raw = raw
+        self._read = lru_cache(maxsize=_KEPT)(self._read_once)
+
+    @property
+    def version(self) -> str:
+        """Raised when an answer changes."""
+        return str(self._raw["version"])
+
+    @cached_property
+    def keywords(self) -> Mapping[str, tuple[str, ...]]:
+        """Categories of keywords with all of their keywords."""
+        return {category: tuple(words) for category, words in self._raw["keywords"].items()}
+
+    @cached_property
+    def confusion(self) -> Confusion:
+        """Which operators are mistaken for which."""
+        return Confusion(**self._raw["confused"])
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """Keywords and builtin names."""
+        words = {word for category in self.keywords.values() for word in category}
+        return frozenset(words) | self._language.builtins
+
+    def tokens(self, text: str) -> tuple[Place, ...]:
+        """Code tokens without comments; a string is one."""
+        return self._read(text).tokens
+
+    def keyword_places(self, text: str) -> tuple[Place, ...]:
+        """Keywords with their categories; a name that is spelled like a keyword is none."""
+        return tuple(
+            Place(token.start, token.end, token.surface, self._category[token.surface])
+            for token in self.tokens(text)
+            if token.surface in self._category and token.category not in self._names
+        )
+
+    def places(self, text: str, what: str) -> tuple[Place, ...]:
+        """What a capture of ``edits.scm`` names."""
+        return self._read(text).captured.get(what, ())
+
+    def blocks(self, text: str) -> tuple[tuple[Place, ...], ...]:
+        """The statements of each block."""
+        return self._read(text).blocks
+
+    def parses(self, text: str) -> bool:
+        """Whether a text parses without an error."""
+        return not self._language.syntax(text)[1].root_node.has_error
+
+    def is_accessor(self, text: str) -> bool:
+        """Whether a function is a mere getter or setter."""
+        return bool(self.places(text, "accessor"))
+
+    @cached_property
+    def _category(self) -> Mapping[str, str]:
+        return {word: category for category, words in self.keywords.items() for word in words}
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return self._language.settings.tokens.identifiers
+
+    @cached_property
+    def _comments(self) -> frozenset[str]:
+        return self._language.settings.tokens.comments
+
+    def _read_once(self, text: str) -> _Read:
+        source, parsed = self._language.syntax(text)
+        captured: dict[str, tuple[Place, ...]] = {}
+        blocks: dict[int, list[Place]] = {}
+        for what, nodes in self._language.grammar.captures("edits", parsed.root_node):
+            if what == "statement":
+                for node in (node for node in nodes if node.type not in self._comments):
+                    around = node.parent
+                    assert around is not None
+                    blocks.setdefault(around.id, []).append(_place(node, source, what))
+            else:
+                captured[what] = _ordered(_place(node, source, what) for node in nodes)
+        for what in [what for what in captured if what.startswith(_WITHOUT)]:
+            out = {place.start for place in captured.pop(what)}
+            kept = what.removeprefix(_WITHOUT)
+            captured[kept] = tuple(place for place in captured.get(kept, ()) if place.start not in out)
+        tokens = tuple(self._tokens(parsed, source))
+        return _Read(tokens, captured, tuple(sorted(map(_ordered, blocks.values()), key=_first)))
+
+    def _tokens(self, parsed: tree_sitter.Tree, source: Source) -> Iterable[Place]:
+        whole = frozenset(self._raw["whole"])
+        cursor = parsed.walk()
+        while True:
+            node = cursor.node
+            assert node is not None
+            inside = node.child_count > 0 and node.type not in whole
+            if inside and cursor.goto_first_child():
+                continue
+            if node.end_byte > node.start_byte and node.type not in self._comments:
+                place = _place(node, source, node.type)
+                if place.surface.strip():
+                    yield place
+            while not cursor.goto_next_sibling():
+                if not cursor.goto_parent():
+                    return
+
+
+def _place(node: tree_sitter.Node, source: Source, category: str) -> Place:
+    start, end = source.at(node.start_byte), source.at(node.end_byte)
+    return Place(start, end, source.text[start:end], category)
+
+
+def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
+    return tuple(sorted(set(places), key=lambda place: (place.start, -place.end)))
+
+
+def _first(block: tuple[Place, ...]) -> int:
+    return block[0].start

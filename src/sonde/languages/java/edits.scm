@@ -1,0 +1,31 @@
+; Names that may stand for one another.
+(identifier) @name
+(type_identifier) @name
+
+(integral_type) @type
+(floating_point_type) @type
+(boolean_type) @type
+
+(binary_expression operator: ["==" "!=" "<=" ">=" "<" ">"] @relational)
+
+(assignment_expression operator: _ @assignment)
+(variable_declarator "=" @assignment)
+
+(block (_) @statement)
+(constructor_body (_) @statement)
+(block) @body
+
+(variable_declarator name: (_) @bound)
+(assignment_expression left: (_) @bound)
+(enhanced_for_statement name: (_) @bound)
+(catch_formal_parameter name: (_) @bound)
+(update_expression (identifier) @bound)
+
+; A getter gives a field or a constant, a setter sets one field.
+(method_declaration body: (block
+  . (return_statement [
+      (identifier) (field_access) (null_literal) (true) (false) (string_literal) (decimal_integer_literal)
+    ]) .)) @accessor
+(method_declaration body: (block
+  . (expression_statement (assignment_expression left: [(identifier) (field_access)] right: (identifier)))
+  . (return_statement (this))? .)) @accessor

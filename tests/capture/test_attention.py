@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sonde.base.errors import CaptureError
+from sonde.capture import attention
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
@@ -98,6 +99,8 @@ def test_nothing_captured_is_an_error(
             return forward(*args, **{**kwargs, "output_attentions": False})
 
         monkeypatch.setattr(loaded.model.base_model, "forward", silent)
+        # Neither in a result nor on the way to it.
+        monkeypatch.setattr(attention, "_attention_modules", lambda model: [])
     item = prepare("abc")
     with pytest.raises(CaptureError, match=words):
         list(observe(loaded, [item], [Pass(Plain(), (AttentionRows({item.item.item_id: (1,)}),))]))

@@ -2,15 +2,16 @@
 
 Transformers calls a registered attention function with the queries, keys and mask of each layer. Ours
 returns what PyTorch's fused attention returns and, for the query rows asked for, computes the softmax on the
-side. Models that do not use the interface are run with eager attention, layer by layer.
+side. Models that do not use the interface are run with eager attention; each layer's weights are read and let
+go before the next layer makes its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -23,56 +24,95 @@ from sonde.base.errors import CaptureError
 from sonde.models import LoadedModel
 
 _NAME = "sonde_rows"
+_CROSS = ("encoder_attn", "encdecattention", "cross")
 
 
-class RowRecorder:
-    """Collects the rows of every self-attention layer during one forward.
+class Reader(Protocol):
+    """Takes chosen rows of one side of a model, layer after layer.
 
-    Args:
+    Attributes:
+        side: ``"encoder"``, ``"decoder"`` or ``"cross"`` (from decoder to encoder).
         columns: Query columns wanted of each row of the batch, padded with any valid column.
     """
 
-    def __init__(self, columns: Int[Tensor, "batch row"]) -> None:
-        self._columns = columns
+    side: str
+    columns: Int[Tensor, "batch row"]
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Take the rows of the next layer."""
+        ...
+
+
+class RowReader:
+    """Keeps rows as they are.
+
+    Args:
+        side: Which side.
+        columns: Query columns wanted of each row of the batch, padded with any valid column.
+    """
+
+    def __init__(self, side: str, columns: Int[Tensor, "batch row"]) -> None:
+        self.side = side
+        self.columns = columns
         self.layers: list[Float[Tensor, "batch head row token"]] = []
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Keep the rows of the next layer."""
+        self.layers.append(rows)
+
+
+class Recorder:
+    """Gives each reader its rows of every attention layer during one forward.
+
+    Args:
+        readers: What reads.
+        side_of: From a module to the side of the model that it belongs to.
+    """
+
+    def __init__(self, readers: Sequence[Reader], side_of: Callable[[Any], str]) -> None:
+        self._readers = readers
+        self._side_of = side_of
+        self.layers = 0
 
     def record(
         self,
         module: Any,
         query: Float[Tensor, "batch head token d_head"],
-        key: Float[Tensor, "batch key_head token d_head"],
+        key: Float[Tensor, "batch key_head key d_head"],
         mask: Tensor | None,
         scaling: float | None,
         is_causal: bool,
         position_bias: Tensor | None,
     ) -> None:
-        """Compute the rows of one layer; cross-attention is left alone."""
-        if is_cross_attention(module, query, key):
-            return
-        self.layers.append(attention_rows(query, key, mask, self._columns, scaling, is_causal, position_bias))
+        """Compute the rows of one layer."""
+        self.layers += 1
+        side = self._side_of(module)
+        for reader in self._readers:
+            if reader.side == side:
+                rows = attention_rows(query, key, mask, reader.columns, scaling, is_causal, position_bias)
+                reader.read(rows)
 
-    def take(self, matrices: tuple[Float[Tensor, "batch head token token"], ...]) -> None:
-        """Pick the rows from whole matrices, as eager attention returns them."""
-        self.layers += [pick_rows(matrix, self._columns).float() for matrix in matrices]
+    def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
+        """Pick the rows from a whole matrix, as eager attention makes them."""
+        self.layers += 1
+        side = self._side_of(module)
+        for reader in self._readers:
+            if reader.side == side:
+                reader.read(pick_rows(matrix, reader.columns).float())
 
 
-_recorder: ContextVar[RowRecorder | None] = ContextVar("sonde_row_recorder", default=None)
-
-
-def is_cross_attention(module: Any, query: Tensor, key: Tensor) -> bool:
-    """Whether a call looks from one sequence at another."""
-    return query.shape[2] != key.shape[2] or bool(getattr(module, "is_cross_attention", False))
+_recorder: ContextVar[Recorder | None] = ContextVar("sonde_attention_recorder", default=None)
 
 
 def attention_rows(
     query: Float[Tensor, "batch head token d_head"],
-    key: Float[Tensor, "batch key_head token d_head"],
+    key: Float[Tensor, "batch key_head key d_head"],
     mask: Tensor | None,
     columns: Int[Tensor, "batch row"],
     scaling: float | None = None,
     is_causal: bool = False,
     position_bias: Tensor | None = None,
-) -> Float[Tensor, "batch head row token"]:
+) -> Float[Tensor, "batch head row key"]:
     """Softmax probabilities of chosen query rows.
 
     Args:
@@ -140,11 +180,11 @@ def _attend(
 
 
 @contextmanager
-def recording(loaded: LoadedModel) -> Generator[Callable[[Tensor], Any]]:
+def recording(loaded: LoadedModel) -> Generator[Callable[[Sequence[Reader]], Any]]:
     """Switch a model to an attention that can be read, and back afterwards.
 
     Yields:
-        A function from query columns to a context in which one forward is recorded.
+        A function from readers to a context in which one forward is recorded.
 
     Raises:
         CaptureError: The model gives no attention.
@@ -154,19 +194,57 @@ def recording(loaded: LoadedModel) -> Generator[Callable[[Tensor], Any]]:
         raise CaptureError(f"model {loaded.spec.name!r} gives no attention rows; ask for states instead")
     AttentionInterface.register(_NAME, _attend)
     AttentionMaskInterface.register(_NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    side_of = _sides(loaded)
+    hooks: list[Any] = []
     previous = loaded.model.config._attn_implementation
     loaded.model.set_attn_implementation(_NAME if how == "interface" else "eager")
     try:
-        yield _record
+        if how == "eager":
+            hooks += [module.register_forward_hook(_take) for module in _attention_modules(loaded.model)]
+        yield lambda readers: _record(Recorder(readers, side_of))
     finally:
+        for hook in hooks:
+            hook.remove()
         loaded.model.set_attn_implementation(previous)
 
 
 @contextmanager
-def _record(columns: Int[Tensor, "batch row"]) -> Generator[RowRecorder]:
-    recorder = RowRecorder(columns)
+def _record(recorder: Recorder) -> Generator[Recorder]:
     token = _recorder.set(recorder)
     try:
         yield recorder
     finally:
         _recorder.reset(token)
+
+
+def _sides(loaded: LoadedModel) -> Callable[[Any], str]:
+    """From a module to its side; in models with two sides the module's place in the model tells."""
+    kind = loaded.capabilities.kind
+    if kind != "encoder-decoder":
+        return lambda _: kind
+    places = {id(module): name for name, module in loaded.model.named_modules()}
+
+    def side(module: Any) -> str:
+        parts = places[id(module)].lower().split(".")
+        if "decoder" not in parts:
+            return "encoder"
+        return "cross" if any(part.startswith(_CROSS) for part in parts) else "decoder"
+
+    return side
+
+
+def _attention_modules(model: Any) -> list[Any]:
+    return [module for module in model.modules() if "attention" in type(module).__name__.lower()]
+
+
+def _take(module: Any, arguments: Any, output: Any) -> Any:
+    """Forward hook: record the weights that eager attention hands up, and let go of them at once."""
+    recorder = _recorder.get()
+    if recorder is None or not isinstance(output, tuple):
+        return None
+    places = [at for at, part in enumerate(output[1:], 1) if isinstance(part, Tensor) and part.ndim == 4]
+    if len(places) != 1:
+        return None
+    (at,) = places
+    recorder.take(module, output[at])
+    return (*output[:at], None, *output[at + 1 :])

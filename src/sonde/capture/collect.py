@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from sonde.base.errors import InputError
-from sonde.capture.requests import ItemCapture, ScoredSubwords
+from sonde.capture.requests import ItemCapture, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import Wanted
 from sonde.models import SpecialTokens
@@ -33,11 +34,13 @@ class RowResult:
         scores: Scores of the row's targets.
         sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
         attention: Attention of the wanted layers, for the row's `queries`.
+        words: Ranks of words by side; empty where none were looked up.
     """
 
     scores: RowScores | None = None
     sums: Float[np.ndarray, "layer segment d_model"] | None = None
     attention: Float[np.ndarray, "layer head row token"] | None = None
+    words: Mapping[str, WordRanks] = field(default_factory=dict)
 
 
 def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) -> list[tuple[int, int]]:
@@ -100,6 +103,7 @@ class Collector:
         self._sums: Float[np.ndarray, "layer segment d_model"] | None = None
         self._counts = np.zeros(0)
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
+        self._words: Mapping[str, WordRanks] = {}
 
     def add(self, row: Row, result: RowResult) -> None:
         """Add what one window gave."""
@@ -112,6 +116,7 @@ class Collector:
             self._counts = counts if len(self._counts) == 0 else self._counts + counts
         if result.attention is not None:
             self._add_rows(row, result.attention)
+        self._words = result.words or self._words
 
     def finish(self, pad: int | None = None) -> ItemCapture:
         """The capture, after the last window; ``pad`` is the id of the pads where those are scored."""
@@ -124,7 +129,7 @@ class Collector:
                 width = len(self._wanted.spans) if pooling == "spans" else 1
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
-        return ItemCapture(self._item_id, 0, self._scores, states, self._rows, pad)
+        return ItemCapture(self._item_id, 0, self._scores, states, self._rows, pad, self._words)
 
     def _add_scores(self, row: Row, scores: RowScores) -> None:
         into = self._scores

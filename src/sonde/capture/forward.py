@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sonde.base.fingerprint import hash_text
 from sonde.capture.batches import compose
 from sonde.capture.collect import Collector
 from sonde.capture.requests import ItemCapture, Pass, Prepared
-from sonde.capture.rows import Row, pads_of, rows_of
+from sonde.capture.rows import Row, fits, pads_of, rows_of
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.union import Input, Union, unite
+from sonde.capture.union import Input, unite
 from sonde.models import LoadedModel
 
 
@@ -86,42 +86,51 @@ def _observe_block(
 ) -> Iterator[Observed]:
     union = unite(passes, [one.item.item_id for one in prepared])
     context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
+    inputs = [_answerable(asked, prepared[asked.item], loaded, context) for asked in union.inputs]
     rows: list[Row] = []
-    for source, asked in enumerate(union.inputs):
-        rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings.stride)
-    captured = _capture(loaded, prepared, union, rows, context, settings)
-    inputs = Counter(asked.item for asked in union.inputs)
+    for source, asked in enumerate(inputs):
+        if not asked.wanted.empty:
+            rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings.stride)
+    captured = _capture(loaded, prepared, inputs, rows, context, settings)
+    counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
         captures = union.hand_back(item, captured)
         asked = sum(len(answers) for answers in captures.values())
-        yield Observed(one, captures, inputs[item], asked - inputs[item])
+        yield Observed(one, captures, counts[item], asked - counts[item])
+
+
+def _answerable(asked: Input, prepared: Prepared, loaded: LoadedModel, context: int) -> Input:
+    """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
+    if asked.wanted.words is None or fits(prepared, loaded, context):
+        return asked
+    return replace(asked, wanted=replace(asked.wanted, words=None))
 
 
 def _capture(
     loaded: LoadedModel,
     prepared: Sequence[Prepared],
-    union: Union,
+    inputs: Sequence[Input],
     rows: Sequence[Row],
     context: int,
     settings: CaptureSettings,
 ) -> dict[int, ItemCapture]:
     """Forward all rows and put the windows of each input together."""
     collectors: list[Collector] = []
-    for asked in union.inputs:
+    for asked in inputs:
         one = prepared[asked.item]
         size = len(one.alignment.subwords)
         if asked.padded:
             size = pads_of(size, loaded, context)
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
-    with Runner(loaded, prepared, union.inputs, settings) as runner:
+    with Runner(loaded, prepared, inputs, settings) as runner:
         lengths = [len(row.tokens) for row in rows]
-        keys = [_key(prepared, union.inputs[row.source], row) for row in rows]
+        keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches = [[rows[index] for index in batch] for batch in compose(lengths, keys, runner.budget)]
         for row, result in runner.run(batches):
             collectors[row.source].add(row, result)
     return {
         source: collector.finish(loaded.special.pad if asked.padded else None)
-        for source, (asked, collector) in enumerate(zip(union.inputs, collectors, strict=True))
+        for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }
 
 

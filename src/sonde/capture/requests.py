@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt16
 
 from sonde.alignment.spans import Alignment
 from sonde.corpora import Item
@@ -84,7 +84,77 @@ class AttentionRows:
     layers: tuple[int, ...] | None = None
 
 
-Request = TokenScores | HiddenStates | AttentionRows
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookups:
+    """Words looked up in the attention of other words; one entry a lookup.
+
+    Attributes:
+        query: The word whose attention is ranked.
+        first: The first word that is looked for.
+        last: The last one, inclusive.
+    """
+
+    query: Int[np.ndarray, " lookup"]
+    first: Int[np.ndarray, " lookup"]
+    last: Int[np.ndarray, " lookup"]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class RankRules:
+    """How words are ranked by the attention that they get.
+
+    Attributes:
+        later_wins: Among equal words the later one ranks first, as CodeSyntax's sort leaves them; else ties
+            count against the word that is looked for.
+        self_competes: A word ranks itself too, with no weight, as CodeSyntax does; else it is left out.
+        picks: Whether the word that ranks first is wanted as well.
+    """
+
+    later_wins: bool = False
+    self_competes: bool = False
+    picks: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordLookups:
+    """The words of one item, and what is looked up in the attention between them.
+
+    Attributes:
+        first: First subword of each word. Words may share subwords; each then gets the whole attention.
+        stop: One past its last subword; at or under `first` for a word that no subword belongs to.
+        candidates: Words that may be ranked.
+        ahead: Lookups for attention that sees the whole text, cross-attention included.
+        behind: Lookups for attention that sees only what stands before a word.
+        rules: How words are ranked.
+    """
+
+    first: Int[np.ndarray, " word"]
+    stop: Int[np.ndarray, " word"]
+    candidates: Bool[np.ndarray, " word"]
+    ahead: Lookups
+    behind: Lookups
+    rules: RankRules = RankRules()
+
+
+@dataclass(frozen=True, slots=True)
+class WordAttention:
+    """Ranks of words by the attention that other words pay them, in every head.
+
+    The attention of a word is the mean over its subwords' rows, summed over the subwords of each other word;
+    what special tokens get is left out, nothing is rescaled. An item that does not fit into the model whole
+    is not answered.
+
+    Attributes:
+        lookups: For each item id, its words and what is looked up.
+    """
+
+    lookups: Mapping[str, WordLookups]
+
+
+Request = TokenScores | HiddenStates | AttentionRows | WordAttention
 Variant = Plain | Masked | Padded
 
 
@@ -130,6 +200,24 @@ class ScoredSubwords:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class WordRanks:
+    """What one side of a model answers to `WordAttention`.
+
+    Attributes:
+        ranks: Rank of the first word looked for, of the last one and of the best of all of them; 1 is the
+            best, `NEVER` where it is no candidate.
+        picks: The word that ranks first, where that was asked for.
+    """
+
+    ranks: UInt16[np.ndarray, "layer head lookup 3"]
+    picks: UInt16[np.ndarray, "layer head lookup"] | None = None
+
+
+NEVER = 65535
+"""Rank of a word that is no candidate."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ItemCapture:
     """Everything captured for one input variant of one item; fields not asked for are empty.
 
@@ -141,6 +229,9 @@ class ItemCapture:
             (layer, span, d_model).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
         pad: For a `Padded` variant the id of the pads, one row of ``scores`` each; else None.
+        words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
+            those `behind`) and ``"cross"`` (from decoder words to encoder words); empty where the item is
+            longer than the model can take at once.
     """
 
     item_id: str
@@ -149,3 +240,4 @@ class ItemCapture:
     states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
     rows: Float[np.ndarray, "layer head row subword"] | None = None
     pad: int | None = None
+    words: Mapping[str, WordRanks] = field(default_factory=dict)

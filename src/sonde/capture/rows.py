@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.errors import InputError
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import Prepared, WordLookups
 from sonde.capture.union import Input
 from sonde.capture.windows import bidirectional_windows, causal_windows
 from sonde.models import LoadedModel
@@ -85,7 +85,7 @@ def _causal_rows(
     before = 0 if bos is None else 1
     sequence = ids if bos is None else np.concatenate([np.array([bos]), ids])
     # The last subword is the input of no score; it is read only for its states and rows.
-    reads_last = bool(asked.wanted.pooling or asked.wanted.rows)
+    reads_last = bool(asked.wanted.pooling or asked.wanted.rows or asked.wanted.words is not None)
     length = 0 if len(ids) == 0 else len(sequence) - (0 if reads_last else 1)
     rows: list[Row] = []
     for window in causal_windows(length, context, stride):
@@ -105,6 +105,13 @@ def _causal_rows(
             )
         )
     return rows
+
+
+def fits(prepared: Prepared, loaded: LoadedModel, context: int) -> bool:
+    """Whether an item is one window."""
+    special, decoder = loaded.special, loaded.capabilities.kind == "decoder"
+    around = (special.bos is not None) if decoder else len(special.prefix) + len(special.suffix)
+    return len(prepared.alignment.subwords) + around <= context
 
 
 def pads_of(subwords: int, loaded: LoadedModel, context: int) -> int:
@@ -189,11 +196,32 @@ def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     wanted = asked.wanted
     _check_inside("masked position", asked.masked, prepared, subwords)
     _check_inside("row", wanted.rows, prepared, subwords)
+    if wanted.words is not None:
+        _check_words(wanted.words, prepared, subwords)
     for start, stop in wanted.spans:
         if not 0 <= start <= stop <= subwords:
             raise InputError(
                 f"item {prepared.item.item_id}: span {start}..{stop} lies outside its {subwords} subwords"
             )
+
+
+def _check_words(words: WordLookups, prepared: Prepared, subwords: int) -> None:
+    """Refuse words outside the item and lookups of words that it does not have."""
+    owned = words.first < words.stop
+    outside = owned & ((words.first < 0) | (words.stop > subwords))
+    if outside.any():
+        raise InputError(
+            f"item {prepared.item.item_id}: word {int(np.flatnonzero(outside)[0])} lies outside its "
+            f"{subwords} subwords"
+        )
+    for lookups in (words.ahead, words.behind):
+        for part in (lookups.query, lookups.first, lookups.last):
+            if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(words.first):
+                raise InputError(
+                    f"item {prepared.item.item_id}: a lookup is outside its {len(words.first)} words"
+                )
+        if (lookups.last < lookups.first).any():
+            raise InputError(f"item {prepared.item.item_id}: a lookup ends before it begins")
 
 
 def _check_inside(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:

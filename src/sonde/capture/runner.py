@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture.attention import RowRecorder, recording
+from sonde.capture.attention import RowReader, recording
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, RowScores, queries, segments
+from sonde.capture.reading import Readers
 from sonde.capture.reducers import pool, score_positions
 from sonde.capture.requests import Prepared
 from sonde.capture.rows import Row
@@ -71,7 +72,7 @@ class Runner:
         return self._budget
 
     def __enter__(self) -> Runner:
-        if any(asked.wanted.rows for asked in self._inputs):
+        if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
             self._record = self._reading.enter_context(recording(self._loaded))
         return self
 
@@ -140,33 +141,51 @@ class Runner:
             arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)
         if any(one.pooling for one in wanted):
             arguments["output_hidden_states"] = True
-        output, recorder = self._forward(batch, arguments)
+        readers = Readers(batch, wanted, self._kind, self._device)
+        output = self._forward(batch, arguments, readers)
         scores = self._scores(batch, output.last_hidden_state)
         sums = self._sums(batch, output)
-        attention = self._attention(batch, recorder)
-        return [RowResult(*parts) for parts in zip(scores, sums, attention, strict=True)]
+        attention = self._attention(batch, readers.rows)
+        words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
+        return [RowResult(*parts) for parts in zip(scores, sums, attention, words, strict=True)]
 
-    def _forward(self, batch: Sequence[Row], arguments: dict[str, Any]) -> tuple[Any, RowRecorder | None]:
+    def _forward(self, batch: Sequence[Row], arguments: dict[str, Any], readers: Readers) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
-        columns = [
-            np.array([column for _, column in queries(row, self._inputs[row.source].wanted)], dtype=np.int64)
-            for row in batch
-        ]
-        if self._record is None or not any(len(one) for one in columns):
-            return self._body(**arguments), None
-        with self._record(torch.from_numpy(pad(columns, 0)).to(self._device)) as recorder:
-            eager = self._loaded.capabilities.attention == "eager"
+        if self._record is None or not readers.all:
+            return self._body(**arguments)
+        eager = self._loaded.capabilities.attention == "eager"
+        with self._record(readers.all) as recorder:
             output = self._body(**arguments, **({"output_attentions": True} if eager else {}))
-            if eager:
-                if output.attentions is None or any(one is None for one in output.attentions):
+            if self._kind == "encoder-decoder" and readers.words:
+                self._decode(batch, output.last_hidden_state, arguments["attention_mask"])
+            if eager and not recorder.layers:
+                if not output.attentions or any(one is None for one in output.attentions):
                     raise CaptureError(f"model {self._name!r} returned no attentions though asked for them")
-                recorder.take(output.attentions)
+                for matrix in output.attentions:
+                    recorder.take(self._body, matrix)
         if not recorder.layers:
             raise CaptureError(
                 f"model {self._name!r} called no registered attention function; its family should say "
                 "attention 'eager' or 'none'"
             )
-        return output, recorder
+        return output
+
+    def _decode(
+        self, batch: Sequence[Row], states: Float[Tensor, "batch token d_model"], mask: Tensor
+    ) -> None:
+        """Let the decoder of an encoder-decoder read the same items, after its start token."""
+        start = self._loaded.special.bos
+        start = self._loaded.special.pad if start is None else start
+        beyond = len(self._loaded.special.suffix)
+        tokens = [
+            np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch
+        ]
+        self._loaded.model.get_decoder()(
+            input_ids=torch.from_numpy(pad(tokens, self._loaded.special.pad)).to(self._device),
+            encoder_hidden_states=states,
+            encoder_attention_mask=mask,
+            use_cache=False,
+        )
 
     def _scores(
         self, batch: Sequence[Row], last: Float[Tensor, "batch token d_model"]
@@ -233,14 +252,14 @@ class Runner:
         return results
 
     def _attention(
-        self, batch: Sequence[Row], recorder: RowRecorder | None
+        self, batch: Sequence[Row], reader: RowReader | None
     ) -> list[Float[np.ndarray, "layer head row token"] | None]:
-        if recorder is None:
+        if reader is None:
             return [None] * len(batch)
         wanted = [self._inputs[row.source].wanted for row in batch]
-        count = len(recorder.layers)
+        count = len(reader.layers)
         chosen = _chosen([one.row_layers for one in wanted if one.rows], count, "attention layer", self._name)
-        layers = {layer: recorder.layers[layer].cpu().numpy() for layer in chosen}
+        layers = {layer: reader.layers[layer].cpu().numpy() for layer in chosen}
         results: list[Float[np.ndarray, "layer head row token"] | None] = []
         for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
             read = len(queries(row, one))

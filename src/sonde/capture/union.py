@@ -19,6 +19,8 @@ from sonde.capture.requests import (
     ScoredSubwords,
     TokenScores,
     Variant,
+    WordAttention,
+    WordLookups,
 )
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class Wanted:
         spans: Spans to pool over.
         rows: Query positions whose attention is asked for.
         row_layers: Layers of the rows; None means all.
+        words: Words that are looked up in each other's attention.
     """
 
     top_k: int | None = None
@@ -50,14 +53,21 @@ class Wanted:
     spans: tuple[tuple[int, int], ...] = ()
     rows: tuple[int, ...] = ()
     row_layers: tuple[int, ...] | None = ()
+    words: WordLookups | None = None
 
     @property
     def empty(self) -> bool:
         """Whether nothing is asked for, so that nothing has to be forwarded."""
-        return self.top_k is None and not self.pooling and not self.rows
+        return self.top_k is None and not self.pooling and not self.rows and self.words is None
 
     def __or__(self, other: Wanted) -> Wanted:
-        """What answers both."""
+        """What answers both.
+
+        Raises:
+            InputError: Both look up words, and not the same.
+        """
+        if self.words is not None and other.words is not None and self.words is not other.words:
+            raise InputError("two requests look up words of one input; ask for them in one")
         top_k = [k for k in (self.top_k, other.top_k) if k is not None]
         return Wanted(
             top_k=max(top_k) if top_k else None,
@@ -66,6 +76,7 @@ class Wanted:
             spans=_both(self.spans, other.spans),
             rows=_both(self.rows, other.rows),
             row_layers=_both_layers(self.row_layers, other.row_layers),
+            words=self.words or other.words,
         )
 
 
@@ -198,7 +209,8 @@ def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0)
     if want.rows and capture.rows is not None:
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
-    return ItemCapture(capture.item_id, variant, scores, states, rows, capture.pad)
+    words = capture.words if want.words is not None else {}
+    return ItemCapture(capture.item_id, variant, scores, states, rows, capture.pad, words)
 
 
 def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:
@@ -257,6 +269,8 @@ def _wanted(request: Request, item: str) -> Wanted:
     if isinstance(request, AttentionRows):
         rows = tuple(request.rows.get(item, ()))
         return Wanted(rows=rows, row_layers=request.layers) if rows else Wanted()
+    if isinstance(request, WordAttention):
+        return Wanted(words=request.lookups.get(item))
     unknown = sorted(set(request.pooling) - set(_POOLINGS))
     if unknown:
         raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")

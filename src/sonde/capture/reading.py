@@ -1,0 +1,84 @@
+"""What reads the attention of a batch: chosen rows, and ranks of words, on each side that the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from sonde.base.errors import CaptureError
+from sonde.capture.attention import Reader, RowReader
+from sonde.capture.batches import pad
+from sonde.capture.collect import queries
+from sonde.capture.requests import RankRules, WordRanks
+from sonde.capture.rows import Row
+from sonde.capture.union import Wanted
+from sonde.capture.words import Asked, WordReader
+
+_CAUSAL = {"encoder": False, "decoder": True, "cross": False}
+
+
+class Readers:
+    """All that reads one batch.
+
+    Args:
+        batch: The rows.
+        wanted: What is asked of each.
+        kind: Kind of the model.
+        device: Where it is.
+    """
+
+    def __init__(
+        self, batch: Sequence[Row], wanted: Sequence[Wanted], kind: str, device: torch.device
+    ) -> None:
+        self.rows: RowReader | None = None
+        columns = [
+            np.array([column for _, column in queries(row, one)], dtype=np.int64)
+            for row, one in zip(batch, wanted, strict=True)
+        ]
+        if any(len(one) for one in columns):
+            side = "encoder" if kind == "encoder-decoder" else kind
+            self.rows = RowReader(side, torch.from_numpy(pad(columns, 0)).to(device))
+        self.words: list[WordReader] = []
+        sides = ("encoder", "decoder", "cross") if kind == "encoder-decoder" else (kind,)
+        for rules in dict.fromkeys(one.words.rules for one in wanted if one.words is not None):
+            for side in sides:
+                asked = [_asked(row, one, side, kind, rules) for row, one in zip(batch, wanted, strict=True)]
+                self.words.append(WordReader(side, asked, rules, _CAUSAL[side], device))
+
+    @property
+    def all(self) -> list[Reader]:
+        """Every reader of the batch."""
+        return [*([self.rows] if self.rows is not None else []), *self.words]
+
+    def ranks(self, where: str) -> list[Mapping[str, WordRanks]]:
+        """Ranks of words of each row by side, after the forward.
+
+        Args:
+            where: What to call the batch if its attention is broken.
+
+        Raises:
+            CaptureError: The attention is not finite.
+        """
+        found: list[dict[str, WordRanks]] = []
+        for reader in self.words:
+            if not reader.finite:
+                raise CaptureError(f"{where}: attention is not finite; the model is broken")
+            results = reader.results()
+            found = found or [{} for _ in results]
+            for into, one in zip(found, results, strict=True):
+                if one is not None:
+                    into[reader.side] = one
+        return list(found)
+
+
+def _asked(row: Row, wanted: Wanted, side: str, kind: str, rules: RankRules) -> Asked | None:
+    if wanted.words is None or wanted.words.rules != rules:
+        return None
+    # The decoder of an encoder-decoder reads its start token and then the item.
+    starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
+    query = starts[side]
+    key = starts["encoder"] if side == "cross" else query
+    lookups = wanted.words.behind if _CAUSAL[side] else wanted.words.ahead
+    return Asked(wanted.words, lookups, query, key)

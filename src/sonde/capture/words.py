@@ -1,0 +1,294 @@
+"""Word-level attention of a batch, reduced on the device to the ranks that were asked for.
+
+A plan states once a batch which rows, words and ranks are wanted; each layer's rows then go through two
+products with 0/1 matrices (subwords to words) and one count a rank. No attention leaves the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt16
+from torch import Tensor
+
+from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
+
+NEAR_TIE = 1e-5
+"""Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
+
+_EXCLUDED = -1.0
+_CPU_CELLS = 1 << 18
+_ACCELERATOR_CELLS = 1 << 25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Words of one row of a batch.
+
+    Attributes:
+        words: Its words.
+        lookups: Those of its lookups that the side of the model can answer.
+        query_offset: Column of the item's first subword among the queries.
+        key_offset: The same among the keys.
+    """
+
+    words: WordLookups
+    lookups: Lookups
+    query_offset: int
+    key_offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Targets:
+    """Distinct ranks that are wanted: of single words, then of the best in a range of words.
+
+    Attributes:
+        row: Which query row of the batch, counted over its items.
+        first: First word looked for.
+        last: Last word; the same for a single word.
+        singles: How many are single words.
+    """
+
+    row: Int[np.ndarray, " target"]
+    first: Int[np.ndarray, " target"]
+    last: Int[np.ndarray, " target"]
+    singles: int
+
+
+class WordReader:
+    """Reads the attention of one side of a model, layer after layer.
+
+    Args:
+        side: Which side.
+        asked: What is asked of each row of the batch; None where nothing is.
+        rules: How words are ranked.
+        causal: Whether the side sees only what stands before a word.
+        device: Where the attention is.
+    """
+
+    def __init__(
+        self,
+        side: str,
+        asked: Sequence[Asked | None],
+        rules: RankRules,
+        causal: bool,
+        device: torch.device,
+    ) -> None:
+        self.side = side
+        self._asked = asked
+        self._rules = rules
+        self._causal = causal
+        self._queries = [np.unique(one.lookups.query) if one else _NONE for one in asked]
+        self._height = max((len(one) for one in self._queries), default=0)
+        self._width = max((len(one.words.first) for one in asked if one), default=0)
+        self._device = device
+        targets, self._places = self._distinct()
+        self._singles = targets.singles
+        self._row, self._first, self._last = (
+            torch.from_numpy(part).to(device) for part in (targets.row, targets.first, targets.last)
+        )
+        columns, held = self._columns()
+        self.columns = torch.from_numpy(columns).to(device)
+        self._average, self._borders, self._allowed, self._own = self._matrices(held)
+        self._ranks: list[Int[Tensor, "target head"]] = []
+        self._picks: list[Int[Tensor, "row head"]] = []
+        self._finite: list[Tensor] = []
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Rank the words of one layer."""
+        words = self._to_words(rows)
+        self._finite.append(torch.isfinite(words).all())
+        self._ranks.append(self._rank(words))
+        if self._rules.picks:
+            self._picks.append(_pick(words, later_wins=self._rules.later_wins))
+
+    @property
+    def finite(self) -> bool:
+        """Whether everything read so far was finite."""
+        return bool(torch.stack(self._finite).all()) if self._finite else True
+
+    def results(self) -> list[WordRanks | None]:
+        """What each row of the batch gets, after the last layer."""
+        if not self._ranks:
+            return [None] * len(self._asked)
+        # One transfer a batch: (layer, target, head).
+        ranks = torch.stack(self._ranks).to(torch.int32).cpu().numpy()
+        picks = torch.stack(self._picks).to(torch.int32).cpu().numpy() if self._picks else None
+        found: list[WordRanks | None] = []
+        for index, (one, place) in enumerate(zip(self._asked, self._places, strict=True)):
+            if one is None or place is None:
+                found.append(None)
+                continue
+            mine = ranks[:, place].transpose(0, 3, 1, 2)
+            mine = np.ascontiguousarray(mine.astype(np.uint16))
+            found.append(WordRanks(mine, self._picks_of(index, one, picks)))
+        return found
+
+    def _picks_of(
+        self, index: int, one: Asked, picks: Int[np.ndarray, "layer row head"] | None
+    ) -> UInt16[np.ndarray, "layer head lookup"] | None:
+        if picks is None:
+            return None
+        rows = index * self._height + np.searchsorted(self._queries[index], one.lookups.query)
+        return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
+
+    def _distinct(self) -> tuple[_Targets, list[Int[np.ndarray, "lookup 3"] | None]]:
+        """Each wanted rank once, and where every lookup's three ranks lie among them."""
+        row, first, last, sizes = [_NONE], [_NONE], [_NONE], [0] * len(self._asked)
+        for index, one in enumerate(self._asked):
+            if one is None:
+                continue
+            place = np.searchsorted(self._queries[index], one.lookups.query)
+            row.append(index * self._height + place)
+            first.append(one.lookups.first)
+            last.append(one.lookups.last)
+            sizes[index] = len(place)
+        rows, firsts, lasts = (np.concatenate(parts) for parts in (row, first, last))
+        width = max(self._width, 1)
+        # A single word is a range of one: the three ranks of a lookup share one key space.
+        keys = np.stack(
+            [
+                _key(rows, firsts, firsts, width),
+                _key(rows, lasts, lasts, width),
+                _key(rows, firsts, lasts, width),
+            ],
+            axis=1,
+        )
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        at_row, at_first, at_last = (
+            distinct // width // width,
+            distinct // width % width,
+            distinct % width,
+        )
+        ranges = at_first != at_last
+        order = np.argsort(ranges, kind="stable")
+        moved = np.empty(len(order), np.int64)
+        moved[order] = np.arange(len(order))
+        places = np.split(moved[inverse.reshape(-1, 3)], np.cumsum(sizes)[:-1])
+        targets = _Targets(at_row[order], at_first[order], at_last[order], int((~ranges).sum()))
+        return targets, [
+            place if one is not None else None for one, place in zip(self._asked, places, strict=True)
+        ]
+
+    def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Int[np.ndarray, " batch"]]:
+        """Columns of all subwords of the query words, padded with column 0, and how many there are."""
+        found: list[Int[np.ndarray, " row"]] = []
+        for one, queries in zip(self._asked, self._queries, strict=True):
+            if one is None:
+                found.append(_NONE)
+                continue
+            spans = zip(one.words.first[queries].tolist(), one.words.stop[queries].tolist(), strict=True)
+            inside = [np.arange(start, stop) for start, stop in spans if start < stop]
+            found.append(np.unique(np.concatenate([_NONE, *inside])) + one.query_offset)
+        held = np.array([len(one) for one in found])
+        columns = np.zeros((len(found), held.max(initial=0)), dtype=np.int64)
+        for index, one in enumerate(found):
+            columns[index, : len(one)] = one
+        return columns, held
+
+    def _matrices(self, held: Int[np.ndarray, " batch"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """From rows to words, and who competes; built on the device from the words' borders."""
+        batch = len(self._asked)
+        query_start, query_stop = np.zeros((2, batch, self._height), np.int64)
+        start, stop = np.zeros((2, batch, self._width), np.int64)
+        own = np.full((batch, self._height), -1)
+        competes = np.zeros((batch, self._width), np.bool_)
+        seen = np.zeros((batch, self._height), np.int64)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is None:
+                continue
+            words, count = one.words, len(one.words.first)
+            query_start[index, : len(queries)] = words.first[queries] + one.query_offset
+            query_stop[index, : len(queries)] = words.stop[queries] + one.query_offset
+            start[index, :count] = words.first + one.key_offset
+            stop[index, :count] = words.stop + one.key_offset
+            own[index, : len(queries)] = queries
+            competes[index, :count] = words.candidates
+            seen[index, : len(queries)] = words.stop[queries] + one.key_offset
+        to = self._device
+        columns = self.columns[:, None, :]
+        count = torch.from_numpy(held).to(to)[:, None, None]
+        begins, ends = (torch.from_numpy(side).to(to)[:, :, None] for side in (query_start, query_stop))
+        inside = (columns >= begins) & (columns < ends)
+        inside &= torch.arange(columns.shape[2], device=to) < count
+        # A word without subwords has no row: its attention is nothing, not an average over nothing.
+        average = inside.float() / inside.sum(-1, keepdim=True).clamp(min=1)
+        borders = torch.stack([torch.from_numpy(start), torch.from_numpy(stop)]).to(to)
+        allowed = torch.from_numpy(competes).to(to)[:, None, :].expand(-1, self._height, -1)
+        if self._causal and not self._rules.self_competes:
+            allowed = allowed & (borders[0][:, None, :] < torch.from_numpy(seen).to(to)[:, :, None])
+        itself = torch.arange(self._width, device=to) == torch.from_numpy(own).to(to)[:, :, None]
+        return average, borders, allowed, itself
+
+    def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
+        batch, heads, count, tokens = rows.shape
+        averaged = torch.bmm(self._average, rows.transpose(1, 2).reshape(batch, count, heads * tokens))
+        place = torch.arange(tokens, device=rows.device)[:, None]
+        start, stop = self._borders[:, :, None, :]
+        inside = ((place >= start) & (place < stop)).float()
+        words = torch.bmm(averaged.reshape(batch, self._height * heads, tokens), inside)
+        words = words.reshape(batch, self._height, heads, self._width)
+        if self._rules.self_competes:
+            words = words.masked_fill(self._own[:, :, None], 0.0)
+            excluded = ~self._allowed
+        else:
+            excluded = ~self._allowed | self._own
+        return words.masked_fill(excluded[:, :, None], _EXCLUDED).flatten(0, 1)
+
+    def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
+        cells = words.shape[1] * words.shape[2]
+        most = _CPU_CELLS if words.device.type == "cpu" else _ACCELERATOR_CELLS
+        step = max(1, most // max(cells, 1))
+        parts: list[Int[Tensor, "target head"]] = []
+        for at in [*range(0, self._singles, step), *range(self._singles, len(self._row), step)]:
+            beyond = min(at + step, self._singles) if at < self._singles else at + step
+            chosen = slice(at, beyond)
+            last = None if at < self._singles else self._last[chosen]
+            parts.append(_count(words[self._row[chosen]], self._first[chosen], last, self._rules.later_wins))
+        return torch.cat(parts)
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def _key(
+    row: Int[np.ndarray, " lookup"],
+    first: Int[np.ndarray, " lookup"],
+    last: Int[np.ndarray, " lookup"],
+    width: int,
+) -> Int[np.ndarray, " lookup"]:
+    return (row * width + first) * width + last
+
+
+def _count(
+    words: Float[Tensor, "target head word"],
+    first: Int[Tensor, " target"],
+    last: Int[Tensor, " target"] | None,
+    later_wins: bool,
+) -> Int[Tensor, "target head"]:
+    """Rank of a word, or of the best word from ``first`` to ``last``, among the words of its row."""
+    place = torch.arange(words.shape[2], device=words.device)
+    if last is None:
+        best = words.gather(2, first[:, None, None].expand(-1, words.shape[1], 1))
+        last = first
+        inside = place == first[:, None]
+    else:
+        inside = (place >= first[:, None]) & (place <= last[:, None])
+        best = words.masked_fill(~inside[:, None], _EXCLUDED).amax(-1, keepdim=True)
+    if later_wins:
+        after = place > last[:, None]
+        ahead = (words > best) | ((words == best) & after[:, None])
+    else:
+        ahead = (words >= best * (1 - NEAR_TIE)) & ~inside[:, None]
+    rank = (ahead.sum(-1, dtype=torch.int32) + 1).clamp(max=NEVER - 1)
+    return rank.masked_fill(best[:, :, 0] < 0, NEVER)
+
+
+def _pick(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
+    if not later_wins:
+        return words.argmax(-1)
+    # The first of the greatest from behind.
+    return words.shape[2] - 1 - words.flip(-1).argmax(-1)

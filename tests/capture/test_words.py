@@ -1,0 +1,284 @@
+"""Ranks of words against whole attention matrices, reduced by loops that follow the specs word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.base.errors import CaptureError, InputError
+from sonde.capture import attention
+from sonde.capture.forward import observe
+from sonde.capture.requests import (
+    NEVER,
+    AttentionRows,
+    HiddenStates,
+    ItemCapture,
+    Lookups,
+    Pass,
+    Plain,
+    Prepared,
+    RankRules,
+    WordAttention,
+    WordLookups,
+)
+from sonde.capture.settings import CaptureSettings
+from sonde.capture.words import Asked, WordReader
+from sonde.models import LoadedModel
+
+Tiny = Callable[[str], LoadedModel]
+Prepare = Callable[[str], Prepared]
+
+CORRECTED = RankRules()
+TEXTS = ("def f(a, b):\n    return a + b\n", "x = 'façade'\r\n", "if x: y", "a")
+
+
+def words_of(subwords: int, seed: int, rules: RankRules = CORRECTED) -> WordLookups:
+    """Words of one or two subwords; some share subwords, some have none; lookups in both directions."""
+    rng = np.random.default_rng(seed)
+    first, stop, at = [], [], 0
+    while at < subwords:
+        size = int(rng.integers(1, 3))
+        first.append(at)
+        stop.append(min(at + size, subwords))
+        if rng.random() < 0.2:
+            first.append(first[-1])
+            stop.append(stop[-1])
+        if rng.random() < 0.2:
+            first.append(stop[-1])
+            stop.append(stop[-1])
+        at += size
+    count = len(first)
+    pairs = [sorted(rng.integers(0, count, 3).tolist()) for _ in range(12)] if count > 1 else []
+    ahead = np.array([(q, f, t) for q, f, t in pairs if q < f] or [(0, 0, 0)]).reshape(-1, 3).T
+    behind = np.array([(t, q, f) for q, f, t in pairs if f < t] or [(0, 0, 0)]).reshape(-1, 3).T
+    return WordLookups(
+        first=np.array(first),
+        stop=np.array(stop),
+        candidates=rng.random(count) < 0.9,
+        ahead=Lookups(*ahead),
+        behind=Lookups(*behind),
+        rules=rules,
+    )
+
+
+def slow_ranks(
+    words: WordLookups, lookups: Lookups, matrix: np.ndarray, causal: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks and picks by loops over one head's matrix of subwords, (query, key), in double precision."""
+    count = len(words.first)
+    spans = [range(int(a), int(b)) for a, b in zip(words.first, words.stop, strict=True)]
+    word_level = np.zeros((count, count))
+    for head in range(count):
+        for other in range(count):
+            cells = [sum(matrix[row, column] for column in spans[other]) for row in spans[head]]
+            word_level[head, other] = sum(cells) / len(cells) if cells else 0.0
+    ranks, picks = [], []
+    for query, first, last in zip(lookups.query, lookups.first, lookups.last, strict=True):
+        row = word_level[query]
+        if words.rules.self_competes:
+            row[query] = 0.0
+        field = [w for w in range(count) if words.candidates[w]]
+        if not words.rules.self_competes:
+            field = [w for w in field if w != query]
+            if causal:
+                field = [w for w in field if words.first[w] < words.stop[query]]
+        found = []
+        for wanted in ([first], [last], range(first, last + 1)):
+            targets = [w for w in wanted if w in field]
+            if words.rules.later_wins:
+                order = sorted(field, key=lambda w: (row[w], w), reverse=True)
+                found.append(min((order.index(w) + 1 for w in targets), default=NEVER))
+            else:
+                best = max((row[w] for w in targets), default=None)
+                # The reader's tolerance for near-ties is part of the rule.
+                others = [w for w in field if w not in wanted]
+                found.append(NEVER if best is None else 1 + sum(row[w] >= best * (1 - 1e-5) for w in others))
+        ranks.append(found)
+        top = max((row[w] for w in field), default=0.0)
+        picks.append([w for w in field if row[w] >= top * (1 - 1e-6)])
+    return np.array(ranks), picks
+
+
+@torch.no_grad()
+def eager_sides(loaded: LoadedModel, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Whole matrices of one unpadded item over its own subwords by side: (layer, head, query, key)."""
+    model, special = loaded.model, loaded.special
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    kind, size = loaded.capabilities.kind, len(ids)
+    if kind == "encoder-decoder":
+        tokens = torch.tensor([[*special.prefix, *ids, *special.suffix]])
+        written = torch.tensor([[special.bos if special.bos is not None else special.pad, *ids]])
+        output = model(input_ids=tokens, decoder_input_ids=written, output_attentions=True)
+        start = len(special.prefix)
+        found = {
+            "encoder": (output.encoder_attentions, start, start),
+            "decoder": (output.decoder_attentions, 1, 1),
+            "cross": (output.cross_attentions, 1, start),
+        }
+    else:
+        prefix = special.prefix if special.bos is None else (special.bos,)
+        output = model(torch.tensor([[*prefix, *ids, *special.suffix]]), output_attentions=True)
+        found = {kind: (output.attentions, len(prefix), len(prefix))}
+    model.set_attn_implementation(before)
+    return {
+        side: torch.stack([one[0] for one in layers])[:, :, q : q + size, k : k + size].double().numpy()
+        for side, (layers, q, k) in found.items()
+    }
+
+
+def check(loaded: LoadedModel, item: Prepared, words: WordLookups, capture: ItemCapture) -> None:
+    matrices = eager_sides(loaded, item.alignment.subwords.ids)
+    assert set(capture.words) == set(matrices)
+    for side, layers in matrices.items():
+        causal = side == "decoder"
+        lookups = words.behind if causal else words.ahead
+        found = capture.words[side]
+        assert found.ranks.dtype == np.uint16
+        assert found.ranks.shape == (*layers.shape[:2], len(lookups), 3)
+        for layer, heads in enumerate(layers):
+            for head, matrix in enumerate(heads):
+                ranks, picks = slow_ranks(words, lookups, matrix, causal)
+                np.testing.assert_array_equal(
+                    found.ranks[layer, head], ranks, err_msg=f"{side} {layer} {head}"
+                )
+                if words.rules.picks:
+                    assert found.picks is not None
+                    for pick, allowed in zip(found.picks[layer, head], picks, strict=True):
+                        assert not allowed or pick in allowed
+
+
+RULES = (RankRules(picks=True), RankRules(later_wins=True, self_competes=True))
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["corrected", "published"])
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "mistral", "codegen", "bart", "t5"])
+def test_ranks_equal_loops_over_eager_attention(
+    name: str, rules: RankRules, tiny: Tiny, prepare: Prepare
+) -> None:
+    loaded = tiny(name)
+    items = [prepare(text) for text in TEXTS]
+    words = [words_of(len(one.alignment.subwords), seed, rules) for seed, one in enumerate(items)]
+    request = WordAttention({one.item.item_id: word for one, word in zip(items, words, strict=True)})
+    captures = list(observe(loaded, items, [Pass(Plain(), (request,))]))
+    for item, word, capture in zip(items, words, captures, strict=True):
+        check(loaded, item, word, capture)
+
+
+def test_an_item_asked_for_nothing_shares_the_batch(tiny: Tiny, prepare: Prepare) -> None:
+    loaded = tiny("bert")
+    items = [prepare(text) for text in TEXTS[:2]]
+    words = words_of(len(items[0].alignment.subwords), 3)
+    rows = AttentionRows({items[1].item.item_id: (1,)})
+    request = WordAttention({items[0].item.item_id: words})
+    first, second = observe(loaded, items, [Pass(Plain(), (request, rows, HiddenStates((1,), ("last",))))])
+    check(loaded, items[0], words, first)
+    assert not second.words
+    assert second.rows is not None
+    assert first.rows is None
+    assert first.states["last"].shape == second.states["last"].shape
+
+
+@pytest.mark.parametrize(("name", "around"), [("bert", 2), ("llama", 1), ("bart", 2), ("t5", 1)])
+def test_an_item_that_does_not_fit_is_not_answered(
+    name: str, around: int, tiny: Tiny, prepare: Prepare
+) -> None:
+    loaded = tiny(name)
+    fitting, long = prepare("ab = 1"), prepare("ab = 12")
+    asked = {one.item.item_id: words_of(len(one.alignment.subwords), 0) for one in (fitting, long)}
+    settings = CaptureSettings(context=len("ab = 1") + around)
+    answered, dropped = observe(
+        loaded, [fitting, long], [Pass(Plain(), (WordAttention(asked),))], settings=settings
+    )
+    assert answered.words
+    assert not dropped.words
+
+
+def test_equal_attention_is_no_hit_and_published_ties_go_to_the_later_word() -> None:
+    # Four words that get the same attention from the first.
+    even = torch.full((1, 1, 1, 4), 0.25)
+    lookups = Lookups(np.zeros(4, int), np.array([1, 2, 3, 2]), np.array([1, 2, 3, 3]))
+    at = np.arange(4)
+
+    def ranks(rules: RankRules) -> list[list[int]]:
+        words = WordLookups(at, at + 1, np.ones(4, bool), lookups, lookups, rules)
+        reader = WordReader("encoder", [Asked(words, lookups, 0, 0)], rules, False, torch.device("cpu"))
+        reader.read(even)
+        (result,) = reader.results()
+        assert result is not None
+        return result.ranks[0, 0].tolist()
+
+    assert ranks(RankRules()) == [[3, 3, 3], [3, 3, 3], [3, 3, 3], [3, 3, 2]]
+    assert ranks(RankRules(later_wins=True, self_competes=True)) == [
+        [3, 3, 3],
+        [2, 2, 2],
+        [1, 1, 1],
+        [2, 1, 1],
+    ]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from(RULES), st.booleans())
+def test_ranks_of_random_rows_equal_loops(seed: int, heads: int, rules: RankRules, causal: bool) -> None:
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 14))
+    words = words_of(size, seed, rules)
+    lookups = words.behind if causal else words.ahead
+    # Few distinct values, so that ties are many; multiples of 1/64 add up exactly.
+    matrix = rng.integers(0, 6, (heads, size, size)) / 64
+    if causal:
+        matrix = np.tril(matrix)
+    reader = WordReader("side", [Asked(words, lookups, 0, 0), None], rules, causal, torch.device("cpu"))
+    rows = torch.from_numpy(matrix).float()[:, reader.columns[0]][None].expand(2, -1, -1, -1)
+    reader.read(rows)
+    result, nothing = reader.results()
+    assert nothing is None
+    assert result is not None
+    for head in range(heads):
+        expected, _ = slow_ranks(words, lookups, matrix[head], causal)
+        np.testing.assert_array_equal(result.ranks[0, head], expected)
+
+
+def test_words_that_the_item_lacks_are_refused(tiny: Tiny, prepare: Prepare) -> None:
+    loaded, item = tiny("bert"), prepare("abc")
+    words = words_of(3, 0)
+    beyond = replace(words, ahead=Lookups(np.array([0]), np.array([99]), np.array([99])))
+    with pytest.raises(InputError, match="a lookup is outside"):
+        list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: beyond}),))]))
+    outside = replace(words, stop=words.stop + 9)
+    with pytest.raises(InputError, match="lies outside its 3 subwords"):
+        list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: outside}),))]))
+
+
+def test_broken_attention_is_an_error(tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, item = tiny("bert"), prepare("abc = 1")
+    rows = attention.attention_rows
+    monkeypatch.setattr(attention, "attention_rows", lambda *arguments: rows(*arguments) * torch.nan)
+    words = words_of(7, 0)
+    with pytest.raises(CaptureError, match="attention is not finite"):
+        list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: words}),))]))
+
+
+def test_eager_weights_are_let_go_layer_by_layer(
+    tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, item = tiny("codegen"), prepare("abc = 1")
+    outputs = []
+    body = loaded.model.transformer
+    forward = type(body).forward
+
+    def watched(*args: object, **kwargs: object) -> object:
+        outputs.append(forward(body, *args, **kwargs))
+        return outputs[-1]
+
+    monkeypatch.setattr(body, "forward", watched)
+    words = words_of(7, 0)
+    (capture,) = observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: words}),))])
+    assert capture.words["decoder"].ranks.shape[0] == 2
+    (output,) = outputs
+    assert all(weights is None for weights in output.attentions)

@@ -35,6 +35,7 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of sampling and o
 Mode = Annotated[
     str | None, typer.Option("--mode", help="corrected, or paper: as published, quirks included.")
 ]
+Quirks = Annotated[list[str] | None, typer.Option("--quirk", help="Switch on one quirk of a paper.")]
 
 
 @app.command()
@@ -51,9 +52,7 @@ def run(
     unit: Unit = None,
     limit: Limit = None,
     mode: Mode = None,
-    quirk: Annotated[
-        list[str] | None, typer.Option("--quirk", help="Switch on one quirk of a paper.")
-    ] = None,
+    quirk: Quirks = None,
     lock: Annotated[
         Path | None, typer.Option("--lock", help="Run on exactly the items of a lock file.")
     ] = None,
@@ -137,16 +136,27 @@ def label(
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
-    form: Annotated[str, typer.Option("--format", help="sonde: JSON lines.")] = "sonde",
+    mode: Mode = None,
+    quirk: Quirks = None,
+    form: Annotated[
+        str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
+    ] = "sonde",
 ) -> None:
     """Label a corpus; needs no model."""
-    from sonde.experiments.labelling import check_format, write_label_file
+    from sonde.experiments.labelling import Labelling, write_label_file
     from sonde.experiments.overrides import selection_of
 
-    check_format(form)
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
-    rows = write_label_file(task, tuple(corpus), selection, output, raw=raw)
-    typer.echo(f"{rows} rows in {output}")
+    wanted = Labelling(
+        task=task,
+        corpora=tuple(corpus),
+        selection=selection,
+        raw=raw,
+        mode=mode or "corrected",
+        quirks=frozenset(quirk or ()),
+        form=form,
+    )
+    typer.echo(f"{write_label_file(wanted, output)} rows in {output}")
 
 
 @app.command()

@@ -6,7 +6,7 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.corpora import Selection
-from sonde.experiments.labelling import write_label_file
+from sonde.experiments.labelling import Labelling, write_label_file
 
 TASK = '''
 """Whether a function is long."""
@@ -20,7 +20,7 @@ class Long:
     labels = ("short", "long")
     needs_repository = False
 
-    def label(self, items, repositories):
+    def label(self, items, repositories, *, mode="corrected", quirks=frozenset()):
         return {
             item.item_id: pl.DataFrame(
                 {"start": [0], "end": [len(item.text)], "label": ["long" if len(item.text) > 60 else "short"],
@@ -49,15 +49,17 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def wanted(task: object, folder: Path, **more: object) -> Labelling:
+    return Labelling(task=str(task), corpora=(f"local:{folder}",), **more)  # type: ignore[arg-type]
+
+
 def rows(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_raw_labels_every_item_in_order(project: Path) -> None:
     out = project / "raw.jsonl"
-    count = write_label_file(
-        str(project / "long.py"), [f"local:{project / 'code'}"], Selection(), out, raw=True
-    )
+    count = write_label_file(wanted(project / "long.py", project / "code", raw=True), out)
     found = rows(out)
     assert count == len(found) == 60
     assert set(found[0]) == {"id", "label", "value"}
@@ -67,7 +69,7 @@ def test_raw_labels_every_item_in_order(project: Path) -> None:
 def test_the_data_set_is_balanced_within_each_split(project: Path) -> None:
     out = project / "set.jsonl"
     selection = Selection(near_duplicates=False)
-    write_label_file(str(project / "long.py"), [f"local:{project / 'code'}"], selection, out, raw=False)
+    write_label_file(wanted(project / "long.py", project / "code", selection=selection), out)
     counts = Counter((row["split"], row["label"]) for row in rows(out))
     for side in ("train", "valid", "test"):
         assert counts[side, "long"] == counts[side, "short"] > 0
@@ -76,7 +78,7 @@ def test_the_data_set_is_balanced_within_each_split(project: Path) -> None:
 def test_calls_become_spans_with_ids_of_their_own(project: Path) -> None:
     (project / "code" / "package0" / "caller.py").write_text("def caller():\n    return function_0_1()\n")
     out = project / "calls.jsonl"
-    write_label_file("call_origin", [f"local:{project / 'code' / 'package0'}"], Selection(), out, raw=True)
+    write_label_file(wanted("call_origin", project / "code" / "package0", raw=True), out)
     name, arguments = rows(out)
     assert (name["label"], name["part"], name["call_form"]) == ("internal", "name", "bare")
     assert arguments["part"] == "arguments"
@@ -88,6 +90,4 @@ def test_one_label_is_nothing_to_balance(project: Path) -> None:
     (project / "code2").mkdir()
     (project / "code2" / "a.py").write_text("def f():\n    return 1\n")
     with pytest.raises(InputError, match="needs two labels, found short"):
-        write_label_file(
-            str(project / "long.py"), [f"local:{project / 'code2'}"], Selection(), project / "x", raw=False
-        )
+        write_label_file(wanted(project / "long.py", project / "code2"), project / "x")

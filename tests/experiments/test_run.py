@@ -133,7 +133,7 @@ def test_a_full_disk_loses_no_finished_part(
     write, written = parts.write_atomic, []
 
     def filling_up(path: Path, data: bytes | str) -> None:
-        if len(written) >= 9:
+        if len(written) >= 11:
             raise StoreError(f"cannot write {path}: No space left on device")
         written.append(path)
         write(path, data)

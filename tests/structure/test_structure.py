@@ -64,9 +64,8 @@ WITHOUT_TORCH = {
     "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
     "labelling": """
 from pathlib import Path
-from sonde.corpora import Selection
-from sonde.experiments.labelling import write_label_file
-write_label_file("call_origin", ["local:."], Selection(), Path("labels.jsonl"), raw=True)
+from sonde.experiments.labelling import Labelling, write_label_file
+write_label_file(Labelling(task="call_origin", corpora=("local:.",), raw=True), Path("labels.jsonl"))
 """,
     "listing": """
 from sonde.experiments.catalogue import REGISTRIES, catalogue

@@ -2,122 +2,121 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.fingerprint import fingerprint, unit_hash
+from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, Selection, read_files, read_items, select, split
-from sonde.tasks import TASKS, Repository, Task, repositories
-
-Row = dict[str, Any]
-
-FORMATS = ("sonde",)
-"""Formats of published data sets come with the lenses that they belong to."""
+from sonde.experiments.formats import FORMATS, Form, Labelled
+from sonde.tasks import TASKS, CorpusTask, Repository, Task, repositories
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """An item with the rows of its labels."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelling:
+    """What to write.
 
-    item: Item
-    rows: tuple[Row, ...]
-
-
-def check_format(name: str) -> None:
-    """Refuse a file format that no lens of this version brings.
-
-    Raises:
-        UnknownNameError: The format does not exist.
-    """
-    if name not in FORMATS:
-        raise UnknownNameError("label format", name, FORMATS)
-
-
-def write_label_file(
-    task_name: str, corpora: Sequence[str], selection: Selection, output: Path, *, raw: bool
-) -> int:
-    """Label corpora and write JSON lines.
-
-    Args:
-        task_name: Public name of the task, or a path to a ``.py`` file.
+    Attributes:
+        task: Public name of the task, or a path to a ``.py`` file.
         corpora: Corpora by name.
         selection: Unit and languages; without ``raw`` also limits and filters.
-        output: The file.
         raw: Every item in the corpus's order, nothing sampled, balanced, capped or left out.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        form: Public name of the file format.
+    """
+
+    task: str
+    corpora: tuple[str, ...]
+    selection: Selection = field(default_factory=Selection)
+    raw: bool = False
+    mode: str = "corrected"
+    quirks: frozenset[str] = frozenset()
+    form: str = "sonde"
+
+
+def write_label_file(wanted: Labelling, output: Path) -> int:
+    """Label corpora and write one file.
 
     Returns:
-        Number of rows.
+        Number of labels.
 
     Raises:
+        UnknownNameError: A task, format or corpus that does not exist.
+        UsageError: The format does not hold labels of this task.
         InputError: Nothing carries a label, so there is no data set to balance.
     """
-    task = TASKS.load(task_name)
-    rows: list[Row] = []
-    for corpus in corpora:
-        if raw:
-            items: Iterable[Item] = read_items(
-                corpus, Intake(), unit=selection.unit, languages=selection.languages
-            )
-            rows += [row for entry in _labelled(task, corpus, items, selection) for row in entry.rows]
-        else:
-            chosen = select(corpus, selection).items
-            rows += _balanced(list(_labelled(task, corpus, chosen, selection)), corpus, selection.seed)
-    write_atomic(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return len(rows)
+    form, task = FORMATS.load(wanted.form), TASKS.load(wanted.task)
+    if isinstance(task, CorpusTask):
+        rows = [row for corpus in wanted.corpora for row in _collected(task, corpus, wanted)]
+        write_atomic(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return len(rows)
+    _check(task, form, wanted.form)
+    entries = [entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted)]
+    write_atomic(output, form.write(task, entries))
+    return sum(len(entry.rows) for entry in entries)
 
 
-def _labelled(task: Task, corpus: str, items: Iterable[Item], selection: Selection) -> Iterator[Labelled]:
+def _check(task: Task, form: Form, name: str) -> None:
+    if form.tasks and task.name not in form.tasks:
+        raise UsageError(
+            f"format {name!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
+            "leave --format out for JSON lines"
+        )
+
+
+def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Mapping[str, Any]]:
+    return task.collect(read_files(corpus, wanted.selection.languages, Intake()), mode=wanted.mode)
+
+
+def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
+    selection = wanted.selection
+    if wanted.raw:
+        items: Iterable[Item] = read_items(
+            corpus, Intake(), unit=selection.unit, languages=selection.languages
+        )
+        return _labelled(task, corpus, items, wanted)
+    return _balanced(list(_labelled(task, corpus, select(corpus, selection).items, wanted)), corpus, wanted)
+
+
+def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
     around: Mapping[str, Repository] = {}
     if task.needs_repository:
-        around = repositories(read_files(corpus, selection.languages, Intake()))
+        around = repositories(read_files(corpus, wanted.selection.languages, Intake()))
     for item in items:
-        table = task.label([item], around)[item.item_id]
-        yield Labelled(item, tuple(_row(task, item, row) for row in table.iter_rows(named=True)))
+        table = task.label([item], around, mode=wanted.mode, quirks=wanted.quirks)[item.item_id]
+        yield Labelled(item, tuple(table.iter_rows(named=True)))
 
 
-def _row(task: Task, item: Item, row: Mapping[str, Any]) -> Row:
-    identity = item.identifier or item.item_id
-    if task.target == "item":
-        return {"id": identity, "label": row["label"], "value": row["value"]}
-    span = fingerprint("span", item.item_id, task.name, task.version, row["start"], row["end"])
-    extra = {name: row[name] for name in row if name not in ("start", "end", "label", "value")}
-    return {
-        "id": identity,
-        "span": span,
-        "start": row["start"],
-        "end": row["end"],
-        "label": row["label"],
-        "value": row["value"],
-        **extra,
-    }
-
-
-def _balanced(entries: Sequence[Labelled], corpus: str, seed: int) -> list[Row]:
+def _balanced(entries: Sequence[Labelled], corpus: str, wanted: Labelling) -> list[Labelled]:
     """Equally many rows of every label within each split; splits never share a cluster."""
+    seed = wanted.selection.seed
     sides = split([entry.item for entry in entries], seed=seed)
-    pools: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    pools: defaultdict[str, defaultdict[str, list[Labelled]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         side = sides[entry.item.item_id]
         for row in entry.rows:
             if row["label"] is not None:
-                pools[side][row["label"]].append({**row, "split": side, "text": entry.item.text})
+                pools[side][row["label"]].append(dataclasses.replace(entry, rows=(row,), split=side))
     labels = {label for pool in pools.values() for label in pool}
     if len(labels) < 2:
         found = ", ".join(sorted(labels)) or "none"
         raise InputError(f"corpus {corpus!r}: a balanced data set needs two labels, found {found}; try --raw")
-    rows: list[Row] = []
+    chosen: list[Labelled] = []
     for side in ("train", "valid", "test"):
         pool = pools[side]
         size = min(len(pool[label]) for label in labels)
         for label in sorted(labels):
-            order = sorted(
-                pool[label], key=lambda row: unit_hash(seed, row["id"], row.get("start", 0), row["label"])
-            )
-            rows += order[:size]
-    return rows
+            chosen += sorted(pool[label], key=lambda entry: unit_hash(seed, *_identity(entry)))[:size]
+    return chosen
+
+
+def _identity(entry: Labelled) -> tuple[str, int, str]:
+    (row,) = entry.rows
+    return entry.item.identifier or entry.item.item_id, row["start"], row["label"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
-from sonde.corpora import Item
+from sonde.corpora import Item, SourceFile
 from sonde.languages import Definition
 
 LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
@@ -46,7 +46,7 @@ class Task(Protocol):
 
     @property
     def target(self) -> str:
-        """What is labelled: ``"item"`` or ``"span"``."""
+        """What is labelled: ``"item"``, ``"span"``, ``"pair"`` (of spans) or ``"mutation"`` (of items)."""
         ...
 
     @property
@@ -77,4 +77,28 @@ class Task(Protocol):
             mode: ``"corrected"``, or ``"paper"`` for the labels of the published code: its whole preset.
             quirks: Single quirks of the published code that are on beside the mode's preset.
         """
+        ...
+
+
+@runtime_checkable
+class CorpusTask(Protocol):
+    """A question asked of whole files together: its rows are no labels of single items."""
+
+    @property
+    def name(self) -> str:
+        """Public name, the file's stem."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Raised when the rows change."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """``"corpus"``."""
+        ...
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterable[Mapping[str, Any]]:
+        """The rows of ``sonde label``, as JSON can hold them."""
         ...

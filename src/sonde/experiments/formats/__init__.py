@@ -1,0 +1,8 @@
+"""File formats of ``sonde label``: ours and those of the published data sets."""
+
+from sonde.base.registry import Registry
+from sonde.experiments.formats._form import Form, Labelled
+
+FORMATS: Registry[Form] = Registry("sonde.experiments.formats", "label format", "form")
+
+__all__ = ["FORMATS", "Form", "Labelled"]

@@ -1,0 +1,39 @@
+"""What a label format has to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from sonde.corpora import Item
+from sonde.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An input with the rows of its labels.
+
+    Attributes:
+        item: What is labelled: an item of the corpus, or what a task derived from one.
+        rows: Its label rows, ``start, end, label, value`` and what the task adds.
+        split: ``"train"``, ``"valid"`` or ``"test"`` in a data set; empty for raw labels.
+    """
+
+    item: Item
+    rows: tuple[Mapping[str, Any], ...]
+    split: str = ""
+
+
+@runtime_checkable
+class Form(Protocol):
+    """A file format."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose labels it can hold; empty for any."""
+        ...
+
+    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+        """The whole content of the file, in the order of the entries."""
+        ...

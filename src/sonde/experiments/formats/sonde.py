@@ -1,0 +1,43 @@
+"""JSON lines, one a label: sonde's own format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sonde.base.fingerprint import fingerprint
+from sonde.experiments.formats._form import Labelled
+from sonde.tasks import Task
+
+_PLACES = ("start", "end", "label", "value")
+
+
+class SondeForm:
+    """``{"id", "label", "value"}`` a row; spans add where they stand, data sets their split and text."""
+
+    tasks: tuple[str, ...] = ()
+
+    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+        """One line a row of labels."""
+        rows = (row for entry in entries for row in _rows(task, entry))
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _rows(task: Task, entry: Labelled) -> Iterator[dict[str, Any]]:
+    for row in entry.rows:
+        line = _row(task, entry, row)
+        yield {**line, "split": entry.split, "text": entry.item.text} if entry.split else line
+
+
+def _row(task: Task, entry: Labelled, row: Mapping[str, Any]) -> dict[str, Any]:
+    item = entry.item
+    line = {"id": item.identifier or item.item_id, "label": row["label"], "value": row["value"]}
+    if task.target in ("item", "mutation"):
+        return line
+    span = fingerprint("span", item.item_id, task.name, task.version, row["start"], row["end"])
+    extra = {name: row[name] for name in row if name not in _PLACES}
+    return {**line, "span": span, "start": row["start"], "end": row["end"], **extra}
+
+
+form = SondeForm()

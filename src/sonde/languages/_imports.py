@@ -90,6 +90,11 @@ class Imports(Protocol):
         ...
 
     @property
+    def library_levels(self) -> int:
+        """Leading levels of a name that name its library."""
+        ...
+
+    @property
     def templates(self) -> Mapping[str, Mapping[str, str]]:
         """For each kind of call its statements (``call``, ``import``, ``alias``, ``alias_member``).
 
@@ -116,11 +121,11 @@ class Imports(Protocol):
         ...
 
 
-def read_settings(language: str) -> tuple[str, Mapping[str, Mapping[str, str]]]:
-    """Version and templates of a language's ``imports.toml``."""
+def read_settings(language: str) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
+    """Version, levels of a library's name and templates, from a language's ``imports.toml``."""
     file = files("sonde.languages") / language / "imports.toml"
     data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    return data["version"], data["templates"]
+    return data["version"], data["library_levels"], data["templates"]
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ class JavaImports:
 
     language: TreeSitterLanguage
     version: str
+    library_levels: int
     templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:

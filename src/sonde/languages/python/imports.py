@@ -31,6 +31,7 @@ class PythonImports:
 
     language: TreeSitterLanguage
     version: str
+    library_levels: int
     templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:

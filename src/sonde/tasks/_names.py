@@ -1,0 +1,168 @@
+"""Names of APIs across the files of a corpus: who calls them, under which aliases, and in whose words."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sonde.base.errors import InputError, UsageError
+from sonde.languages import LANGUAGES, Function, facet_of, has_facet
+from sonde.languages._imports import ApiCall, Imports
+
+WITHIN = ("file", "function")
+
+
+class File(Protocol):
+    """What is read of a file of a corpus, or of an item that is a whole file."""
+
+    @property
+    def path(self) -> str:
+        """Path inside the corpus."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The content."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """Public name of the language."""
+        ...
+
+    @property
+    def repository(self) -> str:
+        """The repository."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Alias:
+    """How a name is reached through an alias.
+
+    Attributes:
+        alias: What stands after ``as``.
+        imported: What the alias stands for, fully qualified.
+        member: Whether a member is taken out of a module (``from a import b as k``).
+    """
+
+    alias: str
+    imported: str
+    member: bool
+
+
+@dataclass(slots=True)
+class Name:
+    """One name and kind of call, as a corpus uses it.
+
+    Attributes:
+        name: Fully qualified.
+        kind: The language's kind of call.
+        language: Public name of the language.
+        library: Its leading levels, the unit of resampling.
+        calls: Calls.
+        files: Files with a call.
+        repositories: Repositories with a call.
+        aliases: Calls through each alias.
+        contexts: First lines of the documentation of functions that call it.
+    """
+
+    name: str
+    kind: str
+    language: str
+    library: str
+    calls: int = 0
+    files: set[str] = field(default_factory=set)
+    repositories: set[str] = field(default_factory=set)
+    aliases: Counter[Alias] = field(default_factory=Counter)
+    contexts: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the files of a corpus call and import.
+
+    Attributes:
+        names: By language, name and kind.
+        modules: For each alias, what it stands for somewhere in the corpus, by language.
+        files: Files read.
+        stars: Star imports, whose names stay unbound.
+        unplaced: Relative imports that lead out of the corpus.
+    """
+
+    names: dict[tuple[str, str, str], Name] = field(default_factory=dict)
+    modules: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    files: int = 0
+    stars: int = 0
+    unplaced: int = 0
+
+
+def gather(files: Iterable[File], *, within: str = "file", propagate: bool = False) -> Gathered:
+    """Read the names of all files.
+
+    Args:
+        files: Whole files, in any order; the answer does not depend on it.
+        within: ``"file"`` for every call, ``"function"`` for calls inside functions and methods alone, as
+            data sets of functions hold them. Imports are those of the file in both.
+        propagate: Whether calls on what an imported name gave count, one step far.
+
+    Raises:
+        UsageError: ``within`` is neither, or a language has no imports.
+    """
+    if within not in WITHIN:
+        raise UsageError(f"within = {within!r} is not a unit of names; known: {', '.join(WITHIN)}")
+    held: dict[str, list[File]] = defaultdict(list)
+    for file in files:
+        held[file.language].append(file)
+    gathered = Gathered()
+    for language in sorted(held):
+        if has_facet(language, "imports"):
+            _gather_language(held[language], language, within, propagate, gathered)
+    if not gathered.files:
+        found = ", ".join(sorted(held)) or "no files"
+        raise InputError(f"names of APIs: found {found}; name a corpus of a language that has imports")
+    return gathered
+
+
+def _gather_language(
+    files: Sequence[File], language: str, within: str, propagate: bool, gathered: Gathered
+) -> None:
+    facet = facet_of(language, "imports", Imports)
+    rooted = facet.rooted(file.path for file in files)
+    for file in files:
+        found = facet.read(file.text, rooted[file.path], propagate=propagate)
+        gathered.files += 1
+        gathered.stars += len(found.stars)
+        gathered.unplaced += found.unplaced
+        for one in found.imports:
+            if one.alias:
+                gathered.modules[language, one.alias].add(one.name)
+        if not found.calls:
+            continue
+        functions = LANGUAGES.load(language).functions(file.text)
+        starts = [function.start for function in functions]
+        for call in found.calls:
+            at = bisect_right(starts, call.start) - 1
+            inside = functions[at] if at >= 0 and call.start < functions[at].end else None
+            if inside is None and within == "function":
+                continue
+            _count(gathered, call, file, facet.library_levels, inside)
+
+
+def _count(gathered: Gathered, call: ApiCall, file: File, levels: int, inside: Function | None) -> None:
+    key = (file.language, call.name, call.kind)
+    if key not in gathered.names:
+        library = ".".join(call.name.split(".")[:levels])
+        gathered.names[key] = Name(call.name, call.kind, file.language, library)
+    name = gathered.names[key]
+    name.calls += 1
+    name.files.add(file.path)
+    name.repositories.add(file.repository)
+    imported = call.imported
+    if imported.alias:
+        name.aliases[Alias(imported.alias, imported.name, imported.member)] += 1
+    if inside is not None and (words := inside.docstring.strip()):
+        name.contexts.add(words.splitlines()[0].strip())

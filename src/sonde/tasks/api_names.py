@@ -1,0 +1,66 @@
+"""Which APIs a corpus calls, by their fully qualified names (INK, section 3.1).
+
+A row a distinct name. Whole files are read, so a corpus of single functions has few names: a function's
+imports stand outside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from sonde.corpora import SourceFile
+from sonde.tasks._names import Name, gather
+
+NAMES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "name": pl.String,
+    "kind": pl.String,
+    "language": pl.String,
+    "library": pl.String,
+    "calls": pl.Int64,
+    "files": pl.Int64,
+    "repositories": pl.Int64,
+    "aliases": pl.List(pl.String),
+}
+
+
+class ApiNames:
+    """Lists names with their calls, files, repositories and aliases."""
+
+    name = "api_names"
+    version = "1"
+    target = "corpus"
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
+        """The rows of `names_table`; no mode changes them."""
+        return names_table(files).to_dicts()
+
+
+def names_table(
+    files: Iterable[SourceFile], *, within: str = "file", propagate: bool = False
+) -> pl.DataFrame:
+    """The names of a corpus in `NAMES_SCHEMA`, the most called first, equally often called by name.
+
+    Args:
+        files: Whole files.
+        within: ``"file"`` or ``"function"``, see `sonde.tasks._names.gather`.
+        propagate: Whether calls on what an imported name gave count, one step far.
+
+    Raises:
+        UsageError: ``within`` is neither.
+        InputError: No file is of a language that has imports.
+    """
+    names = gather(files, within=within, propagate=propagate).names.values()
+    table = pl.DataFrame([_row(name) for name in names], schema=dict(NAMES_SCHEMA), orient="row")
+    return table.sort("calls", "name", "kind", "language", descending=[True, False, False, False])
+
+
+def _row(name: Name) -> tuple[object, ...]:
+    aliases = sorted({alias.alias for alias in name.aliases})
+    counts = (name.calls, len(name.files), len(name.repositories))
+    return (name.name, name.kind, name.language, name.library, *counts, aliases)
+
+
+task = ApiNames()

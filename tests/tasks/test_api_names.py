@@ -1,0 +1,81 @@
+"""Names of APIs over several files."""
+
+import polars as pl
+import pytest
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import SourceFile
+from sonde.tasks._names import gather
+from sonde.tasks.api_names import names_table, task
+
+
+def file(path: str, text: str, repository: str = "r", language: str = "python") -> SourceFile:
+    return SourceFile(path=path, text=text, language=language, cluster=repository, repository=repository)
+
+
+FILES = [
+    file("p/__init__.py", ""),
+    file("p/a.py", "import numpy as np\nfrom .b import f\nnp.zeros(1)\nf(np.zeros(2))\n"),
+    file(
+        "p/b.py", 'import numpy as n\ndef f():\n    """Fill it.\n\n    More."""\n    n.zeros(1)\nn.ones(1)\n'
+    ),
+    file("q.py", "import numpy\nnumpy.zeros(3)\nfrom os import *\nfrom . import lost\n", "s"),
+]
+
+
+def test_a_row_a_distinct_name() -> None:
+    table = names_table(FILES)
+    assert table.select("name", "calls", "files", "repositories", "aliases").rows() == [
+        ("numpy.zeros", 4, 3, 2, ["n", "np"]),
+        ("numpy.ones", 1, 1, 1, ["n"]),
+        ("p.b.f", 1, 1, 1, []),
+    ]
+    assert table["library"].to_list() == ["numpy", "numpy", "p"]
+
+
+def test_rows_are_what_the_table_holds() -> None:
+    first, *_ = task.collect(FILES)
+    assert first == {
+        "name": "numpy.zeros",
+        "kind": "call",
+        "language": "python",
+        "library": "numpy",
+        "calls": 4,
+        "files": 3,
+        "repositories": 2,
+        "aliases": ["n", "np"],
+    }
+
+
+def test_the_order_of_files_does_not_matter() -> None:
+    assert names_table(FILES).equals(names_table(FILES[::-1]))
+
+
+def test_calls_inside_functions_alone() -> None:
+    assert names_table(FILES, within="function").select("name", "calls").rows() == [("numpy.zeros", 1)]
+
+
+def test_what_binds_nothing_is_counted() -> None:
+    gathered = gather(FILES)
+    assert (gathered.files, gathered.stars, gathered.unplaced) == (4, 1, 1)
+
+
+def test_the_words_around_a_call_are_the_first_line() -> None:
+    names = gather(FILES).names
+    assert names["python", "numpy.zeros", "call"].contexts == {"Fill it."}
+    assert names["python", "numpy.ones", "call"].contexts == set()
+
+
+def test_languages_are_kept_apart() -> None:
+    java = file("A.java", "import java.util.List;\nclass A { Object o = List.of(); }", language="java")
+    table = names_table([*FILES, java, file("x.txt", "words", language="text")])
+    assert table.filter(pl.col("language") == "java").rows() == [
+        ("java.util.List.of", "call", "java", "java.util", 1, 1, 1, [])
+    ]
+
+
+def test_bad_input_says_so() -> None:
+    with pytest.raises(UsageError, match="within"):
+        names_table(FILES, within="line")
+    with pytest.raises(InputError, match="text"):
+        names_table([file("x.txt", "words", language="text")])

@@ -1,6 +1,6 @@
 """Syntactic relations between the words of a program: what a language has to answer about them.
 
-A relation joins a head word to a dependent, a run of words: in ``If:if->test`` the word ``if`` to the words of
+A relation joins a head word to a dependent, a run of words: in ``If:if->test`` the word ``if`` to those of
 the condition ("Benchmarking Language Models for Code Syntax Understanding", section 2 and table 8). Words are
 the tokens that the paper counts in, blank ones included, so that an edge is three numbers; their characters
 lead back to the text.
@@ -52,6 +52,10 @@ class Delimiters:
     newlines: bool = False
     semicolons: bool = True
     masked: bool = False
+
+
+AS_PUBLISHED = Delimiters()
+"""The main results: no newlines, semicolons, and every word a candidate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +125,7 @@ class Relations(Protocol):
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = Delimiters(),
+        delimiters: Delimiters = AS_PUBLISHED,
     ) -> Words:
         """The words of a text, those that `relate` counts in; none where there is no way to tell words."""
         ...
@@ -132,7 +136,7 @@ class Relations(Protocol):
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = Delimiters(),
+        delimiters: Delimiters = AS_PUBLISHED,
     ) -> Related:
         """The words of a text and the relations between them.
 

@@ -1,0 +1,100 @@
+"""Relations on the nodes of `ast`, as CodeSyntax's labeller finds them, one quirk at a time.
+
+`ast` is the running interpreter's: a text in syntax that it does not know does not parse. What it makes of a
+text that parses has been the same since Python 3.9, the names of an import excepted, which have a position
+since 3.10, and the inside of f-strings, which is not looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Set
+
+from sonde.languages._relations import Edge
+from sonde.languages.python._relations_places import Places
+from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NO_IMPORT_NAMES, UNFILTERED_ELSE
+from sonde.languages.python._relations_rules import (
+    CHILDREN,
+    IF_ELSE,
+    Relation,
+    is_function,
+    parts,
+    relations_of,
+)
+
+# The first line of a definition behind its decorators, indented as it stood in its class.
+_INDENTED = re.compile(r"^([ \t]+)(?:@|class\b|def\b|async\b)", re.MULTILINE)
+
+
+def parsed(text: str, quirks: Set[str]) -> ast.Module | None:
+    """The syntax tree, or None for a text that does not parse.
+
+    A decorated method cut out of its class begins in another column than its other lines; it is parsed with
+    its margin put back.
+    """
+    tree = _parsed(text)
+    if tree is None and text.startswith("@") and MARGIN not in quirks:
+        margin = _INDENTED.search(text)
+        around = _parsed(f"if 1:\n{margin[1]}{text}") if margin is not None else None
+        if around is not None:
+            ast.increment_lineno(around, -1)
+            assert isinstance(around.body[0], ast.If)
+            # Nobody looks at the decorators, the only nodes on the line that was moved.
+            return ast.Module(around.body[0].body + around.body[1:], [])
+    return tree
+
+
+def _parsed(text: str) -> ast.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
+    """The edges of a tree, each node's own before its children's."""
+    waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
+    while waiting:
+        parent, node = waiting.pop()
+        if parent is not None and not _without_position(node, quirks):
+            head, first = places.first(parent), places.first(node)
+            if 0 < head < first <= (last := places.last(node)):
+                yield Edge(CHILDREN, head, first, last)
+        if isinstance(node, ast.If) and node.orelse:
+            yield from _else(node, places, quirks)
+        for relation in relations_of(node):
+            edge = _edge(relation, places, quirks)
+            if 0 < edge.head < edge.first <= edge.last:
+                yield edge
+        above = None if is_function(node) or not hasattr(node, "lineno") else node
+        waiting.extend((above, child) for child in reversed(list(parts(node))))
+
+
+def _without_position(node: ast.AST, quirks: Set[str]) -> bool:
+    if is_function(node) or not hasattr(node, "lineno"):
+        return True
+    return isinstance(node, ast.alias) and NO_IMPORT_NAMES in quirks
+
+
+def _edge(relation: Relation, places: Places, quirks: Set[str]) -> Edge:
+    final = relation.last
+    if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
+        final = relation.first
+    head = places.last(relation.head) if relation.head_end else places.first(relation.head)
+    last = places.last(final)
+    first = last if relation.end_only else places.first(relation.first)
+    return Edge(relation.name, head, first, last)
+
+
+def _else(node: ast.If, places: Places, quirks: Set[str]) -> Iterator[Edge]:
+    """From ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
+    head = places.first(node)
+    for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):
+        if places.word(place) in ("else", "elif"):
+            if head > 0 or UNFILTERED_ELSE in quirks:
+                yield Edge(IF_ELSE, head, place, place)
+            return

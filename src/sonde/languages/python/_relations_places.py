@@ -1,0 +1,186 @@
+"""From nodes of `ast` to words: the exact way, and the published way with its quirks.
+
+CodeSyntax finds a node's words by counting: it tokenizes the text up to the node, and then the node's own
+text, and takes as many words as agree with the whole text's. That mostly finds the words at the node's
+characters; where it does not, a quirk says so. The counting itself is done only where the outcome cannot be
+told without it, so that labelling is linear.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Set
+from functools import cached_property
+
+from sonde.languages.python._relations_quirks import (
+    BYTE_COLUMNS,
+    EMPTY_ENDS,
+    FIRST_LINE,
+    GLUED,
+    LAYOUT_ENDS,
+    RETOKENIZED,
+)
+from sonde.languages.python._relations_scan import Scan, matching, scan, width
+
+OPENING = frozenset("([{")
+CLOSING = frozenset(")]}")
+_LINE = re.compile(r"\r\n|\r|\n")
+# Stands for the node when the text before it is tokenized; no word of a program.
+_MARK = "_EndOfLineSymbol_"
+
+
+def is_layout(word: str) -> bool:
+    """Whether a word is no code: empty, an indent, a newline or a comment."""
+    return not word or word.isspace() or word[0] == "#"
+
+
+class Places:
+    """Finds the words of nodes.
+
+    Args:
+        text: The text that was parsed.
+        words: Its words.
+        quirks: Quirks that are on.
+        newlines: Whether a dependent takes in the newline behind it.
+    """
+
+    def __init__(self, text: str, words: Scan, quirks: Set[str], *, newlines: bool) -> None:
+        self._text = text
+        self._words = words
+        self._quirks = quirks
+        self._newlines = newlines
+        self._lines = [0, *(found.end() for found in _LINE.finditer(text))]
+        self._ascii = text.isascii()
+        self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
+        self._ends: dict[tuple[int, int], int] = {}
+        self._layout_skipped = LAYOUT_ENDS not in quirks
+
+    def first(self, node: ast.AST) -> int:
+        """Index of a node's first word, opening brackets left out unless they hold nothing."""
+        surface = self._words.surface
+        place = self._begin(node)
+        while surface[place] in OPENING:
+            inner = place + 1
+            while self._layout_skipped and is_layout(surface[inner]):
+                inner += 1
+            if surface[inner] in CLOSING:
+                break
+            place = inner
+        return place
+
+    def last(self, node: ast.AST) -> int:
+        """Index of a node's last word, closing brackets left out."""
+        key = (self._start(node), self._end(node))
+        if key not in self._ends:
+            self._ends[key] = self._trimmed(self._finish(node))
+        return self._ends[key]
+
+    def word(self, place: int) -> str:
+        """A word by its index."""
+        return self._words.surface[place]
+
+    def _trimmed(self, place: int) -> int:
+        surface = self._words.surface
+        if self._newlines and place + 1 < len(surface) and surface[place + 1] == "\n":
+            place += 1
+        while surface[place] in CLOSING:
+            place -= 1
+            while self._layout_skipped and is_layout(surface[place]):
+                place -= 1
+        return place
+
+    def _start(self, node: ast.AST) -> int:
+        return self._character(node.lineno, node.col_offset)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _end(self, node: ast.AST) -> int:
+        return self._character(node.end_lineno, node.end_col_offset)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _character(self, line: int, column: int) -> int:
+        begin = self._lines[line - 1]
+        if self._ascii:
+            return begin + column
+        written = self._text[begin : begin + column].encode()[:column]
+        return begin + len(written.decode(errors="ignore"))
+
+    def _begin(self, node: ast.AST) -> int:
+        """Index of the word at a node's start, by the quirks about starts."""
+        line: int = node.lineno  # pyright: ignore[reportAttributeAccessIssue]
+        column: int = node.col_offset  # pyright: ignore[reportAttributeAccessIssue]
+        if line == 1 and FIRST_LINE in self._quirks:
+            return 0
+        start = self._start(node)
+        if BYTE_COLUMNS in self._quirks and start != self._lines[line - 1] + column:
+            prefix = self._text[: min(self._lines[line - 1] + column, self._line_end(line))]
+            return matching(self._words.surface, scan(prefix + _MARK).surface)
+        place = self._place(start)
+        # The mark becomes one word with a name before it: f(x for x in y), return[a].
+        before = self._text[start - 1 : start]
+        return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
+
+    def _place(self, start: int) -> int:
+        """Index of the word that begins at a character, else of the one around it."""
+        found = self._at.get(start)
+        return bisect_right(self._words.start, start) - 1 if found is None else found
+
+    def _finish(self, node: ast.AST) -> int:
+        """Index of the last word of a node, by the quirks about ends."""
+        start, end = self._start(node), self._end(node)
+        begin, exact = self._begin(node), self._place(start)
+        last = bisect_left(self._words.start, end, lo=exact) - 1
+        at_the_end = self._closing_words.start <= last + 1 < len(self._words.surface)
+        if begin != exact or (at_the_end and EMPTY_ENDS in self._quirks):
+            return begin + self._counted(begin, start, end) - 1
+        if RETOKENIZED in self._quirks and self._words.depth[begin] > 0:
+            return self._first_lines(begin, last)
+        return last
+
+    @cached_property
+    def _closing_words(self) -> range:
+        """The empty words that end a text without a newline."""
+        surface = self._words.surface
+        count = len(surface)
+        while count and not surface[count - 1]:
+            count -= 1
+        unended = count > 0 and not surface[count - 1].endswith("\n")
+        return range(count if unended else len(surface), len(surface))
+
+    def _counted(self, begin: int, start: int, end: int) -> int:
+        """How many words from ``begin`` on agree with those of a stretch of text tokenized by itself."""
+        margin = self._margin(start)
+        own = scan(margin + self._text[start:end]).surface
+        return matching(self._words.surface[begin:], own[1:] if margin else own)
+
+    def _first_lines(self, first: int, last: int) -> int:
+        """Where words inside brackets stop to agree with the same words without the brackets around.
+
+        A line that begins in another column than the first one then counts as indented or dedented.
+        """
+        surface, depth = self._words.surface, self._words.depth
+        around = depth[first]
+        column = width(self._margin(self._words.start[first]))
+        broken = False
+        for place in range(first, last + 1):
+            if depth[place] != around:
+                continue
+            word = surface[place]
+            if word in ("\n", "\r\n"):
+                broken = True
+            elif broken and word[0] != "#":
+                start = self._words.start[place]
+                if width(self._text[self._line_start(start) : start]) != column:
+                    return place - 1
+                broken = False
+        return last
+
+    def _margin(self, position: int) -> str:
+        """What stands before a position in its line, if that is blank."""
+        before = self._text[self._line_start(position) : position]
+        return before if before.isspace() else ""
+
+    def _line_start(self, position: int) -> int:
+        return self._lines[bisect_right(self._lines, position) - 1]
+
+    def _line_end(self, line: int) -> int:
+        return self._lines[line] - 1 if line < len(self._lines) else len(self._text)

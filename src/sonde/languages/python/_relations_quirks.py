@@ -1,0 +1,33 @@
+"""The oddities of CodeSyntax's Python labeller, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+BYTE_COLUMNS = "codesyntax.byte_columns"
+EMPTY_ENDS = "codesyntax.empty_ends"
+FIRST_LINE = "codesyntax.first_line"
+GLUED = "codesyntax.glued"
+HANDLER_ORELSE = "codesyntax.handler_orelse"
+LAYOUT_ENDS = "codesyntax.layout_ends"
+MARGIN = "codesyntax.margin"
+NO_IMPORT_NAMES = "codesyntax.no_import_names"
+RETOKENIZED = "codesyntax.retokenized"
+UNFILTERED_ELSE = "codesyntax.unfiltered_else"
+
+QUIRKS: Mapping[str, str] = {
+    BYTE_COLUMNS: "columns in bytes are applied to characters, so words shift behind non-ASCII text",
+    EMPTY_ENDS: "without a newline at the end of the text, what ends there ends on empty words",
+    FIRST_LINE: "whatever stands on the first line is taken to be the first word",
+    GLUED: "what follows a name without a blank, as the generator in f(x for x in y), is placed on the name",
+    HANDLER_ORELSE: "Try:handler->orelse ends with the first statement of the else block",
+    LAYOUT_ENDS: "the word next to a bracket that is left out may be a newline or a comment",
+    MARGIN: "a method that begins with its decorator, cut out of a class, does not parse",
+    NO_IMPORT_NAMES: "imported names are nobody's children, as on Python 3.9, where they have no position",
+    RETOKENIZED: "an expression over several lines inside brackets ends with its first line",
+    UNFILTERED_ELSE: "If:if->else is kept where `if` is the first word of the text",
+}
+
+# Which Python made the published file is not known for sure: its README names 3.9, yet the labeller's rule,
+# any two nodes with a position, gives import names on every Python that sonde runs on.
+PRESET = frozenset(QUIRKS) - {NO_IMPORT_NAMES}

@@ -1,0 +1,64 @@
+"""Relations between the words of Python code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+
+from sonde.languages._relations import AS_PUBLISHED, Delimiters, Related, Words, quirks_on, words_of
+from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.python import _relations_paper
+from sonde.languages.python._relations_places import Places
+from sonde.languages.python._relations_quirks import PRESET, QUIRKS
+from sonde.languages.python._relations_rules import AVERAGED, KEYWORDS, RELATION_TYPES
+from sonde.languages.python._relations_scan import Scan, scan
+
+
+class PythonRelations:
+    """The facet ``relations`` of Python; see `Relations`."""
+
+    relation_types = RELATION_TYPES
+    averaged = AVERAGED
+    keywords = KEYWORDS
+    quirks: Mapping[str, str] = QUIRKS
+
+    def words(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Words:
+        """The words of a text."""
+        quirks_on(mode, quirks, QUIRKS, PRESET)
+        return _words(scan(text), mode, delimiters)
+
+    def relate(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Related:
+        """The words of a text and the relations between them."""
+        on = quirks_on(mode, quirks, QUIRKS, PRESET)
+        scanned = scan(text)
+        words = _words(scanned, mode, delimiters)
+        tree = _relations_paper.parsed(text, on)
+        if tree is None or not scanned.whole:
+            return Related(words, problem="does not parse")
+        places = Places(text, scanned, on, newlines=delimiters.newlines)
+        return Related(words, tuple(_relations_paper.edges(tree, places, on)))
+
+
+def _words(scanned: Scan, mode: str, delimiters: Delimiters) -> Words:
+    start, end = np.array(scanned.start, np.int32), np.array(scanned.end, np.int32)
+    return words_of(tuple(scanned.surface), start, end, mode=mode, delimiters=delimiters)
+
+
+def facet(language: TreeSitterLanguage) -> PythonRelations:
+    """The facet of the language."""
+    return PythonRelations()

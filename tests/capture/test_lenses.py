@@ -22,7 +22,7 @@ from sonde.capture.requests import (
     TokenScores,
 )
 from sonde.corpora import Item
-from sonde.lenses._lens import LensSettings, ReadingLens, Scoring
+from sonde.lenses import Captured, LensDefaults, LensSettings, ReadingLens, Scoring
 from sonde.models import Capabilities, LoadedModel
 from sonde.stats.scores import Score
 
@@ -30,8 +30,8 @@ Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]
 
 
-class SmallLens:
-    """What the three have in common: one pass, no labels, no scores of their own."""
+class SmallLens(LensDefaults):
+    """What the three have in common: one stage, no labels, no scores of their own."""
 
     name = "small"
     version = "1"
@@ -45,21 +45,27 @@ class SmallLens:
     def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
         raise NotImplementedError
 
-    def passes(self, items: Sequence[Item], previous: int, settings: LensSettings) -> tuple[Pass, ...] | None:
-        return self.asks(items) if previous == 0 else None
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        return self.asks([one.item for one in prepared])
 
     def row(self, capture: ItemCapture) -> dict[str, object]:
         raise NotImplementedError
 
     def observe(
         self,
-        prepared: Prepared,
-        captures: Sequence[ItemCapture],
+        observed: Sequence[Captured],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
+        surfaces: Sequence[str],
     ) -> pl.DataFrame:
         return pl.DataFrame(
-            [{"item_id": prepared.item.item_id, "variant": one.variant, **self.row(one)} for one in captures]
+            [
+                {"item_id": one.item_id, "variant": one.variant, **self.row(one)}
+                for seen in observed
+                for one in seen.captures
+            ]
         )
 
     def score(self, scoring: Scoring) -> list[Score]:
@@ -98,9 +104,7 @@ def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Pre
     lenses = {"pools": Pools(), "reads": Reads(), "masks": Masks()}
     assert all(isinstance(lens, ReadingLens) for lens in lenses.values())
     settings = LensSettings()
-    passes = {
-        name: lens.passes([one.item for one in items], 0, settings) or () for name, lens in lenses.items()
-    }
+    passes = {name: lens.passes(items, {}, settings) for name, lens in lenses.items()}
     forwarded: list[int] = []
     hook = loaded.model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: forwarded.append(len(kwargs["input_ids"])), with_kwargs=True
@@ -115,8 +119,8 @@ def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Pre
         per_item = len(alone) // len(items)
         for place, observed in enumerate(together):
             own = alone[place * per_item : (place + 1) * per_item]
-            shared = lens.observe(observed.prepared, observed.captures[name], {}, settings)
-            separate = lens.observe(observed.prepared, own, {}, settings)
+            shared = lens.observe([Captured(observed.prepared, observed.captures[name])], {}, settings, ())
+            separate = lens.observe([Captured(observed.prepared, tuple(own))], {}, settings, ())
             assert shared["variant"].to_list() == ([1, 2] if name == "masks" else [0])
             for column in shared.columns:
                 if shared[column].dtype == pl.Float64:

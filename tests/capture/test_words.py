@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,8 +55,8 @@ def words_of(subwords: int, seed: int, rules: RankRules = CORRECTED) -> WordLook
         at += size
     count = len(first)
     pairs = [sorted(rng.integers(0, count, 3).tolist()) for _ in range(12)] if count > 1 else []
-    ahead = np.array([(q, f, t) for q, f, t in pairs if q < f] or [(0, 0, 0)]).reshape(-1, 3).T
-    behind = np.array([(t, q, f) for q, f, t in pairs if f < t] or [(0, 0, 0)]).reshape(-1, 3).T
+    ahead = np.array([(q, q, f, t) for q, f, t in pairs if q < f] or [(0, 0, 0, 0)]).T
+    behind = np.array([(f, t, q, q) for q, f, t in pairs if q < f] or [(0, 0, 0, 0)]).T
     return WordLookups(
         first=np.array(first),
         stop=np.array(stop),
@@ -65,6 +65,34 @@ def words_of(subwords: int, seed: int, rules: RankRules = CORRECTED) -> WordLook
         behind=Lookups(*behind),
         rules=rules,
     )
+
+
+def competing(
+    words: WordLookups, word_level: np.ndarray, query: int, causal: bool
+) -> tuple[np.ndarray, list[int]]:
+    """What a word pays the others, and who of them is ranked."""
+    row = word_level[query].copy()
+    field = [w for w in range(len(row)) if words.candidates[w]]
+    if words.rules.self_competes:
+        row[query] = 0.0
+        return row, field
+    field = [w for w in field if w != query]
+    return row, [w for w in field if not causal or words.first[w] < words.stop[query]]
+
+
+def slow_rank(
+    words: WordLookups, word_level: np.ndarray, query: int, wanted: Sequence[int], causal: bool
+) -> int:
+    row, field = competing(words, word_level, query, causal)
+    targets = [w for w in wanted if w in field]
+    if not targets:
+        return NEVER
+    if words.rules.later_wins:
+        order = sorted(field, key=lambda w: (row[w], w), reverse=True)
+        return min(order.index(w) + 1 for w in targets)
+    # The reader's tolerance for near-ties is part of the rule.
+    best = max(row[w] for w in targets) * (1 - 1e-5)
+    return 1 + sum(row[w] >= best for w in field if w not in wanted)
 
 
 def slow_ranks(
@@ -79,27 +107,19 @@ def slow_ranks(
             cells = [sum(matrix[row, column] for column in spans[other]) for row in spans[head]]
             word_level[head, other] = sum(cells) / len(cells) if cells else 0.0
     ranks, picks = [], []
-    for query, first, last in zip(lookups.query, lookups.first, lookups.last, strict=True):
-        row = word_level[query]
-        if words.rules.self_competes:
-            row[query] = 0.0
-        field = [w for w in range(count) if words.candidates[w]]
-        if not words.rules.self_competes:
-            field = [w for w in field if w != query]
-            if causal:
-                field = [w for w in field if words.first[w] < words.stop[query]]
-        found = []
-        for wanted in ([first], [last], range(first, last + 1)):
-            targets = [w for w in wanted if w in field]
-            if words.rules.later_wins:
-                order = sorted(field, key=lambda w: (row[w], w), reverse=True)
-                found.append(min((order.index(w) + 1 for w in targets), default=NEVER))
-            else:
-                best = max((row[w] for w in targets), default=None)
-                # The reader's tolerance for near-ties is part of the rule.
-                others = [w for w in field if w not in wanted]
-                found.append(NEVER if best is None else 1 + sum(row[w] >= best * (1 - 1e-5) for w in others))
-        ranks.append(found)
+    for query, until, first, last in zip(
+        lookups.query, lookups.until, lookups.first, lookups.last, strict=True
+    ):
+        best = min(
+            slow_rank(words, word_level, row, range(first, last + 1), causal)
+            for row in range(query, until + 1)
+        )
+        ends = [
+            slow_rank(words, word_level, query, [first], causal),
+            slow_rank(words, word_level, until, [last], causal),
+        ]
+        ranks.append([*ends, best])
+        row, field = competing(words, word_level, query, causal)
         top = max((row[w] for w in field), default=0.0)
         picks.append([w for w in field if row[w] >= top * (1 - 1e-6)])
     return np.array(ranks), picks
@@ -203,7 +223,8 @@ def test_an_item_that_does_not_fit_is_not_answered(
 def test_equal_attention_is_no_hit_and_published_ties_go_to_the_later_word() -> None:
     # Four words that get the same attention from the first.
     even = torch.full((1, 1, 1, 4), 0.25)
-    lookups = Lookups(np.zeros(4, int), np.array([1, 2, 3, 2]), np.array([1, 2, 3, 3]))
+    nothing = np.zeros(4, int)
+    lookups = Lookups(nothing, nothing, np.array([1, 2, 3, 2]), np.array([1, 2, 3, 3]))
     at = np.arange(4)
 
     def ranks(rules: RankRules) -> list[list[int]]:
@@ -247,7 +268,7 @@ def test_ranks_of_random_rows_equal_loops(seed: int, heads: int, rules: RankRule
 def test_words_that_the_item_lacks_are_refused(tiny: Tiny, prepare: Prepare) -> None:
     loaded, item = tiny("bert"), prepare("abc")
     words = words_of(3, 0)
-    beyond = replace(words, ahead=Lookups(np.array([0]), np.array([99]), np.array([99])))
+    beyond = replace(words, ahead=Lookups(*np.array([[0], [0], [99], [99]])))
     with pytest.raises(InputError, match="a lookup is outside"):
         list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: beyond}),))]))
     outside = replace(words, stop=words.stop + 9)

@@ -86,15 +86,17 @@ class AttentionRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookups:
-    """Words looked up in the attention of other words; one entry a lookup.
+    """Words looked up in the attention of other words; one entry a lookup, runs of words include their last.
 
     Attributes:
-        query: The word whose attention is ranked.
+        query: The first word whose attention is ranked.
+        until: The last such word.
         first: The first word that is looked for.
-        last: The last one, inclusive.
+        last: The last such word.
     """
 
     query: Int[np.ndarray, " lookup"]
+    until: Int[np.ndarray, " lookup"]
     first: Int[np.ndarray, " lookup"]
     last: Int[np.ndarray, " lookup"]
 
@@ -204,9 +206,9 @@ class WordRanks:
     """What one side of a model answers to `WordAttention`.
 
     Attributes:
-        ranks: Rank of the first word looked for, of the last one and of the best of all of them; 1 is the
-            best, `NEVER` where it is no candidate.
-        picks: The word that ranks first, where that was asked for.
+        ranks: Rank that the first query word gives the first word looked for, that the last one gives the
+            last, and the best that any of them gives any; 1 is the best, `NEVER` where there is no candidate.
+        picks: The word that ranks first for the first query word, where that was asked for.
     """
 
     ranks: UInt16[np.ndarray, "layer head lookup 3"]

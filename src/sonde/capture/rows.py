@@ -215,12 +215,12 @@ def _check_words(words: WordLookups, prepared: Prepared, subwords: int) -> None:
             f"{subwords} subwords"
         )
     for lookups in (words.ahead, words.behind):
-        for part in (lookups.query, lookups.first, lookups.last):
+        for part in (lookups.query, lookups.until, lookups.first, lookups.last):
             if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(words.first):
                 raise InputError(
                     f"item {prepared.item.item_id}: a lookup is outside its {len(words.first)} words"
                 )
-        if (lookups.last < lookups.first).any():
+        if (lookups.last < lookups.first).any() or (lookups.until < lookups.query).any():
             raise InputError(f"item {prepared.item.item_id}: a lookup ends before it begins")
 
 

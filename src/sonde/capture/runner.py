@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture.attention import RowReader, recording
+from sonde.capture.attention import Reader, RowReader, recording
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, RowScores, queries, segments
 from sonde.capture.reading import Readers
@@ -64,7 +64,7 @@ class Runner:
         self._chunk = settings.chunk or (_CPU_CHUNK if on_cpu else _ACCELERATOR_CHUNK)
         self._budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self._reading = ExitStack()
-        self._record: Callable[[Tensor], Any] | None = None
+        self._record: Callable[[Sequence[Reader]], Any] | None = None
 
     @property
     def budget(self) -> int:

@@ -24,6 +24,22 @@ _CPU_CELLS = 1 << 18
 _ACCELERATOR_CELLS = 1 << 25
 
 
+_NONE = np.zeros(0, dtype=np.int64)
+
+_Ends = Int[np.ndarray, "lookup 2"]
+_Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " lookup"]]
+"""Where the ranks of every query word of the lookups lie, and where each lookup's begin."""
+
+
+def _runs(
+    first: Int[np.ndarray, " run"], last: Int[np.ndarray, " run"]
+) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
+    """All words of some runs, and which run each is of."""
+    sizes = last - first + 1
+    of = np.repeat(np.arange(len(first)), sizes)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[of]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """Words of one row of a batch.
@@ -81,11 +97,13 @@ class WordReader:
         self._asked = asked
         self._rules = rules
         self._causal = causal
-        self._queries = [np.unique(one.lookups.query) if one else _NONE for one in asked]
+        self._queries = [
+            np.unique(_runs(one.lookups.query, one.lookups.until)[1]) if one else _NONE for one in asked
+        ]
         self._height = max((len(one) for one in self._queries), default=0)
         self._width = max((len(one.words.first) for one in asked if one), default=0)
         self._device = device
-        targets, self._places = self._distinct()
+        targets, self._ends, self._pairs = self._distinct()
         self._singles = targets.singles
         self._row, self._first, self._last = (
             torch.from_numpy(part).to(device) for part in (targets.row, targets.first, targets.last)
@@ -118,11 +136,14 @@ class WordReader:
         ranks = torch.stack(self._ranks).to(torch.int32).cpu().numpy()
         picks = torch.stack(self._picks).to(torch.int32).cpu().numpy() if self._picks else None
         found: list[WordRanks | None] = []
-        for index, (one, place) in enumerate(zip(self._asked, self._places, strict=True)):
-            if one is None or place is None:
+        for index, one in enumerate(self._asked):
+            if one is None:
                 found.append(None)
                 continue
-            mine = ranks[:, place].transpose(0, 3, 1, 2)
+            pairs, begins = self._pairs[index]
+            best = np.minimum.reduceat(ranks[:, pairs], begins, axis=1) if len(pairs) else ranks[:, pairs]
+            ends = ranks[:, self._ends[index]]
+            mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
             mine = np.ascontiguousarray(mine.astype(np.uint16))
             found.append(WordRanks(mine, self._picks_of(index, one, picks)))
         return found
@@ -135,43 +156,41 @@ class WordReader:
         rows = index * self._height + np.searchsorted(self._queries[index], one.lookups.query)
         return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
 
-    def _distinct(self) -> tuple[_Targets, list[Int[np.ndarray, "lookup 3"] | None]]:
-        """Each wanted rank once, and where every lookup's three ranks lie among them."""
-        row, first, last, sizes = [_NONE], [_NONE], [_NONE], [0] * len(self._asked)
-        for index, one in enumerate(self._asked):
-            if one is None:
-                continue
-            place = np.searchsorted(self._queries[index], one.lookups.query)
-            row.append(index * self._height + place)
-            first.append(one.lookups.first)
-            last.append(one.lookups.last)
-            sizes[index] = len(place)
-        rows, firsts, lasts = (np.concatenate(parts) for parts in (row, first, last))
+    def _distinct(self) -> tuple[_Targets, list[_Ends], list[_Pairs]]:
+        """Each wanted rank once, and where those of every lookup lie among them."""
         width = max(self._width, 1)
-        # A single word is a range of one: the three ranks of a lookup share one key space.
-        keys = np.stack(
-            [
-                _key(rows, firsts, firsts, width),
-                _key(rows, lasts, lasts, width),
-                _key(rows, firsts, lasts, width),
-            ],
-            axis=1,
-        )
-        distinct, inverse = np.unique(keys, return_inverse=True)
-        at_row, at_first, at_last = (
-            distinct // width // width,
-            distinct // width % width,
-            distinct % width,
-        )
-        ranges = at_first != at_last
-        order = np.argsort(ranges, kind="stable")
+        keys: list[Int[np.ndarray, " key"]] = [_NONE]
+        begins: list[Int[np.ndarray, " lookup"]] = []
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is None:
+                begins.append(_NONE)
+                continue
+            lookups, above = one.lookups, index * self._height
+            query, until = (above + np.searchsorted(queries, side) for side in (lookups.query, lookups.until))
+            of, within = _runs(lookups.query, lookups.until)
+            rows = above + np.searchsorted(queries, within)
+            # A single word is a run of one, so that all share one space of keys.
+            keys.append(_key(query, lookups.first, lookups.first, width))
+            keys.append(_key(until, lookups.last, lookups.last, width))
+            keys.append(_key(rows, lookups.first[of], lookups.last[of], width))
+            begins.append(np.searchsorted(of, np.arange(len(lookups))))
+        distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        at_row, first, last = distinct // width // width, distinct // width % width, distinct % width
+        order = np.argsort(first != last, kind="stable")
         moved = np.empty(len(order), np.int64)
         moved[order] = np.arange(len(order))
-        places = np.split(moved[inverse.reshape(-1, 3)], np.cumsum(sizes)[:-1])
-        targets = _Targets(at_row[order], at_first[order], at_last[order], int((~ranges).sum()))
-        return targets, [
-            place if one is not None else None for one, place in zip(self._asked, places, strict=True)
-        ]
+        parts = iter(np.split(moved[inverse], np.cumsum([len(key) for key in keys])[:-1])[1:])
+        ends: list[_Ends] = []
+        pairs: list[_Pairs] = []
+        for one, begin in zip(self._asked, begins, strict=True):
+            if one is None:
+                ends.append(np.zeros((0, 2), np.int64))
+                pairs.append((_NONE, begin))
+            else:
+                ends.append(np.stack([next(parts), next(parts)], axis=1))
+                pairs.append((next(parts), begin))
+        singles = int((first == last).sum())
+        return _Targets(at_row[order], first[order], last[order], singles), ends, pairs
 
     def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Int[np.ndarray, " batch"]]:
         """Columns of all subwords of the query words, padded with column 0, and how many there are."""
@@ -180,9 +199,9 @@ class WordReader:
             if one is None:
                 found.append(_NONE)
                 continue
-            spans = zip(one.words.first[queries].tolist(), one.words.stop[queries].tolist(), strict=True)
-            inside = [np.arange(start, stop) for start, stop in spans if start < stop]
-            found.append(np.unique(np.concatenate([_NONE, *inside])) + one.query_offset)
+            start = one.words.first[queries]
+            _, inside = _runs(start, np.maximum(one.words.stop[queries], start) - 1)
+            found.append(np.unique(inside) + one.query_offset)
         held = np.array([len(one) for one in found])
         columns = np.zeros((len(found), held.max(initial=0)), dtype=np.int64)
         for index, one in enumerate(found):
@@ -249,9 +268,6 @@ class WordReader:
             last = None if at < self._singles else self._last[chosen]
             parts.append(_count(words[self._row[chosen]], self._first[chosen], last, self._rules.later_wins))
         return torch.cat(parts)
-
-
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 def _key(

@@ -1,0 +1,125 @@
+"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length; one task, one language."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Item
+from sonde.tasks import TASKS
+from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
+from sonde.tasks._examples import EXAMPLE_SCHEMA, Drawn, example_table
+from sonde.tasks._given import draw_given, is_given
+from sonde.tasks._mutated import draw_mutated
+from sonde.tasks._pool import Pool, pool_of
+from sonde.tasks._task import Repository, Task
+
+__all__ = ["EXAMPLE_SCHEMA", "Dataset", "build"]
+
+_DRAW = {"item": draw_items, "mutation": draw_mutated, "span": draw_tokens, "pair": draw_pairs}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set of one task in one language.
+
+    Attributes:
+        task: Public name of the task.
+        version: Its version.
+        examples: One row an example, in `EXAMPLE_SCHEMA`.
+        inputs: Derived items, which are in no corpus; all other ``item_id`` are items that were given.
+        report: ``asked`` and ``size``; ``pool`` and ``dropped`` (why functions were left out); ``kept``
+            (examples by class) and ``splits``; ``matched`` (the share of examples with their like in length
+            in every other class), absent where nothing is matched; and what the kind of task adds.
+    """
+
+    task: str
+    version: str
+    examples: pl.DataFrame
+    inputs: tuple[Item, ...]
+    report: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def build(
+    task_name: str,
+    items: Sequence[Item],
+    *,
+    size: int,
+    seed: int = 0,
+    language: str,
+    mode: str = "corrected",
+    quirks: AbstractSet[str] = frozenset(),
+    repositories: Mapping[str, Repository] = {},
+) -> Dataset:
+    """Build the data set of a task.
+
+    Classes are exactly balanced in each split; train, valid and test have 60, 20 and 20 % of them. No
+    cluster (for token tasks: no token type) is in two splits, and near-duplicates are left out before.
+    Getters, setters and code that does not parse are left out, short functions come first. Everything falls
+    by hash: the order of ``items`` does not matter, and a larger data set from the same items contains a
+    smaller one.
+
+    Labels that the items bring for this task (`sonde.corpora.Given`) are taken as they are, splits included.
+
+    Args:
+        task_name: Public name of the task, or a path to a ``.py`` file.
+        items: The pool to draw from, of any language.
+        size: Examples wanted of all classes and splits together; where a class has too few, all classes
+            shrink to it.
+        seed: Draws another data set.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        repositories: The definitions around, where the task needs them.
+
+    Raises:
+        UsageError: ``size`` is too small for the classes.
+        InputError: A class has too few examples, or a split would be without one.
+    """
+    task = TASKS.load(task_name)
+    wanted = [item for item in items if item.language == language]
+    asked = Asked(task, size, seed, language, mode, quirks, repositories)
+    if is_given(wanted, task.name):
+        drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
+    else:
+        classes = len(task.labels) or 2
+        if size < 5 * classes:
+            raise UsageError(
+                f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
+                f"ask for {5 * classes} or more"
+            )
+        pool = pool_of(wanted, language, seed)
+        if not pool.items:
+            raise InputError(
+                f"task {task.name!r}: no function in {language} to draw from; name another corpus"
+            )
+        drawn = _DRAW[task.target](pool, asked)
+    return _dataset(task, drawn, pool, size)
+
+
+def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int) -> Dataset:
+    kept = Counter(one.label for _, _, one in drawn.rows)
+    splits = Counter(split for split, _, _ in drawn.rows)
+    derived = {one.item.item_id: one.item for _, _, one in drawn.rows if one.item is not one.source}
+    report = {
+        "asked": size,
+        "size": len(drawn.rows),
+        "pool": len(pool.items),
+        "dropped": dict(pool.dropped),
+        "kept": dict(sorted(kept.items())),
+        "splits": {name: splits[name] for name in ("train", "valid", "test")},
+        **drawn.report,
+    }
+    return Dataset(
+        task=task.name,
+        version=task.version,
+        examples=example_table(drawn.rows, task.name, task.version),
+        inputs=tuple(derived[name] for name in sorted(derived)),
+        report=report,
+    )

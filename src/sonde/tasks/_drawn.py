@@ -1,0 +1,212 @@
+"""Drawing examples whose labels the code already has: of whole functions, of tokens, of pairs of tokens."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import unit_hash
+from sonde.corpora import Item
+from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes
+from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._pool import Pool, length_class
+from sonde.tasks._task import Repository, Task
+
+_LENGTH_TASKS = frozenset({"len"})
+"""Tasks that ask for the length itself: matching on it would leave nothing."""
+
+_CHUNK = 500
+_PER_TYPE = 400
+_WEIGHT = 50
+"""Examples of one token type that are gathered, and that count when types are dealt to splits."""
+
+_ITEMS_FOR_TOKENS = 20_000
+"""Functions that are read for token tasks: each gives many examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a data set is asked for; see `sonde.tasks.build`."""
+
+    task: Task
+    size: int
+    seed: int
+    language: str
+    mode: str
+    quirks: AbstractSet[str]
+    repositories: Mapping[str, Repository]
+
+
+def draw_items(pool: Pool, asked: Asked) -> Drawn:
+    """Whole functions: splits disjoint by cluster, classes alike in length as far as they overlap."""
+    examples = [
+        Example(
+            item=item,
+            source=item,
+            label=row["label"],
+            value=row["value"],
+            start=0,
+            end=len(item.text),
+            tokens=pool.tokens[item.item_id],
+            cluster=item.cluster,
+        )
+        for item, row in _labelled(pool.items, asked)
+    ]
+    matching = asked.task.name not in _LENGTH_TASKS
+    stratum = _by_length if matching else None
+    return _balanced(examples, asked, stratum, len(pool.items) - len(examples))
+
+
+def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
+    """Pairs of tokens, one of each class at most a function; classes alike in their distance."""
+    examples: dict[tuple[str, str], tuple[float, Example]] = {}
+    unlabelled = 0
+    for item in pool.items[:_ITEMS_FOR_TOKENS]:
+        rows = [row for _, row in _labelled([item], asked)]
+        unlabelled += not rows
+        for row in rows:
+            place = (item.item_id, row["label"])
+            rank = unit_hash(asked.seed, item.item_id, row["start"], row["other_start"])
+            if place not in examples or rank < examples[place][0]:
+                examples[place] = (
+                    rank,
+                    Example(
+                        item=item,
+                        source=item,
+                        label=row["label"],
+                        value=row["value"],
+                        start=row["start"],
+                        end=row["end"],
+                        other_start=row["other_start"],
+                        other_end=row["other_end"],
+                        tokens=pool.tokens[item.item_id],
+                        cluster=item.cluster,
+                    ),
+                )
+    return _balanced([one for _, one in examples.values()], asked, _by_distance, unlabelled)
+
+
+def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
+    """Tokens in real functions: no surface in two splits, the surfaces of a class in turn."""
+    found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
+    unlabelled = 0
+    for item in pool.items[:_ITEMS_FOR_TOKENS]:
+        best: dict[tuple[str, str], tuple[float, Example]] = {}
+        for _, row in _labelled([item], asked):
+            surface = item.text[row["start"] : row["end"]]
+            rank = unit_hash(asked.seed, item.item_id, row["start"])
+            place = (row["label"], surface)
+            if len(found[place]) < _PER_TYPE and (place not in best or rank < best[place][0]):
+                best[place] = (
+                    rank,
+                    Example(
+                        item=item,
+                        source=item,
+                        label=row["label"],
+                        value=row["value"],
+                        start=row["start"],
+                        end=row["end"],
+                        tokens=pool.tokens[item.item_id],
+                        cluster=surface,
+                        type=surface,
+                    ),
+                )
+        unlabelled += not best
+        for place, (_, example) in best.items():
+            found[place].append(example)
+    turns = [
+        (turn, unit_hash(asked.seed, example.type, turn), example)
+        for examples in found.values()
+        for turn, example in enumerate(examples)
+    ]
+    turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
+    return _balanced([example for _, _, example in turns], asked, None, unlabelled)
+
+
+def _labelled(items: Sequence[Item], asked: Asked) -> Iterator[tuple[Item, Mapping[str, Any]]]:
+    """Rows with a label, a bounded number of tables at a time."""
+    for begin in range(0, len(items), _CHUNK):
+        chunk = items[begin : begin + _CHUNK]
+        tables = asked.task.label(chunk, asked.repositories, mode=asked.mode, quirks=asked.quirks)
+        for item in chunk:
+            for row in tables[item.item_id].iter_rows(named=True):
+                if row["label"] is not None:
+                    yield item, row
+
+
+def _by_length(example: Example) -> Hashable:
+    return length_class(example.tokens)
+
+
+def _by_distance(example: Example) -> Hashable:
+    assert example.other_start is not None
+    return int(4 * math.log2(1 + abs(example.other_start - example.start)))
+
+
+def _balanced(
+    examples: Sequence[Example], asked: Asked, stratum: Callable[[Example], Hashable] | None, unlabelled: int
+) -> Drawn:
+    """Deal clusters to splits and take equally many of each class, in the order of ``examples``."""
+    labels = _classes(examples, asked)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for example in examples:
+        held = counts[example.cluster]
+        if not example.type or held[example.label] < _WEIGHT:
+            held[example.label] += 1
+    sides = deal(counts, asked.seed)
+    by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
+    for example in examples:
+        by_split[sides[example.cluster]].append(example)
+    chosen: dict[str, tuple[dict[str, list[Example]], int]] = {}
+    for name, members in by_split.items():
+        strata = ((one.label, stratum(one) if stratum else one.label, one) for one in members)
+        chosen[name] = matched_first(strata, labels)
+    available = {name: min(map(len, found.values())) for name, (found, _) in chosen.items()}
+    number = largest(available, asked.size // len(labels))
+    if number < SMALLEST:
+        raise InputError(_too_few(chosen, labels, asked))
+    drawn = Drawn()
+    for name, size in split_sizes(number).items():
+        found, matched = chosen[name]
+        for label in labels:
+            drawn.rows += [(name, place < matched, one) for place, one in enumerate(found[label][:size])]
+    drawn.report = {"no label": unlabelled, "found": dict(Counter(one.label for one in examples))}
+    if stratum is not None:
+        drawn.report["matched"] = sum(matched for _, matched, _ in drawn.rows) / len(drawn.rows)
+    return drawn
+
+
+def _classes(examples: Sequence[Example], asked: Asked) -> tuple[str, ...]:
+    """All classes of the task, or those that occur where it does not name them.
+
+    Raises:
+        InputError: A class has too few examples.
+    """
+    counts = Counter(one.label for one in examples)
+    labels = asked.task.labels or tuple(sorted(counts))
+    rare = min(labels, key=lambda label: (counts[label], label), default="")
+    if len(labels) < 2 or counts[rare] < SMALLEST:
+        raise InputError(
+            f"task {asked.task.name!r} in {asked.language}: class {rare!r} has {counts[rare]} examples, "
+            f"a data set needs {SMALLEST} or more; draw from more code"
+        )
+    return tuple(labels)
+
+
+def _too_few(
+    chosen: Mapping[str, tuple[dict[str, list[Example]], int]], labels: Sequence[str], asked: Asked
+) -> str:
+    name, label = min(
+        ((name, label) for name in SHARES for label in labels),
+        key=lambda place: (len(chosen[place[0]][0][place[1]]) / SHARES[place[0]], place),
+    )
+    return (
+        f"task {asked.task.name!r} in {asked.language}: class {label!r} has "
+        f"{len(chosen[name][0][label])} examples in the {name} split, whose clusters are in no other; "
+        f"a data set needs {SMALLEST} of each class or more; draw from more code"
+    )

@@ -1,0 +1,103 @@
+"""One example of a data set, and the table of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from sonde.base.fingerprint import fingerprint
+from sonde.corpora import Item
+
+EXAMPLE_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "example_id": pl.String,
+    "item_id": pl.String,
+    "source_id": pl.String,
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "other_start": pl.Int32,
+    "other_end": pl.Int32,
+    "label": pl.String,
+    "value": pl.Float64,
+    "split": pl.String,
+    "cluster": pl.String,
+    "type": pl.String,
+    "characters": pl.Int32,
+    "tokens": pl.Int32,
+    "matched": pl.Boolean,
+}
+"""Columns of a data set, one row an example.
+
+- ``example_id``: hash of the task, its version and the labelled place.
+- ``item_id``: the input that is forwarded; a derived item for mutated text.
+- ``source_id``: the corpus item that it comes from.
+- ``start, end``: characters in the forwarded text, end exclusive; the whole text for whole functions.
+- ``other_start, other_end``: the other end of a pair; null otherwise.
+- ``label``, and ``value``, the number before classes; null where there is none.
+- ``split``: ``train``, ``valid`` or ``test``.
+- ``cluster``: what is resampled as one: the cluster of the source item, the token type for token tasks.
+- ``type``: the surface of the token for token tasks, else empty.
+- ``characters, tokens``: length of the forwarded text in characters and in code tokens.
+- ``matched``: whether every other class has an example of the same length in the same split.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A labelled place before it has a split; see `EXAMPLE_SCHEMA`."""
+
+    item: Item
+    source: Item
+    label: str
+    start: int
+    end: int
+    tokens: int
+    cluster: str
+    other_start: int | None = None
+    other_end: int | None = None
+    value: float | None = None
+    type: str = ""
+
+
+@dataclass(slots=True)
+class Drawn:
+    """Examples with their splits, on the way to a table.
+
+    Attributes:
+        rows: Split, whether the example is matched, and the example.
+        report: What the builder says of its choice.
+    """
+
+    rows: list[tuple[str, bool, Example]] = field(default_factory=list[tuple[str, bool, Example]])
+    report: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def example_table(rows: Iterable[tuple[str, bool, Example]], task: str, version: str) -> pl.DataFrame:
+    """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id."""
+    listed = [
+        (
+            fingerprint(
+                "example", task, version, one.item.item_id, one.start, one.end, one.other_start, one.label
+            ),
+            one.item.item_id,
+            one.source.item_id,
+            one.start,
+            one.end,
+            one.other_start,
+            one.other_end,
+            one.label,
+            one.value,
+            split,
+            one.cluster,
+            one.type,
+            len(one.item.text),
+            one.tokens,
+            matched,
+        )
+        for split, matched, one in rows
+    ]
+    table = pl.DataFrame(listed, schema=dict(EXAMPLE_SCHEMA), orient="row")
+    order = pl.col("split").replace_strict({"train": 0, "valid": 1, "test": 2}, return_dtype=pl.Int8)
+    return table.sort(order, "example_id")

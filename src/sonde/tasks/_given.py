@@ -1,0 +1,71 @@
+"""Data sets that a published file brings: its labels and its splits, as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sonde.base.errors import InputError
+from sonde.corpora import Item
+from sonde.languages import facet_of, has_facet
+from sonde.languages._edits import Edits
+from sonde.tasks._balance import SHARES, SMALLEST, deal
+from sonde.tasks._drawn import Asked
+from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._pool import count_tokens
+
+
+def is_given(items: Sequence[Item], task: str) -> bool:
+    """Whether any item brings labels of the task."""
+    return any(given.task.lower() == task for item in items for given in item.given)
+
+
+def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
+    """All labels that the items bring for the task, none balanced away.
+
+    Where the source says no split, whole clusters are dealt to splits.
+
+    Raises:
+        InputError: A split is without a class, or holds nothing.
+    """
+    edits = facet_of(asked.language, "edits", Edits) if has_facet(asked.language, "edits") else None
+    tokens_alone = asked.task.target == "span"
+    drawn = Drawn()
+    rows: list[tuple[str, Example]] = []
+    for item in items:
+        for given in item.given:
+            if given.task.lower() == asked.task.name:
+                surface = item.text[given.start : given.end] if tokens_alone else ""
+                example = Example(
+                    item=item,
+                    source=item,
+                    label=given.label,
+                    start=given.start,
+                    end=given.end,
+                    other_start=None if given.other_start < 0 else given.other_start,
+                    other_end=None if given.other_end < 0 else given.other_end,
+                    tokens=count_tokens(item.text, edits),
+                    cluster=surface or item.cluster,
+                    type=surface,
+                )
+                rows.append((given.split, example))
+    sides = deal(_unsplit(rows), asked.seed)
+    drawn.rows = [(split or sides[one.cluster], False, one) for split, one in rows]
+    drawn.report = {"published": True}
+    held = Counter((split, one.label) for split, _, one in drawn.rows)
+    for split in SHARES:
+        for label in sorted({one.label for _, one in rows}):
+            if not held[split, label]:
+                raise InputError(
+                    f"task {asked.task.name!r} in {asked.language}: the {split} split of the published "
+                    f"labels has no example of class {label!r}; a data set needs {SMALLEST} of each class or more"
+                )
+    return drawn
+
+
+def _unsplit(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = {}
+    for split, one in rows:
+        if not split:
+            counts.setdefault(one.cluster, Counter())[one.label] += 1
+    return counts

@@ -1,0 +1,93 @@
+"""Drawing the examples of a mutation task: each function on one side, faults beside their like."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from random import Random
+from typing import cast
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._edits import Edits
+from sonde.tasks._balance import SMALLEST, Matching, deal, largest, split_sizes
+from sonde.tasks._drawn import Asked
+from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._mutation import FAULT, ORIGINAL, Mutation, Surroundings, mutated
+from sonde.tasks._pool import Pool, length_class
+
+_SURVEYED = 4_000
+"""Functions over which the words are counted that faults put in."""
+
+
+def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
+    """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
+
+    Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
+    Functions are read in the order of the pool only until there are enough.
+    """
+    task = cast(Mutation, asked.task)
+    edits = facet_of(asked.language, "edits", Edits)
+    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    sides = deal(_sizes(pool), asked.seed)
+    wanted = split_sizes(asked.size // 2)
+    matching = {name: Matching[Example]((ORIGINAL, FAULT)) for name in wanted}
+    around = {name: Surroundings(edits, name, asked.mode == "paper", survey) for name in wanted}
+    tried = without = 0
+    for item in pool.items:
+        split = sides[item.cluster]
+        if len(matching[split].blocks) >= wanted[split]:
+            if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
+                break
+            continue
+        tried += 1
+        found = _example(item, task, around[split], asked.seed, pool.tokens[item.item_id])
+        if found is None:
+            without += 1
+            continue
+        stratum, example = found
+        matching[split].add(example.label, stratum, example)
+    number = largest({name: len(one.blocks) for name, one in matching.items()}, asked.size // 2)
+    if number < SMALLEST:
+        scarce = min(matching, key=lambda name: len(matching[name].blocks) / max(wanted[name], 1))
+        raise InputError(
+            f"task {task.name!r} in {asked.language}: the {scarce} split has "
+            f"{len(matching[scarce].blocks)} faults with an untouched function to match, of {tried} functions read; draw from more code"
+        )
+    drawn = Drawn(report={"read": tried, "no place for the fault": without, "matched": 1.0})
+    for name, size in split_sizes(number).items():
+        drawn.rows += [(name, True, one) for block in matching[name].blocks[:size] for one in block]
+    return drawn
+
+
+def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
+    sizes = Counter(item.cluster for item in pool.items)
+    return {cluster: {FAULT: size} for cluster, size in sizes.items()}
+
+
+def _example(
+    item: Item, task: Mutation, around: Surroundings, seed: int, tokens: int
+) -> tuple[object, Example] | None:
+    """An item on its side with its stratum; None where the fault has no place in it."""
+    draw = Random(derive_seed(seed, task.name, item.item_id))
+    if unit_hash(seed, "side", item.item_id) < 0.5:
+        stratum, label, derived = task.stratum(item.text, around, draw), ORIGINAL, item
+        if stratum is None:
+            return None
+    else:
+        fault = task.fault(item.text, around, draw)
+        if fault is None:
+            return None
+        stratum, label, derived = fault.stratum, FAULT, mutated(item, fault.text, task.name)
+    example = Example(
+        item=derived,
+        source=item,
+        label=label,
+        start=0,
+        end=len(derived.text),
+        tokens=tokens,
+        cluster=item.cluster,
+    )
+    return (stratum, length_class(tokens) // 2), example

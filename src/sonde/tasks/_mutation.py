@@ -1,0 +1,143 @@
+"""Tasks that tell code as it was written from code with one fault.
+
+A task says what a fault is; `_mutated` draws the functions, and each function is on one side only. What gives
+a side away without reading the code is taken out by matching: a fault is taken together with an untouched
+function of the same *stratum*, which is whatever a bag of tokens could see of the fault (the sign that was
+put in, how often it stands there now) and the length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+import polars as pl
+
+from sonde.base.fingerprint import derive_seed
+from sonde.corpora import Item, item_id
+from sonde.languages import facet_of
+from sonde.languages._edits import Edits, Place
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+ORIGINAL, FAULT = "ORIG", "FAULT"
+
+Stratum = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a fault may depend on besides the function.
+
+    Attributes:
+        edits: The language's places.
+        split: The split that the function is in.
+        paper: Whether faults are made as the published data has them.
+        survey: What `Mutation.survey` counted in the pool.
+    """
+
+    edits: Edits
+    split: str
+    paper: bool
+    survey: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A faulty text and its stratum."""
+
+    text: str
+    stratum: Stratum
+
+
+class Mutation:
+    """Base of the tasks whose faults are made.
+
+    A task defines `fault` and, where a fault leaves a trace, `stratum` and `survey`.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str] = "1"
+    target: ClassVar[str] = "mutation"
+    labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
+    needs_repository: ClassVar[bool] = False
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: AbstractSet[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """Labels that the source gives; else ``ORIG`` for code that a fault can be put into, null for other.
+
+        A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
+        """
+        return {item.item_id: self._table(item, mode) for item in items}
+
+    def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
+        """Counts over the pool that faults are drawn by; empty where none are needed."""
+        return {}
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """What untouched code shares with the faults that it is matched with; None where it has no place."""
+        raise NotImplementedError
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Put the fault into a text; None where it has no place for it."""
+        raise NotImplementedError
+
+    def _table(self, item: Item, mode: str) -> pl.DataFrame:
+        schema = dict(LABEL_SCHEMA)
+        given = [(one.start, one.end, one.label, None) for one in item.given if one.task.lower() == self.name]
+        if given:
+            return pl.DataFrame(given, schema=schema, orient="row")
+        edits = facet_of(item.language, "edits", Edits)
+        around = Surroundings(edits, "train", mode == "paper", self.survey([item.text], edits))
+        draw = Random(derive_seed(self.name, item.item_id))
+        label = ORIGINAL if self.stratum(item.text, around, draw) is not None else None
+        return pl.DataFrame([(0, len(item.text), label, None)], schema=schema, orient="row")
+
+
+def mutated(item: Item, text: str, task: str) -> Item:
+    """The derived item of a faulty text: same source, cluster and repository, an identity of its own."""
+    return dataclasses.replace(
+        item,
+        item_id=item_id(text, item.language, item.unit),
+        text=text,
+        identifier=f"{item.identifier or item.item_id}:{task}",
+        docstring="",
+        tags=(),
+        given=(),
+    )
+
+
+def replaced(text: str, *changes: tuple[Place, str]) -> str:
+    """A text with other words at places that do not overlap."""
+    parts: list[str] = []
+    position = 0
+    for place, word in sorted(changes, key=lambda change: change[0].start):
+        parts += [text[position : place.start], word]
+        position = place.end
+    return "".join([*parts, text[position:]])
+
+
+def capped(number: int, most: int = 4) -> int:
+    """A count that is not told apart from ``most`` on."""
+    return min(number, most)
+
+
+def by_weight(weights: Mapping[str, int], draw: Random) -> str:
+    """A word drawn by its count."""
+    words = sorted(weights)
+    return draw.choices(words, [weights[word] for word in words])[0]
+
+
+def surfaces(places: Sequence[Place]) -> Counter[str]:
+    """How often each surface stands at the places."""
+    return Counter(place.surface for place in places)

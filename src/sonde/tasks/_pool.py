@@ -1,0 +1,114 @@
+"""The functions that a data set may be drawn from, in order of preference."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sonde.base.fingerprint import unit_hash
+from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
+from sonde.languages import facet_of, has_facet
+from sonde.languages._edits import Edits
+
+_TIERS = (250, 500)
+"""Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
+subwords (the windows of the published models)."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_KEPT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What is left of a corpus for data sets.
+
+    Attributes:
+        items: Shorter ones first in three tiers, in each by hash.
+        tokens: Code tokens by item id.
+        dropped: How many were left out, by reason.
+    """
+
+    items: tuple[Item, ...]
+    tokens: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+class _Same:
+    """Items that are compared by their ids alone, to be a key."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self._key = tuple(sorted(item.item_id for item in items))
+        self._hash = hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+
+def pool_of(items: Sequence[Item], language: str, seed: int) -> Pool:
+    """Prepare the items of a language: getters and setters, unparsable code and near-duplicates are left out.
+
+    Of near-duplicates the preferred one stays. The order of ``items`` does not matter. Several tasks ask for
+    the same items in turn, so the last few answers are kept.
+
+    Args:
+        items: Items of any language.
+        language: Public name of the language wanted.
+        seed: Draws another order.
+    """
+    return _pool(_Same(items), language, seed)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _pool(same: _Same, language: str, seed: int) -> Pool:
+    dropped: Counter[str] = Counter()
+    edits = facet_of(language, "edits", Edits) if has_facet(language, "edits") else None
+    found: dict[str, Item] = {}
+    tokens: dict[str, int] = {}
+    for item in sorted(same.items, key=lambda item: (item.path, item.offset)):
+        if item.language == language and item.item_id not in found:
+            reason = _refusal(item, edits)
+            if reason:
+                dropped[reason] += 1
+                continue
+            found[item.item_id] = item
+            tokens[item.item_id] = count_tokens(item.text, edits)
+    index, kept = NearDuplicateIndex(), list[Item]()
+    for item in sorted(found.values(), key=lambda item: _preference(item, tokens, seed)):
+        words = duplicate_tokens(item.text)
+        if index.find(words) is not None:
+            dropped["near duplicate"] += 1
+            continue
+        index.add(item.item_id, words)
+        kept.append(item)
+    return Pool(tuple(kept), tokens, dict(sorted(dropped.items())))
+
+
+def count_tokens(text: str, edits: Edits | None) -> int:
+    """Code tokens of a text, a string being one; words and signs where the language has no edits."""
+    return len(edits.tokens(text)) if edits is not None else len(_WORD.findall(text))
+
+
+def length_class(tokens: int) -> int:
+    """Lengths that count as alike: bins of a quarter of an octave, so 19 % wide."""
+    return int(4 * math.log2(max(tokens, 1)))
+
+
+def _refusal(item: Item, edits: Edits | None) -> str:
+    if edits is None:
+        return ""
+    if not edits.parses(item.text):
+        return "does not parse"
+    return "getter or setter" if edits.is_accessor(item.text) else ""
+
+
+def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:
+    tier = sum(tokens[item.item_id] > bound for bound in _TIERS)
+    return tier, unit_hash(seed, item.item_id), item.item_id

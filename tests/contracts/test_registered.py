@@ -1,5 +1,6 @@
 """What every registered lens and task has to hold, whoever wrote it."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,7 @@ import pytest
 from sonde.corpora import Item, SourceFile, item_id
 from sonde.lenses import LENSES, LensSettings, ReadingLens
 from sonde.models import Capabilities
-from sonde.tasks import LABEL_SCHEMA, TASKS, Task, repositories
+from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, repositories
 
 ROOT = Path(__file__).parents[2]
 CODE = {
@@ -61,14 +62,30 @@ def test_quirks_are_documented(name: str) -> None:
         assert line
 
 
+LABELLING = [name for name in TASKS.names() if TASKS.load(name).target != "corpus"]
+COLLECTING = sorted(set(TASKS.names()) - set(LABELLING))
+
+
 @pytest.mark.parametrize("language", CODE)
-@pytest.mark.parametrize("name", TASKS.names())
+@pytest.mark.parametrize("name", COLLECTING)
+def test_a_corpus_task_gives_rows_that_json_can_hold(name: str, language: str) -> None:
+    task = TASKS.load(name)
+    assert isinstance(task, CorpusTask)
+    assert task.name == name
+    assert task.version
+    file = SourceFile(f"a.{language}", CODE[language], language, "c", "r")
+    for row in task.collect([file]):
+        assert json.loads(json.dumps(row)) == row
+
+
+@pytest.mark.parametrize("language", CODE)
+@pytest.mark.parametrize("name", LABELLING)
 def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> None:
     task = TASKS.load(name)
     assert isinstance(task, Task)
     assert task.name == name
     assert task.version
-    assert task.target in ("item", "span")
+    assert task.target in ("item", "span", "pair", "mutation")
     one = item(language)
     file = SourceFile(one.path, one.text, language, "c", "r")
     around = repositories([file]) if task.needs_repository else {}

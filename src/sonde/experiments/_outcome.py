@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from sonde.experiments.drawing import Refused
 from sonde.experiments.plan import ObserveJob
 from sonde.store.rundir import RunDirectory
 
@@ -22,6 +24,8 @@ class Outcome:
         reused: Items whose observations were there already.
         scores_key: Key of the scores; it changes when any score can.
         seconds: Time by stage.
+        refused: Tasks that gave no data set, and why.
+        data_sets: What each data set says of itself, by lens, group and task.
         damaged: Parts that were found damaged and computed again.
     """
 
@@ -31,7 +35,9 @@ class Outcome:
     reused: int = 0
     scores_key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    damaged: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list[Refused])
+    data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    damaged: list[str] = field(default_factory=list[str])
 
     @contextmanager
     def timed(self, stage: str) -> Generator[None]:

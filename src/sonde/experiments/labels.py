@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
 
 import polars as pl
 
@@ -15,12 +15,12 @@ from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, Repository, repositories
 
 
-def label_rule(task_name: str, group: Group, mode: str) -> str:
+def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
     """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
     around = group.corpus_hash if task.needs_repository else ""
     rules = LANGUAGES.load(group.language).version
-    return fingerprint("labels", task_name, task.version, rules, around, mode)
+    return fingerprint("labels", task_name, task.version, rules, around, mode, quirks)
 
 
 def label_path(task_name: str, group_prefix: str) -> str:
@@ -34,26 +34,27 @@ def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
 
 
 def write_labels(
-    store: PartStore, tasks: Iterable[str], group: Group, mode: str, advance: Advance
-) -> dict[str, str]:
-    """Label a group's items for several tasks, those excepted that are labelled already.
-
-    The definitions of the files around are gathered once, and only if a task that is not done needs them.
+    store: PartStore, name: str, group: Group, mode: str, quirks: tuple[str, ...], advance: Advance
+) -> str:
+    """Label a group's items for a task, unless that is done.
 
     Returns:
-        The rule of each task's labels, see `label_rule`.
+        The rule of the labels, see `label_rule`.
     """
-    rules = {name: label_rule(name, group, mode) for name in tasks}
-    ids = [item.item_id for item in group.items]
-    around: dict[str, Repository] | None = None
-    for name, rule in rules.items():
-        relative, key = label_path(name, group.prefix), fingerprint(rule, ids)
-        if store.notes(relative, key) is None:
-            task = TASKS.load(name)
-            if task.needs_repository and around is None:
-                around = repositories(read_files(group.corpus, (group.language,), Intake()))
-            tables = task.label(group.items, around or {}, mode=mode)
-            frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
-            store.put(relative, key, pl.concat(frames), {})
-        advance()
-    return rules
+    rule = label_rule(name, group, mode, quirks)
+    relative = label_path(name, group.prefix)
+    key = fingerprint(rule, [item.item_id for item in group.items])
+    if store.notes(relative, key) is None:
+        task = TASKS.load(name)
+        around = _around(group.corpus, group.language, group.corpus_hash) if task.needs_repository else {}
+        tables = task.label(group.items, around, mode=mode, quirks=frozenset(quirks))
+        frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
+        store.put(relative, key, pl.concat(frames), {})
+    advance()
+    return rule
+
+
+@functools.lru_cache(maxsize=1)
+def _around(corpus: str, language: str, corpus_hash: str) -> dict[str, Repository]:
+    """The definitions of the files around; the tasks of a group ask for the same."""
+    return repositories(read_files(corpus, (language,), Intake()))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sonde.base.fingerprint import fingerprint
+from sonde.experiments._experiment import Experiment
 from sonde.experiments._progress import Progress
+from sonde.experiments.drawing import DEFAULT_SIZE, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
 from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_of
 from sonde.lenses import LENSES
@@ -14,20 +18,64 @@ from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 
 
-def readings_of(
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the lenses of a run read.
+
+    Attributes:
+        readings: One a lens and group.
+        refused: Tasks that gave no data set.
+        data_sets: What each data set says of itself, by group and task.
+    """
+
+    readings: list[Reading]
+    refused: list[Refused]
+    data_sets: dict[str, Mapping[str, Any]]
+
+
+def read_items_of(
     lenses: Sequence[LensChoice], groups: Sequence[Group], store: PartStore, progress: Progress
 ) -> list[Reading]:
-    """Label the groups for the lenses, and say what each lens reads of each group."""
-    tasks = sorted({(task, lens.mode) for lens in lenses for task in lens.tasks})
+    """Label the groups for lenses that read the items, and say what each reads of each group."""
+    tasks = sorted({(task, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[Reading] = []
     with progress.stage("labelling", len(tasks) * len(groups)) as advance:
         for group in groups:
-            rules: dict[str, str] = {}
-            for mode in sorted({mode for _, mode in tasks}):
-                named = [task for task, other in tasks if other == mode]
-                rules |= write_labels(store, named, group, mode, advance)
+            rules = {
+                task: write_labels(store, task, group, mode, quirks, advance) for task, mode, quirks in tasks
+            }
             readings += [_reading(lens, group, rules, store) for lens in lenses]
     return readings
+
+
+def read_drawn(
+    lenses: Sequence[LensChoice],
+    pools: Sequence[Group],
+    experiment: Experiment,
+    store: PartStore,
+    progress: Progress,
+) -> Read:
+    """Draw the data sets of lenses that ask for them, and say what each reads of each pool."""
+    size = experiment.selection.limit or DEFAULT_SIZE
+    read = Read([], [], {})
+    for pool in pools:
+        items = list(pool.items) if experiment.include_seen else unseen(pool)
+        for lens in lenses:
+            drawn = draw(lens, pool, items, size, store, progress)
+            reader, settings = LENSES.load(lens.name), settings_of(lens)
+            labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
+            read.readings.append(
+                Reading(
+                    lens=dataclasses.replace(lens, tasks=drawn.tasks),
+                    group=pool,
+                    inputs=tuple(reader.inputs(drawn.inputs, labels, settings)),
+                    labels=drawn.key,
+                    twins=reader.twins(settings),
+                )
+            )
+            read.refused += drawn.refused
+            read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
+    return read
 
 
 def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:

@@ -14,12 +14,14 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
+from sonde.experiments.drawing import POOL_PER_CLUSTER
 from sonde.experiments.observe import observe_job
-from sonde.experiments.plan import Group, ObserveJob, Reading, plan
-from sonde.experiments.readings import follow_ups, readings_of
+from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, plan
+from sonde.experiments.readings import follow_ups, read_drawn, read_items_of
 from sonde.experiments.scoring import score_all, write_scores
 from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
+from sonde.lenses import LENSES
 from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -40,14 +42,10 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     outcome = Outcome(directory)
     lenses = lens_choices(experiment)
     refuse_early(experiment, execution)
-    with outcome.timed("select"):
-        sets = _select(experiment, execution, progress)
-        groups = _groups(sets)
-    with outcome.timed("label"):
-        readings = readings_of(lenses, groups, store, progress)
-    sets = _write_inputs(store, sets, readings)
+    readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
     models = model_choices(experiment, execution, readings)
-    versions = {group.language: components(group.language) for group in groups}
+    languages = {reading.group.language for reading in readings}
+    versions = {language: components(language) for language in sorted(languages)}
     scores: dict[str, list[Score]] = {}
     while readings:
         stage = plan(directory, models, readings, versions)
@@ -64,8 +62,54 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     for relative in outcome.damaged:
         progress.note(f"{relative} was damaged and has been computed again")
     summary = summarise(experiment, execution, sets, models, lenses, outcome.jobs, store)
-    directory.write_summary(summary | {"scores_key": outcome.scores_key, "timing": outcome.seconds})
+    directory.write_summary(
+        summary
+        | {
+            "refused": [dataclasses.asdict(refused) for refused in outcome.refused],
+            "data_sets": outcome.data_sets,
+            "scores_key": outcome.scores_key,
+            "timing": outcome.seconds,
+        }
+    )
     return outcome
+
+
+def _readings(
+    experiment: Experiment,
+    execution: Execution,
+    lenses: Sequence[LensChoice],
+    store: PartStore,
+    progress: Progress,
+    outcome: Outcome,
+) -> tuple[list[Reading], list[ItemSet]]:
+    """What the lenses are shown, and the items of the corpora among it."""
+    drawing = [lens for lens in lenses if LENSES.load(lens.name).draws]
+    reading = [lens for lens in lenses if lens not in drawing]
+    readings: list[Reading] = []
+    sets: list[ItemSet] = []
+    if reading:
+        with outcome.timed("select"):
+            sets += _select(experiment, execution, progress)
+        with outcome.timed("label"):
+            readings += read_items_of(reading, _groups(sets), store, progress)
+    if drawing:
+        with outcome.timed("select"):
+            pools = _select(_from_a_pool(experiment), execution, progress)
+            sets += pools
+        with outcome.timed("draw"):
+            drawn = read_drawn(drawing, _groups(pools), experiment, store, progress)
+        readings += drawn.readings
+        outcome.refused += drawn.refused
+        outcome.data_sets |= drawn.data_sets
+    return readings, _write_inputs(store, sets, readings)
+
+
+def _from_a_pool(experiment: Experiment) -> Experiment:
+    """Data sets are drawn from more than they hold; what repeats is dropped when they are drawn."""
+    wide = dataclasses.replace(
+        experiment.selection, limit=None, max_per_cluster=POOL_PER_CLUSTER, near_duplicates=False
+    )
+    return dataclasses.replace(experiment, selection=wide)
 
 
 def _select(experiment: Experiment, execution: Execution, progress: Progress) -> list[ItemSet]:
@@ -97,16 +141,17 @@ def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[
         The sets with the items that are read.
     """
     inputs = {(reading.group.corpus, item.item_id): item for reading in readings for item in reading.inputs}
-    used: list[ItemSet] = []
+    used: dict[str, ItemSet] = {}
     for chosen in sets:
         items = [item for item in chosen.items if inputs.pop((chosen.corpus, item.item_id), None)]
-        used.append(dataclasses.replace(chosen, items=tuple(items)))
+        before = used[chosen.corpus].items if chosen.corpus in used else ()
+        used[chosen.corpus] = dataclasses.replace(chosen, items=(*before, *items))
     derived: dict[str, list[Item]] = {chosen.corpus: [] for chosen in sets}
     for (corpus, _), item in inputs.items():
         derived[corpus].append(item)
-    _write_table(store, "items.parquet", [(chosen.corpus, chosen.items) for chosen in used])
+    _write_table(store, "items.parquet", [(name, chosen.items) for name, chosen in used.items()])
     _write_table(store, "inputs.parquet", list(derived.items()))
-    return used
+    return list(used.values())
 
 
 def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Sequence[Item]]]) -> None:

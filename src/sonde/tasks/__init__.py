@@ -2,8 +2,22 @@
 
 from sonde.base.registry import Registry
 from sonde.tasks._repository import repositories
-from sonde.tasks._task import LABEL_SCHEMA, CorpusTask, Repository, Task
+from sonde.tasks._task import LABEL_SCHEMA, CorpusTask, DrawingTask, Repository, Task
 
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
-__all__ = ["LABEL_SCHEMA", "TASKS", "CorpusTask", "Repository", "Task", "repositories"]
+# The builder of data sets looks tasks up by name, so the registry has to be there before it.
+from sonde.tasks._dataset import EXAMPLE_SCHEMA, Dataset, build  # noqa: E402
+
+__all__ = [
+    "EXAMPLE_SCHEMA",
+    "LABEL_SCHEMA",
+    "TASKS",
+    "CorpusTask",
+    "Dataset",
+    "DrawingTask",
+    "Repository",
+    "Task",
+    "build",
+    "repositories",
+]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import polars as pl
 
 from sonde.corpora import Item, SourceFile
 from sonde.languages import Definition
+
+if TYPE_CHECKING:
+    from sonde.tasks._dataset import Dataset
 
 LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "start": pl.Int32,
@@ -101,4 +104,34 @@ class CorpusTask(Protocol):
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterable[Mapping[str, Any]]:
         """The rows of ``sonde label``, as JSON can hold them."""
+        ...
+
+
+@runtime_checkable
+class DrawingTask(CorpusTask, Protocol):
+    """A corpus task that a lens can ask: it draws its own data set from the files."""
+
+    def draw(
+        self,
+        files: Iterable[SourceFile],
+        *,
+        size: int,
+        seed: int,
+        language: str,
+        mode: str,
+        options: Mapping[str, Any],
+    ) -> Dataset:
+        """Draw a data set, as `sonde.tasks.build` does for other tasks.
+
+        Args:
+            files: The files of a corpus in one language.
+            size: Examples wanted.
+            seed: Draws another data set.
+            language: Public name of the language.
+            mode: ``"corrected"`` or ``"paper"``.
+            options: Options of the lens.
+
+        Raises:
+            InputError: The files hold too little.
+        """
         ...

@@ -1,0 +1,168 @@
+"""Data sets of the lenses that draw their examples, made once and kept beside the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.fingerprint import fingerprint
+from sonde.corpora import Intake, Item, read_files
+from sonde.experiments._progress import Progress
+from sonde.experiments.labels import label_path
+from sonde.experiments.plan import Group, LensChoice
+from sonde.experiments.tables import items_frame, items_from
+from sonde.languages import LANGUAGES
+from sonde.models import bundled_names, seen_items
+from sonde.store.parts import PartStore
+from sonde.tasks import TASKS, Dataset, DrawingTask, Task, build, repositories
+
+DEFAULT_SIZE = 10_000
+"""Examples a task where a run names no limit; the largest set of INSPECT's paper."""
+
+POOL_PER_CLUSTER = 2_000
+"""Functions a cluster that data sets may be drawn from: classes are rare, so more are read than are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A task that gave no data set, and why; the other tasks of the run go on."""
+
+    lens: str
+    task: str
+    language: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a lens is shown.
+
+    Attributes:
+        tasks: Those with a data set.
+        inputs: Items of the corpus and derived ones, in hash order.
+        key: Fingerprint of the data sets.
+        refused: Tasks without one.
+        reports: What each data set says of itself, by task.
+    """
+
+    tasks: tuple[str, ...]
+    inputs: tuple[Item, ...]
+    key: str
+    refused: tuple[Refused, ...]
+    reports: Mapping[str, Any]
+
+
+def unseen(group: Group) -> list[Item]:
+    """The items of a pool that no bundled model was trained on; which models run changes no data set."""
+    ids = [item.item_id for item in group.items]
+    seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
+    return [item for item in group.items if item.item_id not in seen]
+
+
+def draw(
+    lens: LensChoice, group: Group, pool: Sequence[Item], size: int, store: PartStore, progress: Progress
+) -> Drawn:
+    """Build the data sets of a lens, those excepted that are there already.
+
+    Args:
+        lens: The lens with its tasks.
+        group: Corpus and language.
+        pool: Functions that may be drawn.
+        size: Examples a task.
+        store: The folder of the run.
+        progress: Is told which task is at work.
+
+    Raises:
+        SondeError: No task of the lens has a data set; the reason of the last.
+    """
+    tasks: list[str] = []
+    keys: list[str] = []
+    refused: list[Refused] = []
+    reports: dict[str, Any] = {}
+    found: dict[str, Item] = {item.item_id: item for item in pool}
+    used: dict[str, Item] = {}
+    with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
+        for name in lens.tasks:
+            try:
+                made = _data_set(lens, name, group, pool, size, store)
+            except (InputError, UsageError) as error:
+                refused.append(Refused(lens.name, name, group.language, str(error)))
+                progress.note(f"left out: {error}")
+            else:
+                tasks.append(name)
+                keys.append(made.key)
+                reports[name] = made.report
+                found |= {item.item_id: item for item in made.derived}
+                used |= {item: found[item] for item in made.shown}
+            advance()
+    if not tasks:
+        raise _nothing(refused)
+    order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
+    return Drawn(tuple(tasks), tuple(order), fingerprint("drawn", keys), tuple(refused), reports)
+
+
+@dataclass(frozen=True, slots=True)
+class _DataSet:
+    """A stored data set: what it shows of the pool and beside it."""
+
+    key: str
+    shown: tuple[str, ...]
+    derived: tuple[Item, ...]
+    report: Mapping[str, Any]
+
+
+def _nothing(refused: Sequence[Refused]) -> SondeError:
+    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")
+
+
+def _data_set(
+    lens: LensChoice, name: str, group: Group, pool: Sequence[Item], size: int, store: PartStore
+) -> _DataSet:
+    task = TASKS.load(name)
+    rules = (task.version, LANGUAGES.load(group.language).version, lens.mode, lens.quirks, lens.options)
+    key = fingerprint(
+        "data set", name, rules, size, lens.seed, group.corpus_hash, [item.item_id for item in pool]
+    )
+    relative = label_path(name, group.prefix)
+    beside = f"{relative.removesuffix('.parquet')}.inputs.parquet"
+    if store.notes(relative, key) is None or store.notes(beside, key) is None:
+        made = _build(lens, task, group, pool, size)
+        store.put(beside, key, items_frame([(group.corpus, made.inputs)]), {})
+        store.put(relative, key, made.examples, {"report": dict(made.report)})
+    examples = pl.read_parquet(store.path(relative), columns=["item_id"])
+    notes = store.notes(relative, key) or {}
+    return _DataSet(
+        key,
+        tuple(examples["item_id"].unique(maintain_order=True)),
+        tuple(items_from(pl.read_parquet(store.path(beside)))),
+        notes.get("report", {}),
+    )
+
+
+def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], size: int) -> Dataset:
+    quirks = frozenset(lens.quirks)
+    if isinstance(task, DrawingTask):
+        files = read_files(group.corpus, (group.language,), Intake())
+        return task.draw(
+            files,
+            size=size,
+            seed=lens.seed,
+            language=group.language,
+            mode=lens.mode,
+            options=dict(lens.options),
+        )
+    files = read_files(group.corpus, (group.language,), Intake()) if task.needs_repository else ()
+    return build(
+        task.name,
+        pool,
+        size=size,
+        seed=lens.seed,
+        language=group.language,
+        mode=lens.mode,
+        quirks=quirks,
+        repositories=repositories(files),
+    )

@@ -116,7 +116,7 @@ class Relations(Protocol):
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """Named quirks ``codesyntax.*`` that this language can reproduce, each with what it does."""
+        """Named quirks ``codesyntax.*`` of this language's labels, all on in the mode ``paper``."""
         ...
 
     def words(
@@ -155,10 +155,10 @@ class Relations(Protocol):
         ...
 
 
-def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str], preset: Set[str]) -> frozenset[str]:
-    """The quirks that are on: those asked for, and in the mode ``paper`` those of its preset.
+def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:
+    """The quirks that are on: those asked for, and in the mode ``paper`` all that the language knows.
 
-    Quirks of other languages (``known`` elsewhere) are the caller's to leave out.
+    Quirks of other languages and of the scoring are the caller's to leave out.
 
     Raises:
         UnknownNameError: A quirk that does not exist.
@@ -168,7 +168,7 @@ def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str], preset: Set
         raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
     for quirk in sorted(quirks - known.keys()):
         raise UnknownNameError("quirk", quirk, known)
-    return frozenset(quirks) | (frozenset(preset) if mode == "paper" else frozenset())
+    return frozenset(quirks) | (frozenset(known) if mode == "paper" else frozenset())
 
 
 def words_of(

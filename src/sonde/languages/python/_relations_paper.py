@@ -1,8 +1,9 @@
 """Relations on the nodes of `ast`, as CodeSyntax's labeller finds them, one quirk at a time.
 
 `ast` is the running interpreter's: a text in syntax that it does not know does not parse. What it makes of a
-text that parses has been the same since Python 3.9, the names of an import excepted, which have a position
-since 3.10, and the inside of f-strings, which is not looked at.
+text that parses is the same on every Python that sonde runs on; the inside of f-strings, where it is not, is
+not looked at. On Python 3.9, which the README of the published code names, the names of an import had no
+position and so were nobody's children; here they are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Set
 
 from sonde.languages._relations import Edge
 from sonde.languages.python._relations_places import Places
-from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NO_IMPORT_NAMES, UNFILTERED_ELSE
+from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, UNFILTERED_ELSE
 from sonde.languages.python._relations_rules import (
     CHILDREN,
     IF_ELSE,
@@ -60,7 +61,8 @@ def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
     waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
     while waiting:
         parent, node = waiting.pop()
-        if parent is not None and not _without_position(node, quirks):
+        placed = hasattr(node, "lineno") and not is_function(node)
+        if parent is not None and placed:
             head, first = places.first(parent), places.first(node)
             if 0 < head < first <= (last := places.last(node)):
                 yield Edge(CHILDREN, head, first, last)
@@ -70,14 +72,8 @@ def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
             edge = _edge(relation, places, quirks)
             if 0 < edge.head < edge.first <= edge.last:
                 yield edge
-        above = None if is_function(node) or not hasattr(node, "lineno") else node
+        above = node if placed else None
         waiting.extend((above, child) for child in reversed(list(parts(node))))
-
-
-def _without_position(node: ast.AST, quirks: Set[str]) -> bool:
-    if is_function(node) or not hasattr(node, "lineno"):
-        return True
-    return isinstance(node, ast.alias) and NO_IMPORT_NAMES in quirks
 
 
 def _edge(relation: Relation, places: Places, quirks: Set[str]) -> Edge:

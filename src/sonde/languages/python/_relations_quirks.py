@@ -11,7 +11,6 @@ GLUED = "codesyntax.glued"
 HANDLER_ORELSE = "codesyntax.handler_orelse"
 LAYOUT_ENDS = "codesyntax.layout_ends"
 MARGIN = "codesyntax.margin"
-NO_IMPORT_NAMES = "codesyntax.no_import_names"
 RETOKENIZED = "codesyntax.retokenized"
 UNFILTERED_ELSE = "codesyntax.unfiltered_else"
 
@@ -23,11 +22,6 @@ QUIRKS: Mapping[str, str] = {
     HANDLER_ORELSE: "Try:handler->orelse ends with the first statement of the else block",
     LAYOUT_ENDS: "the word next to a bracket that is left out may be a newline or a comment",
     MARGIN: "a method that begins with its decorator, cut out of a class, does not parse",
-    NO_IMPORT_NAMES: "imported names are nobody's children, as on Python 3.9, where they have no position",
     RETOKENIZED: "an expression over several lines inside brackets ends with its first line",
     UNFILTERED_ELSE: "If:if->else is kept where `if` is the first word of the text",
 }
-
-# Which Python made the published file is not known for sure: its README names 3.9, yet the labeller's rule,
-# any two nodes with a position, gives import names on every Python that sonde runs on.
-PRESET = frozenset(QUIRKS) - {NO_IMPORT_NAMES}

@@ -10,7 +10,7 @@ from sonde.languages._relations import AS_PUBLISHED, Delimiters, Related, Words,
 from sonde.languages._treesitter import TreeSitterLanguage
 from sonde.languages.python import _relations_paper
 from sonde.languages.python._relations_places import Places
-from sonde.languages.python._relations_quirks import PRESET, QUIRKS
+from sonde.languages.python._relations_quirks import QUIRKS
 from sonde.languages.python._relations_rules import AVERAGED, KEYWORDS, RELATION_TYPES
 from sonde.languages.python._relations_scan import Scan, scan
 
@@ -32,7 +32,7 @@ class PythonRelations:
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Words:
         """The words of a text."""
-        quirks_on(mode, quirks, QUIRKS, PRESET)
+        quirks_on(mode, quirks, QUIRKS)
         return _words(scan(text), mode, delimiters)
 
     def relate(
@@ -44,7 +44,7 @@ class PythonRelations:
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Related:
         """The words of a text and the relations between them."""
-        on = quirks_on(mode, quirks, QUIRKS, PRESET)
+        on = quirks_on(mode, quirks, QUIRKS)
         scanned = scan(text)
         words = _words(scanned, mode, delimiters)
         tree = _relations_paper.parsed(text, on)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sonde.corpora import Item, SourceFile, item_id
-from sonde.lenses import LENSES, LensSettings, ReadingLens
+from sonde.lenses import LENSES, ReadingLens
 from sonde.models import Capabilities
 from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, repositories
 

@@ -88,6 +88,6 @@ def test_calls_become_spans_with_ids_of_their_own(project: Path) -> None:
 
 def test_one_label_is_nothing_to_balance(project: Path) -> None:
     (project / "code2").mkdir()
-    (project / "code2" / "a.py").write_text("def f():\n    return 1\n")
-    with pytest.raises(InputError, match="needs two labels, found short"):
+    (project / "code2" / "a.py").write_text("def f():\n    x = 1\n    return x + x\n")
+    with pytest.raises(InputError, match="class 'long' has 0 examples"):
         write_label_file(wanted(project / "long.py", project / "code2"), project / "x")

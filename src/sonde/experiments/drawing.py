@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, Item, read_files
+from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._progress import Progress
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import Group, LensChoice
@@ -54,6 +55,11 @@ class Drawn:
     key: str
     refused: tuple[Refused, ...]
     reports: Mapping[str, Any]
+
+
+def pool_selection(selection: Selection) -> Selection:
+    """Of what data sets are drawn: more than they hold; what repeats is dropped when they are drawn."""
+    return dataclasses.replace(selection, limit=None, max_per_cluster=POOL_PER_CLUSTER, near_duplicates=False)
 
 
 def unseen(group: Group) -> list[Item]:

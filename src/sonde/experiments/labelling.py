@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.files import write_atomic
-from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Intake, Item, Selection, read_files, read_items, select, split
+from sonde.corpora import Intake, Item, Selection, read_files, read_items, select
+from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, Form, Labelled
-from sonde.tasks import TASKS, CorpusTask, Repository, Task, repositories
+from sonde.tasks import TASKS, CorpusTask, Repository, Task, build, repositories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ def write_label_file(wanted: Labelling, output: Path) -> int:
     Raises:
         UnknownNameError: A task, format or corpus that does not exist.
         UsageError: The format does not hold labels of this task.
-        InputError: Nothing carries a label, so there is no data set to balance.
+        InputError: A class has too few examples for a data set.
     """
     form, task = FORMATS.load(wanted.form), TASKS.load(wanted.task)
     if isinstance(task, CorpusTask):
@@ -76,47 +74,38 @@ def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Map
 
 
 def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
-    selection = wanted.selection
     if wanted.raw:
-        items: Iterable[Item] = read_items(
-            corpus, Intake(), unit=selection.unit, languages=selection.languages
-        )
+        selection = wanted.selection
+        items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
         return _labelled(task, corpus, items, wanted)
-    return _balanced(list(_labelled(task, corpus, select(corpus, selection).items, wanted)), corpus, wanted)
+    return _data_sets(corpus, wanted)
 
 
 def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
-    around: Mapping[str, Repository] = {}
-    if task.needs_repository:
-        around = repositories(read_files(corpus, wanted.selection.languages, Intake()))
+    around = _around(task, corpus, wanted.selection.languages)
     for item in items:
         table = task.label([item], around, mode=wanted.mode, quirks=wanted.quirks)[item.item_id]
         yield Labelled(item, tuple(table.iter_rows(named=True)))
 
 
-def _balanced(entries: Sequence[Labelled], corpus: str, wanted: Labelling) -> list[Labelled]:
-    """Equally many rows of every label within each split; splits never share a cluster."""
-    seed = wanted.selection.seed
-    sides = split([entry.item for entry in entries], seed=seed)
-    pools: defaultdict[str, defaultdict[str, list[Labelled]]] = defaultdict(lambda: defaultdict(list))
-    for entry in entries:
-        side = sides[entry.item.item_id]
-        for row in entry.rows:
-            if row["label"] is not None:
-                pools[side][row["label"]].append(dataclasses.replace(entry, rows=(row,), split=side))
-    labels = {label for pool in pools.values() for label in pool}
-    if len(labels) < 2:
-        found = ", ".join(sorted(labels)) or "none"
-        raise InputError(f"corpus {corpus!r}: a balanced data set needs two labels, found {found}; try --raw")
-    chosen: list[Labelled] = []
-    for side in ("train", "valid", "test"):
-        pool = pools[side]
-        size = min(len(pool[label]) for label in labels)
-        for label in sorted(labels):
-            chosen += sorted(pool[label], key=lambda entry: unit_hash(seed, *_identity(entry)))[:size]
-    return chosen
+def _around(task: Task, corpus: str, languages: tuple[str, ...]) -> dict[str, Repository]:
+    return repositories(read_files(corpus, languages, Intake())) if task.needs_repository else {}
 
 
-def _identity(entry: Labelled) -> tuple[str, int, str]:
-    (row,) = entry.rows
-    return entry.item.identifier or entry.item.item_id, row["start"], row["label"]
+def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
+    """The examples of one data set a language, in its order."""
+    pool = select(corpus, pool_selection(wanted.selection)).items
+    for language in sorted({item.language for item in pool}):
+        made = build(
+            wanted.task,
+            pool,
+            size=wanted.selection.limit or DEFAULT_SIZE,
+            seed=wanted.selection.seed,
+            language=language,
+            mode=wanted.mode,
+            quirks=wanted.quirks,
+            repositories=_around(TASKS.load(wanted.task), corpus, (language,)),
+        )
+        items = {item.item_id: item for item in (*pool, *made.inputs)}
+        for row in made.examples.iter_rows(named=True):
+            yield Labelled(items[row["item_id"]], (row,), row["split"])

@@ -73,7 +73,7 @@ def read_drawn(
                     twins=reader.twins(settings),
                 )
             )
-            read.refused += drawn.refused
+            read.refused.extend(drawn.refused)
             read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
     return read
 

@@ -14,7 +14,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
-from sonde.experiments.drawing import POOL_PER_CLUSTER
+from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
 from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, plan
 from sonde.experiments.readings import follow_ups, read_drawn, read_items_of
@@ -93,8 +93,9 @@ def _readings(
         with outcome.timed("label"):
             readings += read_items_of(reading, _groups(sets), store, progress)
     if drawing:
+        wide = dataclasses.replace(experiment, selection=pool_selection(experiment.selection))
         with outcome.timed("select"):
-            pools = _select(_from_a_pool(experiment), execution, progress)
+            pools = _select(wide, execution, progress)
             sets += pools
         with outcome.timed("draw"):
             drawn = read_drawn(drawing, _groups(pools), experiment, store, progress)
@@ -102,14 +103,6 @@ def _readings(
         outcome.refused += drawn.refused
         outcome.data_sets |= drawn.data_sets
     return readings, _write_inputs(store, sets, readings)
-
-
-def _from_a_pool(experiment: Experiment) -> Experiment:
-    """Data sets are drawn from more than they hold; what repeats is dropped when they are drawn."""
-    wide = dataclasses.replace(
-        experiment.selection, limit=None, max_per_cluster=POOL_PER_CLUSTER, near_duplicates=False
-    )
-    return dataclasses.replace(experiment, selection=wide)
 
 
 def _select(experiment: Experiment, execution: Execution, progress: Progress) -> list[ItemSet]:

@@ -1,0 +1,307 @@
+"""Metrics of one function: the protocol, and what every language counts the same way.
+
+A language's folder says in `metrics.scm` which nodes count and in `metrics.toml` which leaves do. Captures:
+
+- ``function``: a definition; one inside another is counted apart from it, as its own function;
+- ``apart``: what is left out with it where definitions count apart (a class inside a function);
+- ``body``: where decisions are counted, see `MetricsOf.complexity`;
+- ``decision``: a branching of the control flow, one each;
+- ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
+- ``block``: whatever stands one level deeper than the text around it;
+- ``ternary``, ``return``, ``boolean``: for NPath, see `_npath`, with one capture for each statement there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Protocol, runtime_checkable
+
+import tree_sitter
+
+from sonde.languages._leaves import Leaf, Reading, leaves, nested, read
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_KEPT = 4
+
+Captured = Mapping[str, list[tree_sitter.Node]]
+
+
+@runtime_checkable
+class Metrics(Protocol):
+    """What a language measures on the text of one function.
+
+    ``paper`` asks for the definition that reproduces INSPECT's released labels (``specs``), where the
+    paper's text or the standard definition says otherwise.
+    """
+
+    def leaves(self, text: str) -> tuple[Leaf, ...]:
+        """The tokens as a lexer lists them: no comments, no layout, a string is one token."""
+        ...
+
+    def complexity(self, text: str, *, paper: bool = False) -> int:
+        """Cyclomatic complexity: decisions plus one; in the paper's labels without the one."""
+        ...
+
+    def npath(self, text: str, *, paper: bool = False) -> int:
+        """Number of acyclic execution paths after Nejmeh (1988)."""
+        ...
+
+    def nesting(self, text: str, *, paper: bool = False) -> int:
+        """How deep blocks stand in each other; the function's body is 1."""
+        ...
+
+    def structures(self, text: str) -> Mapping[str, int]:
+        """Number of code structures: ``if``, ``loop``, ``switch``, ``try``."""
+        ...
+
+    def operators(self, text: str, *, paper: bool = False) -> tuple[str, ...]:
+        """Every operator in text order, by its sign."""
+        ...
+
+    def identifiers(self, text: str) -> tuple[str, ...]:
+        """Every identifier in text order, names of types and methods included."""
+        ...
+
+    def declared(self, text: str) -> tuple[str, ...]:
+        """Names of the local variables in order of their declarations, parameters left out."""
+        ...
+
+    def keywords(self, text: str) -> int:
+        """Number of reserved words."""
+        ...
+
+    def depth(self, text: str) -> int:
+        """Nodes on the longest way from the function's own node down to a leaf of its syntax tree."""
+        ...
+
+    def patterns(self, text: str) -> Mapping[str, int]:
+        """How often structural patterns occur, see `PATTERNS`."""
+        ...
+
+
+PATTERNS: tuple[str, ...] = ("nested_loop", "if_in_loop", "early_return", "recursion")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a `metrics.toml` says.
+
+    Attributes:
+        wrappers: Text before and after a function that is no file of its own.
+        strings: Kinds of nodes that are one token.
+        operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
+            leaves are operators if the language's tokens say so.
+        paper_operators: Signs that count wherever they stand, in the released labels.
+    """
+
+    wrappers: tuple[tuple[str, str], ...]
+    strings: frozenset[str]
+    operators: Mapping[str, Mapping[str, str]]
+    paper_operators: frozenset[str]
+
+
+def read_table(package: str) -> Table:
+    """Read the `metrics.toml` of a language's package."""
+    raw: dict[str, Any] = tomllib.loads((files(package) / "metrics.toml").read_text(encoding="utf-8"))
+    return Table(
+        wrappers=tuple((before, after) for before, after in raw["wrappers"]),
+        strings=frozenset(raw["strings"]),
+        operators=raw["operators"],
+        paper_operators=frozenset(raw.get("paper_operators", ())),
+    )
+
+
+class MetricsOf:
+    """The `Metrics` of a language by its queries and table; NPath is the language's own.
+
+    Args:
+        language: The language.
+        package: The language's package, which holds `metrics.scm` and `metrics.toml`.
+    """
+
+    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+        self.language = language
+        self.table = read_table(package)
+        tokens = language.settings.tokens
+        self._skipped = tokens.comments | tokens.layout
+        self.reading = lru_cache(maxsize=_KEPT)(self._read)
+        self.captured = lru_cache(maxsize=_KEPT)(self._capture)
+        self._leaves = lru_cache(maxsize=_KEPT)(self._list)
+
+    def leaves(self, text: str) -> tuple[Leaf, ...]:
+        """The tokens as a lexer lists them."""
+        return self._leaves(text)
+
+    def complexity(self, text: str, *, paper: bool = False) -> int:
+        """Decisions plus one, those of definitions inside the function left out.
+
+        The released labels count without the one and with every definition that the text holds.
+        """
+        found = self.captured(text)
+        decisions = found.get("decision", [])
+        if paper:
+            return len(decisions)
+        return 1 + len(self.own(text, decisions))
+
+    def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
+        """The nodes in the bodies of the outermost functions, and in no definition inside them."""
+        found = self.captured(text)
+        functions = outermost(found.get("function", []))
+        bodies = [body for body in (one.child_by_field_name("body") for one in functions) if body is not None]
+        if not functions:
+            return nodes
+        apart = outermost([node for node in _apart(found) if any(holds(body, node) for body in bodies)])
+        return [
+            node
+            for node in nodes
+            if any(holds(body, node) for body in bodies) and not any(holds(other, node) for other in apart)
+        ]
+
+    def nesting(self, text: str, *, paper: bool = False) -> int:
+        """The deepest block."""
+        depths: list[int] = []
+        for _, above in nested(self.blocks(text)):
+            depths.append(1 if above < 0 else depths[above] + 1)
+        return max(depths, default=0)
+
+    def blocks(self, text: str) -> list[tree_sitter.Node]:
+        """Whatever stands one level deeper than the text around it."""
+        return self.captured(text).get("block", [])
+
+    def structures(self, text: str) -> Mapping[str, int]:
+        """Number of code structures by kind, everything in the text included."""
+        found = self.captured(text)
+        return {kind: len(found.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
+
+    def operators(self, text: str, *, paper: bool = False) -> tuple[str, ...]:
+        """Every operator, by its sign."""
+        if paper and self.table.paper_operators:
+            return tuple(leaf.text for leaf in self.leaves(text) if leaf.text in self.table.paper_operators)
+        return tuple(sign for sign in map(self.operator, self.leaves(text)) if sign)
+
+    def operator(self, leaf: Leaf) -> str:
+        """The sign that a leaf is as an operator; empty where it is none."""
+        special = self.table.operators.get(leaf.parent, {}).get(leaf.kind)
+        if special is not None:
+            return special
+        tokens = self.language.settings.tokens
+        kind = tokens.under.get(leaf.parent, {}).get(leaf.kind, "operator")
+        return leaf.kind if leaf.kind in tokens.operators and kind == "operator" else ""
+
+    def identifiers(self, text: str) -> tuple[str, ...]:
+        """Every identifier, names of types and methods included."""
+        kinds = self.language.settings.tokens.identifiers
+        return tuple(leaf.text for leaf in self.leaves(text) if leaf.kind in kinds)
+
+    def declared(self, text: str) -> tuple[str, ...]:
+        """Names of the local variables, in order of their declarations."""
+        reading = self.reading(text)
+        nodes = sorted(self.captured(text).get("declared", []), key=lambda node: node.start_byte)
+        return tuple(reading.text(node) for node in nodes)
+
+    def keywords(self, text: str) -> int:
+        """Number of reserved words."""
+        kinds = self.language.settings.tokens.keywords
+        return sum(leaf.kind in kinds for leaf in self.leaves(text))
+
+    def depth(self, text: str) -> int:
+        """Named nodes on the longest way down from the outermost function (or from the root)."""
+        functions = outermost(self.captured(text).get("function", []))
+        return deepest(functions[0] if functions else self.reading(text).root)
+
+    def patterns(self, text: str) -> Mapping[str, int]:
+        """Loops in a loop, ifs in a loop, returns before the end, calls of the function by its name."""
+        reading, found = self.reading(text), self.captured(text)
+        loops, ifs = found.get("structure.loop", []), found.get("structure.if", [])
+        functions = outermost(found.get("function", []))
+        names = {
+            reading.text(name)
+            for name in (one.child_by_field_name("name") for one in functions)
+            if name is not None
+        }
+        returns = self.own(text, found.get("return", []))
+        ends = {
+            body.end_byte: body for body in (one.child_by_field_name("body") for one in functions) if body
+        }
+        last = {child.id for body in ends.values() if (child := last_statement(body)) is not None}
+        return {
+            "nested_loop": sum(any(inside(other, loop) for other in loops) for loop in loops),
+            "if_in_loop": sum(any(inside(loop, one) for loop in loops) for one in ifs),
+            "early_return": sum(node.id not in last for node in returns),
+            "recursion": sum(reading.text(node) in names for node in found.get("called", [])),
+        }
+
+    def _read(self, text: str) -> Reading:
+        return read(self.language, text, self.table.wrappers)
+
+    def _capture(self, text: str) -> Captured:
+        reading = self.reading(text)
+        found = self.language.grammar.captures("metrics", reading.root)
+        return {name: [node for node in nodes if reading.inside(node)] for name, nodes in found}
+
+    def _list(self, text: str) -> tuple[Leaf, ...]:
+        return leaves(self.reading(text), self.table.strings, self._skipped)
+
+
+def braces(listed: tuple[Leaf, ...], opening: str = "{", closing: str = "}") -> int:
+    """How deep brackets stand in each other, by the tokens alone."""
+    depth = deepest_yet = 0
+    for leaf in listed:
+        depth += (leaf.kind == opening) - (leaf.kind == closing and depth > 0)
+        deepest_yet = max(deepest_yet, depth)
+    return deepest_yet
+
+
+def outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
+    """The nodes that lie in no other of them, in text order."""
+    return [node for node, above in nested(nodes) if above < 0]
+
+
+def holds(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+    """Whether a node covers another, or is it."""
+    return outer.start_byte <= node.start_byte and node.end_byte <= outer.end_byte
+
+
+def inside(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+    """Whether another node lies strictly inside a node."""
+    return holds(outer, node) and outer.id != node.id
+
+
+def deepest(root: tree_sitter.Node) -> int:
+    """Named nodes on the longest way down from a node, itself included."""
+    cursor = root.walk()
+    depth, most = 1, 1
+    while True:
+        if cursor.goto_first_child():
+            depth += cursor.node is not None and cursor.node.is_named
+            most = max(most, depth)
+            continue
+        while True:
+            left = cursor.node is not None and cursor.node.is_named
+            if cursor.goto_next_sibling():
+                depth += (cursor.node is not None and cursor.node.is_named) - left
+                most = max(most, depth)
+                break
+            depth -= left
+            if not cursor.goto_parent():
+                return most
+
+
+def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
+    """The last statement directly in a body."""
+    statements = [child for child in body.named_children if "comment" not in child.type]
+    return statements[-1] if statements else None
+
+
+def _apart(found: Captured) -> list[tree_sitter.Node]:
+    return [*found.get("function", []), *found.get("apart", [])]
+
+
+def counted(nodes: list[tree_sitter.Node]) -> Counter[str]:
+    """How often each kind of node occurs."""
+    return Counter(node.type for node in nodes)

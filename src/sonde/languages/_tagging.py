@@ -1,0 +1,196 @@
+"""Classes of tokens: keywords, operators and signs (KTX), identifiers (IDN), and both at once (AST).
+
+A language's `tagging.toml` holds the tables; `tagging.py` says what they cannot, which is mostly what a name
+names. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers, ``KEH``
+errors, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise, ``OUT`` unary and
+conditional operators, ``SYM`` brackets and separators. AST adds identifiers, declaring (``KDC``), importing
+(``KPC``), object (``KOB``) and constant (``KOT``) words, and literals (``STR``, ``NUM``).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from sonde.languages._leaves import Leaf, surfaces
+from sonde.languages._metrics import MetricsOf
+from sonde.languages._treesitter import TreeSitterLanguage
+
+KTX_CLASSES: tuple[str, ...] = ("KPT", "KFC", "KMD", "KEH", "OAR", "OAS", "ORE", "OLB", "OUT", "SYM")
+IDN_CLASSES: tuple[str, ...] = ("IDC", "IDM", "IDP", "IDV")
+AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KDC", "KPC", "KOB", "KOT", "STR", "NUM")
+
+
+class Tagged(NamedTuple):
+    """A token with its class; characters of the text."""
+
+    start: int
+    end: int
+    label: str
+
+
+@runtime_checkable
+class Tagging(Protocol):
+    """What a language says of the class of each token."""
+
+    def keywords(self, text: str, *, paper: bool = False) -> tuple[Tagged, ...]:
+        """Keywords, operators and signs with their class in `KTX_CLASSES`; others are left out."""
+        ...
+
+    def identifiers(self, text: str, imports: str = "", *, paper: bool = False) -> tuple[Tagged, ...]:
+        """Identifiers with their class in `IDN_CLASSES`: classes, methods, packages, variables.
+
+        Args:
+            text: The code.
+            imports: The import statements of its file, see `imports`; what they name as a package or module
+                is one in the text.
+            paper: Whether a package is whatever leads a dotted expression, as the released labels look like.
+        """
+        ...
+
+    def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+        """Tokens with their class in `AST_CLASSES`."""
+        ...
+
+    def imports(self, text: str) -> str:
+        """The import statements of a file, one a line."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a `tagging.toml` says.
+
+    Attributes:
+        classes: From the kind of a leaf to its class.
+        under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
+        words: From the text of an identifier to its class.
+        paper: From the text of a leaf to its class in the released files.
+        more: What AST adds: from the kind of a leaf (or the text of an identifier) to its class.
+    """
+
+    classes: Mapping[str, str]
+    under: Mapping[str, Mapping[str, str]]
+    words: Mapping[str, str]
+    paper: Mapping[str, str]
+    more: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_tables(package: str) -> Tables:
+    """Read the `tagging.toml` of a language's package."""
+    raw: dict[str, Any] = tomllib.loads((files(package) / "tagging.toml").read_text(encoding="utf-8"))
+    return Tables(
+        classes=surfaces(raw["classes"]),
+        under=raw["under"],
+        words=surfaces(raw.get("words", {})),
+        paper=surfaces(raw.get("paper", {})),
+        more=surfaces(raw["more"]),
+    )
+
+
+class TaggingOf:
+    """The `Tagging` of a language by its tables; a language says what its names name.
+
+    Args:
+        language: The language.
+        package: The language's package, which holds `tagging.toml`, `tagging.scm` and what its metrics need.
+    """
+
+    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+        self.language = language
+        self.tables = read_tables(package)
+        self.metrics = MetricsOf(language, package)
+        self.kinds = language.settings.tokens.identifiers
+
+    def keywords(self, text: str, *, paper: bool = False) -> tuple[Tagged, ...]:
+        """Keywords, operators and signs with their class."""
+        found = ((leaf, self._class(leaf, paper)) for leaf in self.metrics.leaves(text))
+        return tuple(Tagged(leaf.start, leaf.end, label) for leaf, label in found if label)
+
+    def identifiers(self, text: str, imports: str = "", *, paper: bool = False) -> tuple[Tagged, ...]:
+        """Identifiers with their class."""
+        listed = self.metrics.leaves(text)
+        packages = leading(listed, self.kinds) if paper else self.packages(text, imports)
+        roles = self.roles(text)
+        found: list[Tagged] = []
+        for place, leaf in enumerate(listed):
+            if leaf.kind in self.kinds:
+                label = (
+                    "IDP" if leaf.start in packages else self.named(listed, place, roles.get(leaf.start, ""))
+                )
+                if label:
+                    found.append(Tagged(leaf.start, leaf.end, label))
+        return tuple(found)
+
+    def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+        """Every token that has one, with its class."""
+        labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
+        more = self.tables.more
+        found: list[Tagged] = []
+        for leaf in self.metrics.leaves(text):
+            special = more.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
+            label = special or self._class(leaf, paper=False) or labels.get(leaf.start, "")
+            if label:
+                found.append(Tagged(leaf.start, leaf.end, label))
+        return tuple(found)
+
+    def imports(self, text: str) -> str:
+        """The import statements of a file, one a line."""
+        reading = self.metrics.reading(text)
+        found = dict(self.language.grammar.captures("tagging", reading.root)).get("import", [])
+        return "\n".join(reading.text(node) for node in sorted(found, key=lambda node: node.start_byte))
+
+    def roles(self, text: str) -> dict[int, str]:
+        """The role of each name by its first character, from `identifiers.scm`; a later capture wins."""
+        reading = self.metrics.reading(text)
+        captures = self.language.grammar.captures("identifiers", reading.root)
+        roles: dict[int, str] = {}
+        for role, nodes in captures:
+            if not role.startswith("within."):
+                roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
+        return roles
+
+    def packages(self, text: str, imports: str) -> set[int]:
+        """First characters of the names of packages or modules."""
+        raise NotImplementedError
+
+    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+        """What the name at a place names: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        raise NotImplementedError
+
+    def _class(self, leaf: Leaf, paper: bool) -> str:
+        if paper and self.tables.paper:
+            return self.tables.paper.get(leaf.text, "")
+        special = self.tables.under.get(leaf.parent, {}).get(leaf.kind)
+        if special is not None:
+            return special
+        if leaf.kind in self.kinds:
+            return self.tables.words.get(leaf.text, "")
+        return self.tables.classes.get(leaf.kind, "")
+
+
+def leading(listed: tuple[Leaf, ...], kinds: frozenset[str]) -> set[int]:
+    """First characters of the names that lead a dotted expression."""
+    return {
+        leaf.start
+        for place, leaf in enumerate(listed)
+        if leaf.kind in kinds and follows(listed, place, ".") and not preceded(listed, place, ".")
+    }
+
+
+def follows(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
+    """Whether the token after a place is this text."""
+    return place + 1 < len(listed) and listed[place + 1].text == text
+
+
+def preceded(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
+    """Whether the token before a place is this text."""
+    return place > 0 and listed[place - 1].text == text
+
+
+def like_a_class(name: str) -> bool:
+    """Whether a name is written as both languages write classes: a capital first, and not all capitals."""
+    return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))

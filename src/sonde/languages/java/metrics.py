@@ -1,0 +1,185 @@
+"""Metrics of Java: counted by `metrics.scm`, NPath by the rules here.
+
+Cyclomatic complexity is checkstyle's: if, loops, case labels, catch, ``?:``, ``&&`` and ``||``, each one, and
+one more; methods of classes inside the method count apart, bodies of lambdas do not. ``default`` never counts.
+"""
+
+from __future__ import annotations
+
+import tree_sitter
+
+from sonde.languages._metrics import MetricsOf, braces
+from sonde.languages._npath import Region, branch, paths, row
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
+_TRIES = frozenset({"try_statement", "try_with_resources_statement"})
+_GROUPS = frozenset({"switch_block_statement_group", "switch_rule"})
+_UNARY = frozenset({"ternary_expression", "return_statement"})
+
+
+class JavaMetrics(MetricsOf):
+    """Java's `Metrics`."""
+
+    def nesting(self, text: str, *, paper: bool = False) -> int:
+        """The deepest block; in the released labels the deepest curly brace, whatever it opens."""
+        return braces(self.leaves(text)) if paper else super().nesting(text)
+
+    def blocks(self, text: str) -> list[tree_sitter.Node]:
+        """Blocks, and single statements in the place of one; ``else if`` goes no deeper."""
+        others = self.captured(text).get("block.else", [])
+        return super().blocks(text) + [node for node in others if node.type != "if_statement"]
+
+    def npath(self, text: str, *, paper: bool = False) -> int:
+        """Paths after Nejmeh, what he does not define as checkstyle's NPathComplexity has it.
+
+        - if: then + else (or 1) + operators of the condition; a loop: body + 1 + operators; a switch: its
+          cases + 1 + operators, a case its body - 1 + its labels. Operators are ``&&`` and ``||``, one each,
+          and ``?:``, two.
+        - ``?:`` outside of conditions: 2 + the operators in it; ``return``: the operators in it, or 1.
+        - try is not in Nejmeh. checkstyle's rule holds: (body + 1 + each catch + 1), times finally, times one
+          more than the paths before it, where a row without any branching counts 0.
+        - Methods of classes inside the method count apart. checkstyle also forgets what stands before such a
+          class, and does not see ``?:`` and ``return`` in the body of a do loop; here both count.
+
+        The released labels (``paper``) follow Nejmeh alone: a try is (body + catches) times finally, only
+        conditions of if and loops count their ``&&`` and ``||``, and what stands inside lambdas and classes
+        multiplies.
+        """
+        found = self.captured(text)
+        nodes, signs = found.get("path", []), found.get("boolean", [])
+        if paper:
+            return paths(nodes, _Released(signs).rule)
+        own = self.own(text, nodes)
+        ternaries = [node for node in own if node.type == "ternary_expression"]
+        return paths(own, _Checkstyle(signs, ternaries).rule)
+
+
+class _Checkstyle:
+    """checkstyle's NPath of one method.
+
+    Args:
+        signs: Expressions of ``&&`` or ``||``.
+        ternaries: Conditional expressions.
+    """
+
+    def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
+        self._weights = sorted(
+            [(node.start_byte, node.end_byte, 1) for node in signs]
+            + [(node.start_byte, node.end_byte, 2) for node in ternaries]
+        )
+
+    def operators(self, start: int, end: int) -> int:
+        """Weight of the operators between two bytes."""
+        return sum(weight for first, last, weight in self._weights if start <= first and last <= end)
+
+    def rule(self, region: Region) -> None:
+        """Set the value of one region."""
+        node, kind = region.node, region.node.type
+        start, end = node.start_byte, node.end_byte
+        if kind in _UNARY:
+            hidden = any(
+                above.node.type in _UNARY or _in_header(above.node, node) for above in region.above()
+            )
+            own = max(self.operators(start, end), 1)
+            region.value = 0 if hidden else row(region.parts) + own
+        elif kind == "if_statement":
+            other = node.child_by_field_name("alternative")
+            split = end if other is None else other.start_byte
+            then = [part for part in region.parts if part.node.start_byte < split]
+            region.value = max(row(then), 1) + branch(region, other) + self._header(node)
+        elif kind in _LOOPS:
+            region.value = max(row(region.parts), 1) + 1 + self._header(node)
+        elif kind == "switch_expression":
+            region.value = max(sum(part.value for part in region.parts if part.node.type in _GROUPS), 1) + 1
+            region.value += self._header(node)
+        elif kind in _GROUPS:
+            labels, default = _labels(node)
+            # A group's value is added by its switch, never multiplied.
+            region.value = max(row(region.parts, int(default)), 1) - 1 + labels
+        elif kind == "catch_clause":
+            region.value = row(region.parts) + 1
+        else:
+            self._try(region)
+
+    def _header(self, node: tree_sitter.Node) -> int:
+        """Operators between the brackets of a statement's head."""
+        start, end = _header_of(node)
+        return self.operators(start, end)
+
+    def _try(self, region: Region) -> None:
+        closing = [child for child in region.node.named_children if child.type == "finally_clause"]
+        catches = [part for part in region.parts if part.node.type == "catch_clause"]
+        last = region.within(*closing)
+        body = [part for part in region.parts if part not in catches and part not in last]
+        value = row(body) + sum(part.value for part in catches)
+        region.value, region.after = row(last, value) + 1, 1
+
+
+class _Released:
+    """NPath as the released labels have it.
+
+    Args:
+        signs: Expressions of ``&&`` or ``||``.
+    """
+
+    def __init__(self, signs: list[tree_sitter.Node]) -> None:
+        self._count = _Checkstyle(signs, [])
+
+    def rule(self, region: Region) -> None:
+        """Set the value of one region."""
+        node, kind = region.node, region.node.type
+        if kind == "ternary_expression":
+            region.value = 0 if any(_in_header(above.node, node) for above in region.above()) else 2
+            region.value *= max(row(region.parts), 1)
+        elif kind in _GROUPS or kind in ("return_statement", "catch_clause"):
+            region.value = max(row(region.parts), 1)
+        elif kind == "switch_expression":
+            groups = [part for part in region.parts if part.node.type in _GROUPS]
+            default = any(_labels(part.node)[1] for part in groups)
+            region.value = max(sum(part.value for part in groups) + (not default), 1)
+        elif kind in _TRIES:
+            closing = [child for child in node.named_children if child.type == "finally_clause"]
+            catches = [part for part in region.parts if part.node.type == "catch_clause"]
+            last = region.within(*closing)
+            body = [part for part in region.parts if part not in catches and part not in last]
+            value = max(row(body), 1) + sum(part.value for part in catches)
+            region.value = row(last, value)
+        else:
+            self._count.rule(region)
+
+
+def _header_of(node: tree_sitter.Node) -> tuple[int, int]:
+    """The bytes of a statement's head: its condition, or what stands before its body."""
+    condition = node.child_by_field_name("condition")
+    body = node.child_by_field_name("body")
+    if condition is not None and node.type != "for_statement":
+        return condition.start_byte, condition.end_byte
+    return node.start_byte, node.end_byte if body is None else body.start_byte
+
+
+def _in_header(statement: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+    """Whether a node lies in the head of a statement."""
+    if statement.type not in _LOOPS and statement.type not in ("if_statement", "switch_expression"):
+        return False
+    start, end = _header_of(statement)
+    return start <= node.start_byte and node.end_byte <= end
+
+
+def _labels(group: tree_sitter.Node) -> tuple[int, bool]:
+    """How many ways lead into a group of a switch by name, and whether the default does.
+
+    ``case 1, 2:`` is one label before a colon and two before an arrow (checkstyle).
+    """
+    count, default = 0, False
+    for label in group.named_children:
+        if label.type == "switch_label":
+            named = [child for child in label.named_children if child.type != "guard"]
+            default = default or not named
+            count += len(named) if group.type == "switch_rule" else bool(named)
+    return count, default
+
+
+def facet(language: TreeSitterLanguage) -> JavaMetrics:
+    """Java's metrics."""
+    return JavaMetrics(language, __package__ or "")

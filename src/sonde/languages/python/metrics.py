@@ -1,0 +1,156 @@
+"""Metrics of Python: counted by `metrics.scm`, the rest by the rules here.
+
+Cyclomatic complexity is radon's: if, elif, loops, ``except``, cases of a match (all of them, one that takes
+everything excepted), conditional expressions, ``and`` and ``or``, comprehensions and their ifs, the ``else`` of
+a loop or try, and assert, each one, and one more. Functions and classes inside the function count apart;
+decorators and default values belong to no path through it. radon does not look inside an assert; here its
+expressions count as everywhere else.
+"""
+
+from __future__ import annotations
+
+import tree_sitter
+
+from sonde.languages._metrics import MetricsOf, holds
+from sonde.languages._npath import Region, ancestors, branch, paths, row
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
+_LOOPS = frozenset({"for_statement", "while_statement"})
+
+
+class PythonMetrics(MetricsOf):
+    """Python's `Metrics`; INSPECT released no labels of Python, ``paper`` leaves out complexity's one."""
+
+    def complexity(self, text: str, *, paper: bool = False) -> int:
+        """Decisions plus one; without the one where ``paper`` asks for it."""
+        found = self.captured(text)
+        decisions = found.get("decision", [])
+        if not paper:
+            decisions = self.own(text, decisions)
+        open_matches = {
+            match.id
+            for match in (
+                _match(node) for node in decisions if node.type == "case_clause" and takes_all(node)
+            )
+            if match is not None
+        }
+        return len(decisions) - len(open_matches) + (not paper)
+
+    def declared(self, text: str) -> tuple[str, ...]:
+        """Names of the local variables in order; what is global or nonlocal is none."""
+        reading, found = self.reading(text), self.captured(text)
+        starred = [
+            node
+            for node in found.get("starred", [])
+            if not any(_is_parameter(above) for above in ancestors(node))
+        ]
+        elsewhere = {reading.text(node) for node in found.get("elsewhere", [])}
+        nodes = sorted(found.get("declared", []) + starred, key=lambda node: node.start_byte)
+        return tuple(name for name in map(reading.text, nodes) if name not in elsewhere)
+
+    def npath(self, text: str, *, paper: bool = False) -> int:
+        """Paths after Nejmeh, by analogy where Python has its own construct.
+
+        - if: the sum over its branches, each with the operators of its condition, + 1 without an else;
+          a loop: body + 1 (or its else) + operators of its condition; a match: its cases with the operators
+          of their guards, + 1 where none takes everything. Operators are ``and`` and ``or``, one each, and
+          the conditional expression, two.
+        - A conditional expression elsewhere: 2 + the operators in it; ``return``: the operators in it, or 1.
+        - try: (body, times its else, + each except) times finally. ``with`` is its body.
+        - Functions and classes inside count apart; comprehensions are expressions and have one path.
+        """
+        found = self.captured(text)
+        own = self.own(text, found.get("path", []))
+        return paths(own, _Rule(own, found.get("boolean", [])).rule)
+
+
+class _Rule:
+    """What each region is worth.
+
+    Args:
+        own: Everything that branches.
+        signs: Expressions of ``and`` or ``or``.
+    """
+
+    def __init__(self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node]) -> None:
+        ternaries = [node for node in own if node.type == "conditional_expression"]
+        self._weights = [(node, 1) for node in signs] + [(node, 2) for node in ternaries]
+
+    def operators(self, place: tree_sitter.Node | None) -> int:
+        """Weight of the operators in a part."""
+        return 0 if place is None else sum(weight for node, weight in self._weights if holds(place, node))
+
+    def rule(self, region: Region) -> None:
+        """Set the value of one region."""
+        node, kind = region.node, region.node.type
+        field = node.child_by_field_name
+        if kind in _EXPRESSIONS:
+            region.value = 0 if _hidden(region) else max(self.operators(node), 1)
+        elif kind in ("if_statement", "elif_clause"):
+            others = node.children_by_field_name("alternative")
+            region.value = branch(region, field("consequence")) + self.operators(field("condition"))
+            if kind == "if_statement":
+                region.value += sum(
+                    part.value
+                    for part in region.parts
+                    if part.node.type == "elif_clause" and part.node in others
+                )
+                last = [other for other in others if other.type == "else_clause"]
+                region.value += branch(region, last[0]) if last else 1
+        elif kind in _LOOPS:
+            condition = field("condition") if kind == "while_statement" else field("right")
+            region.value = branch(region, field("body")) + branch(region, field("alternative"))
+            region.value += self.operators(condition)
+        elif kind == "match_statement":
+            cases = [part for part in region.parts if part.node.type == "case_clause"]
+            closed = any(takes_all(part.node) for part in cases)
+            region.value = sum(part.value for part in cases) + (not closed) + self.operators(field("subject"))
+        elif kind == "case_clause":
+            region.value = branch(region, field("consequence")) + self.operators(field("guard"))
+        elif kind == "except_clause":
+            region.value = max(row(region.parts), 1)
+        else:
+            kinds = {child.type: child for child in node.named_children}
+            body = row(region.within(field("body"), kinds.get("else_clause")))
+            handlers = sum(part.value for part in region.parts if part.node.type == "except_clause")
+            region.value = (max(body, 1) + handlers) * branch(region, kinds.get("finally_clause"))
+
+
+def _hidden(region: Region) -> bool:
+    """Whether an expression counts with what stands around it: another one, or the head of a statement."""
+    for above in region.above():
+        kind = above.node.type
+        if kind in _EXPRESSIONS:
+            return True
+        fields = ("condition", "guard", "subject") if kind not in _LOOPS else ("condition", "right")
+        if any(
+            place is not None and holds(place, region.node)
+            for place in map(above.node.child_by_field_name, fields)
+        ):
+            return True
+    return False
+
+
+def takes_all(case: tree_sitter.Node) -> bool:
+    """Whether a case matches everything: ``case _`` or a bare name."""
+    patterns = [child for child in case.named_children if child.type == "case_pattern"]
+    if len(patterns) != 1:
+        return False
+    inner = patterns[0].named_children
+    if not inner:
+        return (patterns[0].text or b"") == b"_"
+    return len(inner) == 1 and inner[0].type == "dotted_name" and inner[0].named_child_count == 1
+
+
+def _match(case: tree_sitter.Node) -> tree_sitter.Node | None:
+    return next((node for node in ancestors(case) if node.type == "match_statement"), None)
+
+
+def _is_parameter(node: tree_sitter.Node) -> bool:
+    return node.type in ("parameters", "lambda_parameters")
+
+
+def facet(language: TreeSitterLanguage) -> PythonMetrics:
+    """Python's metrics."""
+    return PythonMetrics(language, __package__ or "")

@@ -1,0 +1,65 @@
+; What counts in Python; see `sonde.languages._metrics` for the names.
+
+(function_definition) @function
+(class_definition) @apart
+
+(if_statement) @decision
+(elif_clause) @decision
+(conditional_expression) @decision
+(for_statement) @decision
+(for_statement (else_clause) @decision)
+(while_statement) @decision
+(while_statement (else_clause) @decision)
+(for_in_clause) @decision
+; The `if` of a comprehension; the guard of a case is none of its own.
+(list_comprehension (if_clause) @decision)
+(set_comprehension (if_clause) @decision)
+(dictionary_comprehension (if_clause) @decision)
+(generator_expression (if_clause) @decision)
+(except_clause) @decision
+(try_statement (else_clause) @decision)
+(case_clause) @decision
+(boolean_operator) @decision
+(assert_statement) @decision
+
+(if_statement) @structure.if
+(elif_clause) @structure.if
+(for_statement) @structure.loop
+(while_statement) @structure.loop
+(match_statement) @structure.switch
+(try_statement) @structure.try
+
+(block) @block
+
+(return_statement) @return
+
+(assignment left: (identifier) @declared)
+(assignment left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared) (list_pattern (identifier) @declared)])
+(pattern_list [(tuple_pattern (identifier) @declared) (list_pattern (identifier) @declared)])
+(list_splat_pattern (identifier) @starred)
+(for_statement left: (identifier) @declared)
+(for_statement left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared)])
+(for_in_clause left: (identifier) @declared)
+(for_in_clause left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared)])
+(tuple_pattern (tuple_pattern (identifier) @declared))
+(named_expression name: (identifier) @declared)
+(with_item value: (as_pattern alias: (as_pattern_target (identifier) @declared)))
+(global_statement (identifier) @elsewhere)
+(nonlocal_statement (identifier) @elsewhere)
+
+(call function: (identifier) @called)
+((call function: (attribute object: (identifier) @_own attribute: (identifier) @called))
+  (#any-of? @_own "self" "cls"))
+
+(if_statement) @path
+(elif_clause) @path
+(for_statement) @path
+(while_statement) @path
+(try_statement) @path
+(except_clause) @path
+(match_statement) @path
+(case_clause) @path
+(conditional_expression) @path
+(return_statement) @path
+
+(boolean_operator) @boolean

@@ -306,15 +306,27 @@ def _plain(value: Any) -> str:
     return str(value) if value is not None else ""
 
 
+_REPEATED = (
+    ("-m", "models"),
+    ("-l", "lenses"),
+    ("-t", "tasks"),
+    ("-c", "corpora"),
+    ("--quirk", "quirks"),
+)
+
+
 def rerun(run: RunData) -> str:
     """The command that repeats the run; empty where ``run.json`` does not say."""
     arguments = run.summary.get("arguments") or {}
     if not arguments.get("models"):
         return ""
     parts = ["sonde", "run"]
-    for option, key in (("-m", "models"), ("-l", "lenses"), ("-c", "corpora"), ("--quirk", "quirks")):
+    for option, key in _REPEATED:
         for value in arguments.get(key) or ():
             parts += [option, str(value)]
+    for lens, options in (arguments.get("options") or {}).items():
+        for name, value in options.items():
+            parts += ["--option", f"{lens}.{name}={str(value).lower() if isinstance(value, bool) else value}"]
     selection = arguments.get("selection") or {}
     for language in selection.get("languages") or ():
         parts += ["--language", str(language)]

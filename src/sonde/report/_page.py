@@ -76,6 +76,8 @@ def render(run: RunData, sections: list[Section]) -> str:
         run=run,
         sections=sections,
         headlines=header.headlines(run),
+        leads=[section.figure.lead for section in sections if section.figure.lead],
+        lenses={section.plot.lens for section in sections},
         tiles=header.tiles(run),
         scoreboard=header.scoreboard(run),
         corpora=header.corpus_facts(run),

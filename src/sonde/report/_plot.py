@@ -82,6 +82,7 @@ class Figure:
     """What one plot shows.
 
     Attributes:
+        lead: The finding in one sentence for the top of the page; one section a lens has one, or none.
         answer: The finding in words with its numbers; one line a model or language.
         charts: Charts side by side.
         drawings: Pictures that are not charts.
@@ -90,6 +91,7 @@ class Figure:
         embed: An interactive part.
     """
 
+    lead: str = ""
     answer: str = ""
     charts: Sequence[Chart] = ()
     drawings: Sequence[Drawing] = ()

@@ -90,45 +90,68 @@ class RunData:
         )
 
     @cached_property
-    def _scores(self) -> pl.DataFrame:
+    def _every(self) -> pl.DataFrame:
         path = self.directory.scores
         if not path.is_file():
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
-        usable = pl.col("control").is_null() & pl.col("value").is_not_null() & pl.col("value").is_finite()
+        usable = pl.col("value").is_not_null() & pl.col("value").is_finite()
         return pl.scan_parquet(path).filter(usable).collect()
 
+    @cached_property
+    def _scores(self) -> pl.DataFrame:
+        return self._every.filter(pl.col("control").is_null())
+
     def scores(
-        self, *, metrics: Sequence[str], prefix: str | None = None, slices: Sequence[str] = (), task: str = ""
+        self,
+        *,
+        metrics: Sequence[str],
+        prefix: str | None = None,
+        slices: Sequence[str] = (),
+        task: str = "",
+        lens: str = "surprisal",
+        controls: bool = False,
     ) -> pl.DataFrame:
-        """Rows of the surprisal lens, without controls and without values that are not numbers.
+        """Rows of one lens without values that are not numbers.
 
         Args:
             metrics: Names of metrics.
             prefix: What the slice starts with, for example ``"tag="``; a column ``label`` holds the rest.
             slices: Or the slices themselves.
             task: Of one task only, where given.
+            lens: Public name of the lens.
+            controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
         """
-        chosen = (pl.col("lens") == "surprisal") & pl.col("metric").is_in(list(metrics))
+        chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
         if task:
             chosen &= pl.col("task") == task
         if prefix is not None:
             chosen &= pl.col("slice").str.starts_with(prefix)
         if slices:
             chosen &= pl.col("slice").is_in(list(slices))
-        return self._scores.filter(chosen).with_columns(
+        table = self._every if controls else self._scores
+        return table.filter(chosen).with_columns(
             label=pl.col("slice").str.slice(len(prefix or "")),
             params_name=pl.col("params").struct.field("name"),
             shown=pl.col("model").replace({model.name: model.label for model in self.models}),
         )
 
+    def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
+        """The item table of a lens and model; None where the run has none.
+
+        Args:
+            lens: Public name of the lens; a later stage of it has its number behind a dot.
+            model: One of `models`.
+        """
+        folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
+        files = sorted(folder.glob("*.parquet"))
+        return pl.scan_parquet(files, hive_partitioning=False) if files else None
+
     def observations(self, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
         """The item table of the surprisal lens for one model, these columns only."""
-        folder = self.directory.root / "observations" / "lens=surprisal" / f"model={model.slug}"
-        files = sorted(folder.glob("*.parquet"))
+        frame = self.table("surprisal", model)
         empty = pl.DataFrame(schema={name: OBSERVATIONS_SCHEMA[name] for name in columns}).lazy()
-        if not files:
+        if frame is None:
             return empty
-        frame = pl.scan_parquet(files, hive_partitioning=False)
         return frame.select(columns) if set(columns) <= set(frame.collect_schema().names()) else empty
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:

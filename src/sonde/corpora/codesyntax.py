@@ -1,0 +1,171 @@
+"""Functions with the syntactic relations of a CodeSyntax file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora._corpus import Given, Intake, SourceFile
+from sonde.corpora._decode import is_usable
+from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages._relations import Delimiters, Relations, Words
+
+_TASK = "syntax_relations"
+_REPORTED = 5
+
+# The published files say nothing of splits: samples from CodeSearchNet's test set come first, those of its
+# validation set follow. First id of the latter, and number of samples of the published file.
+_PUBLISHED_SPLITS: Mapping[str, tuple[int, int]] = {"python": (8680, 18701), "java": (11009, 13711)}
+
+
+class _BadSampleError(Exception):
+    """What is wrong with one sample."""
+
+
+class CodeSyntax:
+    """`codesyntax:FILE`, a JSON list of ``{"code", "tokens", "id", "relns"}``.
+
+    The file does not name its language; it is the one that knows all the relations in it and gives the same
+    tokens.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file a sample, in the file's order, with its relations.
+
+        Samples whose tokens are not those of the language are counted as ``tokens differ`` and left out.
+
+        Raises:
+            InputError: The file does not exist or is no such list, or samples of it are malformed: all of
+                them are looked for, and the first few are named by number.
+            UsageError: FILE is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'codesyntax' needs a file; name it as codesyntax:FILE")
+        for name in languages:
+            LANGUAGES.load(name)
+        corpus = f"codesyntax:{argument}"
+        samples = _samples(corpus, Path(argument).expanduser())
+        language = _language(corpus, samples, languages)
+        boundary, size = _PUBLISHED_SPLITS.get(language, (0, -1))
+        seen: dict[str, int] = {}
+        bad: list[tuple[int, str]] = []
+        for number, sample in enumerate(samples, 1):
+            identifier = str(sample["id"])
+            if identifier in seen:
+                bad.append((number, f"id {identifier!r} is that of sample {seen[identifier]}"))
+            seen.setdefault(identifier, number)
+            words = _words(sample, language)
+            if words is None:
+                intake.note("tokens differ", identifier)
+                continue
+            split = ""
+            if len(samples) == size and identifier.isdecimal():
+                split = "test" if int(identifier) < boundary else "valid"
+            try:
+                given = tuple(_given(sample, words, split))
+            except _BadSampleError as error:
+                bad.append((number, str(error)))
+                continue
+            if not bad and is_usable(sample["code"], identifier, intake):
+                yield SourceFile(
+                    path=identifier,
+                    text=sample["code"],
+                    language=language,
+                    cluster=identifier,
+                    repository=identifier,
+                    unit="function",
+                    identifier=identifier,
+                    given=given,
+                )
+        _refuse(corpus, bad)
+
+
+def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
+    """The samples of a file, their keys and types checked.
+
+    Raises:
+        InputError: See `CodeSyntax.files`.
+    """
+    if not path.is_file():
+        raise InputError(f"corpus {corpus!r}: no such file")
+    try:
+        samples = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"corpus {corpus!r}: not JSON ({str(error).partition(':')[0]})") from None
+    if not isinstance(samples, list):
+        raise InputError(f"corpus {corpus!r}: not a list of samples; unpack CodeSyntax's archives first")
+    checks = ((number, _fault(sample)) for number, sample in enumerate(samples, 1))
+    _refuse(corpus, [(number, fault) for number, fault in checks if fault])
+    return samples
+
+
+def _fault(sample: Any) -> str:
+    match sample:
+        case {"code": str(), "tokens": list(), "id": int() | str(), "relns": dict(relations)}:
+            broken = [name for name, edges in relations.items() if not isinstance(edges, list)]
+            return f"relation {broken[0]!r} is not a list of edges" if broken else ""
+        case dict():
+            return "not an object with 'code', 'tokens', 'id' and 'relns'"
+        case _:
+            return "not a JSON object"
+
+
+def _language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...]) -> str:
+    """The language of the samples.
+
+    Raises:
+        InputError: No language, or none of those wanted, has these relations.
+    """
+    found = {relation for sample in samples for relation in sample["relns"]}
+    able = [name for name in LANGUAGES.names() if has_facet(name, "relations")]
+    fits = [name for name in able if found <= set(facet_of(name, "relations", Relations).relation_types)]
+    fits = [name for name in fits if not wanted or name in wanted]
+    if not fits:
+        odd = {name: len(found - set(facet_of(name, "relations", Relations).relation_types)) for name in able}
+        told = ", ".join(f"{name} lacks {count}" for name, count in odd.items())
+        raise InputError(f"corpus {corpus!r}: no language wanted has all its {len(found)} relations ({told})")
+    if len(fits) == 1:
+        return fits[0]
+    agreeing = {name: sum(_words(sample, name) is not None for sample in samples[:50]) for name in fits}
+    return max(fits, key=lambda name: agreeing[name])
+
+
+def _words(sample: Mapping[str, Any], language: str) -> Words | None:
+    """The words of a sample, newlines among them where its tokens have them; None where they differ."""
+    facet = facet_of(language, "relations", Relations)
+    for newlines in (False, True):
+        delimiters = Delimiters(newlines=newlines)
+        words = facet.words(sample["code"], mode="paper", delimiters=delimiters)
+        if list(words.surface) == sample["tokens"]:
+            return words
+    return None
+
+
+def _given(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Given]:
+    starts, ends = words.start.tolist(), words.end.tolist()
+    for relation, edges in sample["relns"].items():
+        for edge in edges:
+            match edge:
+                case [int(head), int(first), int(last)] if _within(edge, len(words)):
+                    pass
+                case _:
+                    told = json.dumps(edge)[:60]
+                    raise _BadSampleError(f"edge {told} of {relation!r} is not within {len(words)} tokens")
+            yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
+
+
+def _within(edge: list[int], count: int) -> bool:
+    return min(edge) >= 0 and max(edge) < count and edge[1] <= edge[2]
+
+
+def _refuse(corpus: str, bad: list[tuple[int, str]]) -> None:
+    if bad:
+        shown = "; ".join(f"sample {number}: {reason}" for number, reason in bad[:_REPORTED])
+        more = f"; and {len(bad) - _REPORTED} more samples" if len(bad) > _REPORTED else ""
+        raise InputError(f"corpus {corpus!r}: {shown}{more}")
+
+
+source = CodeSyntax()

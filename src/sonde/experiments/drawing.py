@@ -24,7 +24,7 @@ from sonde.tasks import TASKS, Dataset, DrawingTask, Task, build, repositories
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
 
-POOL_PER_CLUSTER = 2_000
+POOL_PER_CLUSTER = 500
 """Functions a cluster that data sets may be drawn from: classes are rare, so more are read than are used."""
 
 

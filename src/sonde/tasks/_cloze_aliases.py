@@ -1,0 +1,69 @@
+"""Adversarial aliases: aliases that a corpus uses for other modules, put in place of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+import numpy as np
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed
+
+DRAWN = 10
+"""Adversarial aliases a quiz, as published."""
+
+
+class AliasPool:
+    """The aliases of one language in a corpus.
+
+    Args:
+        modules: For each alias, all that it stands for somewhere in the corpus.
+    """
+
+    def __init__(self, modules: Mapping[str, Set[str]]) -> None:
+        self._aliases = sorted(modules)
+        self._known = frozenset(modules)
+        self._of: dict[str, set[str]] = {}
+        for alias, stands_for in modules.items():
+            for module in stands_for:
+                self._of.setdefault(module, set()).add(alias)
+
+    def draw(self, module: str, alias: str, seed: int, quiz: str) -> tuple[str, ...]:
+        """Ten aliases that never stand for a module, for one quiz.
+
+        Args:
+            module: What the right alias stands for.
+            alias: The right alias.
+            seed: Seed of the data set.
+            quiz: Identity of the quiz; each draws for itself.
+
+        Raises:
+            InputError: The corpus has fewer than ten aliases of other modules.
+        """
+        barred = self._of.get(module, set()) | {alias}
+        left = len(self._known - barred)
+        if left < DRAWN:
+            raise InputError(
+                f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
+                f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
+            )
+        return tuple(_take(self._shuffled(seed, quiz), barred, DRAWN))
+
+    def _shuffled(self, seed: int, quiz: str) -> Iterator[str]:
+        """Aliases in a random order, drawn as far as they are asked for."""
+        rng = np.random.default_rng(derive_seed("adversarial", seed, quiz))
+        drawn: set[int] = set()
+        while len(drawn) < len(self._aliases):
+            for place in rng.integers(len(self._aliases), size=2 * DRAWN).tolist():
+                if place not in drawn:
+                    drawn.add(place)
+                    yield self._aliases[place]
+
+
+def _take(aliases: Iterator[str], barred: Set[str], count: int) -> Iterator[str]:
+    for alias in aliases:
+        if alias not in barred:
+            yield alias
+            count -= 1
+            if not count:
+                return

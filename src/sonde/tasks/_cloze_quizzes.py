@@ -1,0 +1,274 @@
+"""Quizzes from names: what is asked of which statement, fixed in characters before any model is named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import UnknownNameError
+from sonde.base.fingerprint import fingerprint, unit_hash
+from sonde.languages import facet_of
+from sonde.languages._imports import Imports
+from sonde.tasks._cloze_aliases import AliasPool
+from sonde.tasks._cloze_segments import REFERENCE, blanks, segments
+from sonde.tasks._cloze_statements import (
+    ADVERSARIAL,
+    ALIAS,
+    CALL,
+    IMPORT,
+    TEMPLATES,
+    Statement,
+    aliased,
+    plain,
+)
+from sonde.tasks._names import Gathered, Name
+
+QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "quiz_id": pl.String,
+    "base_id": pl.String,
+    "template": pl.String,
+    "mode": pl.String,
+    "name": pl.String,
+    "kind": pl.String,
+    "language": pl.String,
+    "library": pl.String,
+    "level": pl.Int32,
+    "levels": pl.Int32,
+    "pieces": pl.Int32,
+    "context": pl.String,
+    "prefix": pl.String,
+    "answer": pl.String,
+    "suffix": pl.String,
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "level_start": pl.Int32,
+    "level_end": pl.Int32,
+    "alias": pl.String,
+    "visible": pl.Boolean,
+    "calls": pl.Int64,
+    "files": pl.Int32,
+    "repositories": pl.Int32,
+    "paths": pl.List(pl.UInt64),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which quizzes are made of the names of a corpus.
+
+    Attributes:
+        templates: Of `TEMPLATES`.
+        reference: The tokenizer that cuts levels into pieces.
+        contexts: At most so many lines of words before a statement, the shortest; 0 leaves words out.
+        queries: Words for each name, in place of the first lines of documentation.
+        separator: What stands between the words and the statement.
+        limit: At most this many quizzes; a larger limit contains a smaller one.
+        seed: Draws other names and other adversarial aliases.
+    """
+
+    templates: tuple[str, ...] = TEMPLATES
+    reference: str = REFERENCE
+    contexts: int = 0
+    queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    separator: str = "\n"
+    limit: int | None = None
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Quizzes:
+    """The quizzes, and what was left out and why."""
+
+    table: pl.DataFrame
+    left_out: Counter[str]
+
+
+def quizzes(gathered: Gathered, wanted: Wanted) -> Quizzes:
+    """Make the quizzes of a corpus's names.
+
+    Names are taken in an order by hash, each with all of its quizzes, so that calls and imports, and first
+    and last pieces, stay equally many under any limit.
+
+    Args:
+        gathered: The names of the corpus.
+        wanted: What is made of them.
+
+    Raises:
+        UnknownNameError: A template that does not exist.
+        InputError: There are too few aliases for adversarial quizzes.
+    """
+    for template in wanted.templates:
+        if template not in TEMPLATES:
+            raise UnknownNameError("template", template, TEMPLATES)
+    names = [name for name in gathered.names.values() if "." in name.name]
+    left_out = Counter({"name of one level": len(gathered.names) - len(names)})
+    order = {
+        id(name): unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind) for name in names
+    }
+    names.sort(key=lambda name: order[id(name)])
+    maker = _Maker(gathered, names, wanted, left_out)
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        made = list(maker.of(name))
+        if wanted.limit is not None and len(rows) + len(made) > wanted.limit:
+            break
+        rows += made
+    return Quizzes(pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row"), left_out)
+
+
+class _Maker:
+    """Makes the quizzes of one name after the other."""
+
+    def __init__(
+        self, gathered: Gathered, names: Iterable[Name], wanted: Wanted, left_out: Counter[str]
+    ) -> None:
+        self._wanted = wanted
+        self._left_out = left_out
+        self._pieces = segments((level for name in names for level in name.name.split(".")), wanted.reference)
+        languages = {name.language for name in gathered.names.values()}
+        self._templates = {one: facet_of(one, "imports", Imports).templates for one in languages}
+        self._pools = {
+            one: AliasPool(
+                {alias: of for (language, alias), of in gathered.modules.items() if language == one}
+            )
+            for one in languages
+        }
+
+    def of(self, name: Name) -> Iterator[dict[str, Any]]:
+        """All quizzes of a name, plain ones before those that are compared with them."""
+        forms, levels = self._templates[name.language][name.kind], name.name.split(".")
+        for level in levels:
+            self._left_out["pieces do not spell the level"] += level not in self._pieces
+        provenance = _provenance(name)
+        for template in (CALL, IMPORT):
+            if template in self._wanted.templates:
+                rows = list(self._cut(plain(forms[template], levels), template, levels, provenance))
+                yield from rows
+                yield from self._in_words(rows, name)
+        for row, made_of in self._aliased(name, forms, levels, provenance):
+            if ALIAS in self._wanted.templates:
+                yield row
+            if ADVERSARIAL in self._wanted.templates:
+                yield from self._adversarial(row, made_of, forms, levels)
+
+    def _cut(
+        self, statement: Statement, template: str, levels: Sequence[str], provenance: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        text = statement.text
+        for level in statement.levels:
+            pieces = self._pieces.get(levels[level.index])
+            if pieces is None:
+                continue
+            for mode, (start, end) in blanks(pieces).items():
+                at = (level.start + start, level.start + end)
+                row = {
+                    **provenance,
+                    "template": template,
+                    "mode": mode,
+                    "level": level.index,
+                    "levels": len(levels),
+                    "pieces": len(pieces),
+                    "level_start": level.start,
+                    "level_end": level.end,
+                }
+                yield _asked(row, text, *at)
+
+    def _aliased(
+        self, name: Name, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], tuple[str, int]]]:
+        for alias in sorted(name.aliases):
+            form, count = "alias_member" if alias.member else "alias", alias.imported.count(".") + 1
+            if form not in forms or count >= len(levels):
+                continue
+            statement = aliased(forms[form], levels, count, alias.alias)
+            for row in self._cut(statement, ALIAS, levels, {**provenance, "alias": alias.alias}):
+                yield row, (form, count)
+
+    def _adversarial(
+        self,
+        row: Mapping[str, Any],
+        made_of: tuple[str, int],
+        forms: Mapping[str, str],
+        levels: Sequence[str],
+    ) -> Iterator[dict[str, Any]]:
+        form, count = made_of
+        pool = self._pools[row["language"]]
+        module = ".".join(levels[:count])
+        for alias in pool.draw(module, row["alias"], self._wanted.seed, row["quiz_id"]):
+            statement = aliased(forms[form], levels, count, alias)
+            (level,) = (level for level in statement.levels if level.index == row["level"])
+            shift = level.start - row["level_start"]
+            moved = {
+                **row,
+                "template": ADVERSARIAL,
+                "alias": alias,
+                "level_start": level.start,
+                "level_end": level.end,
+            }
+            yield _asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+
+    def _in_words(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
+        """The same quizzes behind words about the name: the shortest by tokens, then by text."""
+        words = self._wanted.queries.get(name.name, sorted(name.contexts))
+        chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
+        for context in chosen[: self._wanted.contexts]:
+            before = context + self._wanted.separator
+            for row in rows:
+                shift = len(before)
+                moved = {
+                    **row,
+                    "context": context,
+                    "level_start": row["level_start"] + shift,
+                    "level_end": row["level_end"] + shift,
+                }
+                text = before + row["prefix"] + row["answer"] + row["suffix"]
+                yield _asked(moved, text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+
+
+def _provenance(name: Name) -> dict[str, Any]:
+    return {
+        "name": name.name,
+        "kind": name.kind,
+        "language": name.language,
+        "library": name.library,
+        "context": "",
+        "alias": "",
+        "calls": name.calls,
+        "files": len(name.files),
+        "repositories": len(name.repositories),
+        "paths": sorted(path_number(path) for path in name.files),
+    }
+
+
+def _asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
+    """A quiz about the characters from ``start`` to ``end`` of a text, compared with the quiz ``base``."""
+    prefix, answer, suffix = text[:start], text[start:end], text[end:]
+    identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)
+    quiz_id = fingerprint("quiz", *identity, base)
+    return {
+        **row,
+        "item_id": prompt_id(text, row["language"]),
+        "quiz_id": quiz_id,
+        "base_id": base or quiz_id,
+        "prefix": prefix,
+        "answer": answer,
+        "suffix": suffix,
+        "start": start,
+        "end": end,
+        "visible": answer in prefix or answer in suffix,
+    }
+
+
+def prompt_id(text: str, language: str) -> str:
+    """Identity of the text that a quiz is cut from."""
+    return fingerprint("prompt", language, text)
+
+
+def path_number(path: str) -> int:
+    """A path as a number; tells whether a training corpus held a file that calls a name."""
+    return int(fingerprint("path", path)[:16], 16)

@@ -1,0 +1,232 @@
+"""Quizzes about names: counts that the published arithmetic rests on, and small cases spelled out."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.corpora import SourceFile
+from sonde.tasks import Dataset, DrawingTask
+from sonde.tasks._cloze_aliases import DRAWN, AliasPool
+from sonde.tasks._cloze_quizzes import Quizzes, Wanted, quizzes
+from sonde.tasks._cloze_segments import blanks, segments
+from sonde.tasks._cloze_statements import aliased, plain
+from sonde.tasks._names import gather
+from sonde.tasks.api_cloze import task
+
+OTHERS = "".join(f"import other{number} as o{number}\n" for number in range(12))
+TEXT = f'''{OTHERS}
+import numpy as np
+import json
+from os import path as p
+
+def f():
+    """Read it all at once."""
+    json.loads("")
+    np.linalg.qr_decomposition(1)
+    np.zeros(1)
+
+def g():
+    """Read."""
+    json.loads("")
+    p.join()
+'''
+
+
+def file(text: str, language: str = "python") -> SourceFile:
+    return SourceFile(path="a", text=text, language=language, cluster="r", repository="r")
+
+
+def made(**wanted: object) -> Quizzes:
+    return quizzes(gather([file(TEXT)]), Wanted(**wanted))  # type: ignore[arg-type]
+
+
+def standard_library() -> list[SourceFile]:
+    import ast
+
+    folder = Path(ast.__file__).parent
+    names = ("argparse.py", "ast.py", "calendar.py", "cgi.py", "inspect.py", "logging/__init__.py", "pdb.py")
+    return [file((folder / name).read_text(encoding="utf-8") + "\n" + OTHERS) for name in names]
+
+
+@pytest.fixture(scope="module")
+def table() -> pl.DataFrame:
+    return quizzes(gather(standard_library()), Wanted(contexts=2)).table
+
+
+def test_first_and_last_are_equally_many(table: pl.DataFrame) -> None:
+    for _, cell in table.group_by("template", "level", pl.col("context") == ""):
+        modes = Counter(cell["mode"])
+        assert modes["first"] == modes["last"] == modes["whole"]
+    assert set(table["mode"]) == {"full", "first", "middle", "last", "whole"}
+
+
+def test_calls_and_imports_are_equally_many_in_every_cell(table: pl.DataFrame) -> None:
+    cells = table.group_by("mode", "level", "levels", "name").agg(
+        calls=(pl.col("template") == "call").sum(), imports=(pl.col("template") == "import").sum()
+    )
+    assert (cells["calls"] == cells["imports"]).all()
+    assert cells["calls"].sum() > 500
+
+
+def test_adversarial_quizzes_are_ten_an_alias_quiz(table: pl.DataFrame) -> None:
+    counts = Counter(table["template"])
+    assert counts["alias"] > 0
+    assert counts["adversarial"] == 10 * counts["alias"]
+    adversarial = table.filter(pl.col("template") == "adversarial")
+    assert (adversarial.group_by("base_id").agg(pl.col("alias").n_unique())["alias"] == 10).all()
+
+
+def test_every_quiz_spells_its_statement(table: pl.DataFrame) -> None:
+    for row in table.iter_rows(named=True):
+        text = row["prefix"] + row["answer"] + row["suffix"]
+        assert text[row["start"] : row["end"]] == row["answer"]
+        level = text[row["level_start"] : row["level_end"]]
+        assert level == row["name"].split(".")[row["level"]]
+        assert row["answer"] in level
+        assert row["visible"] == (row["answer"] in row["prefix"] or row["answer"] in row["suffix"])
+    assert table["quiz_id"].is_unique().all()
+
+
+def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
+    gathered = gather(standard_library())
+    small = quizzes(gathered, Wanted(contexts=2, limit=500)).table
+    assert 300 < small.height <= 500
+    assert table.head(small.height).equals(small)
+    modes = Counter(small["mode"])
+    assert modes["first"] == modes["last"]
+    other = quizzes(gathered, Wanted(contexts=2, limit=500, seed=1)).table
+    assert other["quiz_id"].to_list() != small["quiz_id"].to_list()
+
+
+def test_statements_of_a_small_case() -> None:
+    rows = made().table.filter(pl.col("mode").is_in(["full", "first"]))
+    texts = rows.select(
+        "template", "level", text=pl.concat_str("prefix", pl.lit("[?]"), "suffix"), answer="answer"
+    )
+    assert {row for row in texts.rows() if row[0] in ("call", "import") and "load" in row[2]} == {
+        ("call", 0, "[?].loads(", "json"),
+        ("import", 0, "from [?] import loads", "json"),
+    }
+    assert ("alias", 1, "import numpy as np\nnp.[?](", "zeros") in texts.rows()
+    assert ("alias", 2, "from os import path as p\np.[?](", "join") in texts.rows()
+    assert not any(row[1] == 0 for row in texts.rows() if row[0] in ("alias", "adversarial"))
+
+
+def test_adversarial_aliases_belong_to_other_modules() -> None:
+    rows = made().table.filter(pl.col("template") == "adversarial")
+    assert rows.height > 0
+    for row in rows.iter_rows(named=True):
+        assert row["alias"] != ("np" if row["name"].startswith("numpy") else "p")
+        assert (row["prefix"] + row["answer"] + row["suffix"]).count(row["alias"]) >= 2
+
+
+def test_words_come_before_the_statement() -> None:
+    rows = made(contexts=1, templates=("call",)).table
+    in_words = rows.filter((pl.col("name") == "json.loads") & (pl.col("context") != ""))
+    assert set(in_words["context"]) == {"Read."}
+    assert in_words["prefix"].str.starts_with("Read.\n").all()
+    plain_ids = set(rows.filter(pl.col("context") == "")["quiz_id"])
+    assert set(in_words["base_id"]) <= plain_ids
+    given = made(
+        contexts=3, templates=("call",), queries={"json.loads": ["bb c", "a", "b"]}, separator=" "
+    ).table
+    mine = given.filter(
+        (pl.col("name") == "json.loads") & (pl.col("mode") == "full") & (pl.col("level") == 0)
+    )
+    assert mine["context"].to_list() == ["", "a", "b", "bb c"]
+    assert mine["prefix"].to_list() == ["", "a ", "b ", "bb c "]
+
+
+def test_java_statements() -> None:
+    text = "import java.util.List;\nimport java.util.Set;\nclass A { Object o = List.of(new Set()); }"
+    rows = quizzes(gather([file(text, "java")]), Wanted()).table
+    texts = set(rows.select(pl.concat_str("prefix", "answer", "suffix")).to_series())
+    assert texts == {
+        "java.util.List.of(",
+        "import static java.util.List.of;",
+        "new java.util.Set(",
+        "import java.util.Set;",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (("os",), {"full": "os"}),
+        (("lo", "ads"), {"first": "lo", "last": "ads", "whole": "loads"}),
+        (("a", "b", "c", "d"), {"first": "a", "middle": "c", "last": "d", "whole": "abcd"}),
+    ],
+)
+def test_modes(pieces: tuple[str, ...], expected: dict[str, str]) -> None:
+    level = "".join(pieces)
+    assert {mode: level[start:end] for mode, (start, end) in blanks(pieces).items()} == expected
+
+
+def test_pieces_spell_their_level_or_are_left_out() -> None:
+    found = segments(["numpy", "zeros_like", "naïve", "_"])
+    assert all("".join(pieces) == level for level, pieces in found.items())
+    assert {"numpy", "zeros_like", "_"} <= set(found)
+
+
+def test_a_statement_keeps_the_places_of_its_levels() -> None:
+    statement = plain("from {module} import {member}", ("a", "bc", "d"))
+    assert statement.text == "from a.bc import d"
+    assert [statement.text[one.start : one.end] for one in statement.levels] == ["a", "bc", "d"]
+    statement = aliased("import {imported} as {alias}\n{alias}.{rest}(", ("a", "b", "c", "d"), 2, "k")
+    assert statement.text == "import a.b as k\nk.c.d("
+    assert [(one.index, one.start) for one in statement.levels] == [(2, 18), (3, 20)]
+
+
+def test_the_pool_excludes_every_alias_of_the_module() -> None:
+    modules = {f"k{number}": {"m"} for number in range(5)} | {f"o{number}": {"n"} for number in range(10)}
+    drawn = AliasPool(modules).draw("m", "x", 0, "q")
+    assert sorted(drawn) == sorted(f"o{number}" for number in range(10))
+    assert len(drawn) == DRAWN
+    assert AliasPool(modules).draw("m", "x", 1, "q") != drawn
+    with pytest.raises(InputError, match="9 aliases of other modules"):
+        AliasPool(modules).draw("m", "o3", 0, "q")
+
+
+def test_a_data_set_for_the_lens() -> None:
+    assert isinstance(task, DrawingTask)
+    options = {"templates": "call, alias", "contexts": 1, "min_count": 3}
+    drawn = task.draw([file(TEXT)], size=60, seed=0, language="python", mode="corrected", options=options)
+    assert isinstance(drawn, Dataset)
+    assert set(drawn.examples["template"]) == {"call", "alias"}
+    assert {item.item_id for item in drawn.inputs} == set(drawn.examples["item_id"])
+    texts = {item.item_id: item.text for item in drawn.inputs}
+    for row in drawn.examples.iter_rows(named=True):
+        assert texts[row["item_id"]][row["start"] : row["end"]] == row["answer"]
+    assert drawn.report["size"] == drawn.examples.height <= 60
+
+
+def test_rows_for_a_file_hold_no_paths() -> None:
+    rows = task.collect([file(TEXT)])
+    assert json.loads(json.dumps(rows)) == rows
+    assert "paths" not in rows[0]
+    assert task.collect([file("x = 1\n")]) == []
+
+
+def test_bad_input_says_so(tmp_path: Path) -> None:
+    few = [file("import numpy as np\nnp.zeros(1)\n")]
+    with pytest.raises(InputError, match="0 aliases of other modules"):
+        task.collect(few)
+    with pytest.raises(UnknownNameError, match="did you mean 'import'"):
+        made(templates=("imports",))
+    with pytest.raises(InputError, match="reference segmentation"):
+        made(reference=str(tmp_path))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="not a tokenizer"):
+        made(reference=str(tmp_path))
+    call = {"size": 9, "seed": 0, "language": "python", "mode": "corrected"}
+    with pytest.raises(UsageError, match="contexts"):
+        task.draw(few, **call, options={"contexts": -1})
+    with pytest.raises(InputError, match="give none"):
+        task.draw([file("x = 1")], **call, options={})
+    (tmp_path / "q.json").write_text('{"a": "b"}')
+    with pytest.raises(InputError, match="not of the form"):
+        task.draw(few, **call, options={"queries": str(tmp_path / "q.json")})

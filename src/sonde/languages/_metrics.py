@@ -14,7 +14,6 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -65,10 +64,6 @@ class Metrics(Protocol):
 
     def identifiers(self, text: str) -> tuple[str, ...]:
         """Every identifier in text order, names of types and methods included."""
-        ...
-
-    def declared(self, text: str) -> tuple[str, ...]:
-        """Names of the local variables in order of their declarations, parameters left out."""
         ...
 
     def keywords(self, text: str) -> int:
@@ -198,12 +193,6 @@ class MetricsOf:
         kinds = self.language.settings.tokens.identifiers
         return tuple(leaf.text for leaf in self.leaves(text) if leaf.kind in kinds)
 
-    def declared(self, text: str) -> tuple[str, ...]:
-        """Names of the local variables, in order of their declarations."""
-        reading = self.reading(text)
-        nodes = sorted(self.captured(text).get("declared", []), key=lambda node: node.start_byte)
-        return tuple(reading.text(node) for node in nodes)
-
     def keywords(self, text: str) -> int:
         """Number of reserved words."""
         kinds = self.language.settings.tokens.keywords
@@ -300,8 +289,3 @@ def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
 
 def _apart(found: Captured) -> list[tree_sitter.Node]:
     return [*found.get("function", []), *found.get("apart", [])]
-
-
-def counted(nodes: list[tree_sitter.Node]) -> Counter[str]:
-    """How often each kind of node occurs."""
-    return Counter(node.type for node in nodes)

@@ -1,10 +1,11 @@
 """Classes of tokens: keywords, operators and signs (KTX), identifiers (IDN), and both at once (AST).
 
-A language's `tagging.toml` holds the tables; `tagging.py` says what they cannot, which is mostly what a name
-names. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers, ``KEH``
-errors, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise, ``OUT`` unary and
-conditional operators, ``SYM`` brackets and separators. AST adds identifiers, declaring (``KDC``), importing
-(``KPC``), object (``KOB``) and constant (``KOT``) words, and literals (``STR``, ``NUM``).
+A language's `tagging.toml` holds the tables; `tagging.py` says what they cannot, which is mostly what a
+name names. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers,
+``KEH`` errors, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise,
+``OUT`` unary and conditional operators, ``SYM`` brackets and separators. AST adds identifiers, declaring
+(``KDC``), importing (``KPC``), object (``KOB``) and constant (``KOT``) words, and literals (``STR``,
+``NUM``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Metrics of Java: counted by `metrics.scm`, NPath by the rules here.
 
-Cyclomatic complexity is checkstyle's: if, loops, case labels, catch, ``?:``, ``&&`` and ``||``, each one, and
-one more; methods of classes inside the method count apart, bodies of lambdas do not. ``default`` never counts.
+Cyclomatic complexity is checkstyle's: if, loops, case labels, catch, ``?:``, ``&&`` and ``||``, each one,
+and one more; methods of classes inside the method count apart, bodies of lambdas do not. ``default`` never
+counts.
 """
 
 from __future__ import annotations

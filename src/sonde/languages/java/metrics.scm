@@ -42,11 +42,6 @@
 
 (return_statement) @return
 
-(local_variable_declaration declarator: (variable_declarator name: (identifier) @declared))
-(field_declaration declarator: (variable_declarator name: (identifier) @declared))
-(enhanced_for_statement name: (identifier) @declared)
-(resource name: (identifier) @declared)
-
 (method_invocation !object name: (identifier) @called)
 (method_invocation object: (this) name: (identifier) @called)
 

@@ -1,10 +1,10 @@
 """Metrics of Python: counted by `metrics.scm`, the rest by the rules here.
 
 Cyclomatic complexity is radon's: if, elif, loops, ``except``, cases of a match (all of them, one that takes
-everything excepted), conditional expressions, ``and`` and ``or``, comprehensions and their ifs, the ``else`` of
-a loop or try, and assert, each one, and one more. Functions and classes inside the function count apart;
-decorators and default values belong to no path through it. radon does not look inside an assert; here its
-expressions count as everywhere else.
+everything excepted), conditional expressions, ``and`` and ``or``, comprehensions and their ifs, the
+``else`` of a loop or try, and assert, each one, and one more. Functions and classes inside the function
+count apart; decorators and default values belong to no path through it. radon does not look inside an
+assert; here its expressions count as everywhere else.
 """
 
 from __future__ import annotations
@@ -36,18 +36,6 @@ class PythonMetrics(MetricsOf):
             if match is not None
         }
         return len(decisions) - len(open_matches) + (not paper)
-
-    def declared(self, text: str) -> tuple[str, ...]:
-        """Names of the local variables in order; what is global or nonlocal is none."""
-        reading, found = self.reading(text), self.captured(text)
-        starred = [
-            node
-            for node in found.get("starred", [])
-            if not any(_is_parameter(above) for above in ancestors(node))
-        ]
-        elsewhere = {reading.text(node) for node in found.get("elsewhere", [])}
-        nodes = sorted(found.get("declared", []) + starred, key=lambda node: node.start_byte)
-        return tuple(name for name in map(reading.text, nodes) if name not in elsewhere)
 
     def npath(self, text: str, *, paper: bool = False) -> int:
         """Paths after Nejmeh, by analogy where Python has its own construct.
@@ -145,10 +133,6 @@ def takes_all(case: tree_sitter.Node) -> bool:
 
 def _match(case: tree_sitter.Node) -> tree_sitter.Node | None:
     return next((node for node in ancestors(case) if node.type == "match_statement"), None)
-
-
-def _is_parameter(node: tree_sitter.Node) -> bool:
-    return node.type in ("parameters", "lambda_parameters")
 
 
 def facet(language: TreeSitterLanguage) -> PythonMetrics:

@@ -33,20 +33,6 @@
 
 (return_statement) @return
 
-(assignment left: (identifier) @declared)
-(assignment left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared) (list_pattern (identifier) @declared)])
-(pattern_list [(tuple_pattern (identifier) @declared) (list_pattern (identifier) @declared)])
-(list_splat_pattern (identifier) @starred)
-(for_statement left: (identifier) @declared)
-(for_statement left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared)])
-(for_in_clause left: (identifier) @declared)
-(for_in_clause left: [(pattern_list (identifier) @declared) (tuple_pattern (identifier) @declared)])
-(tuple_pattern (tuple_pattern (identifier) @declared))
-(named_expression name: (identifier) @declared)
-(with_item value: (as_pattern alias: (as_pattern_target (identifier) @declared)))
-(global_statement (identifier) @elsewhere)
-(nonlocal_statement (identifier) @elsewhere)
-
 (call function: (identifier) @called)
 ((call function: (attribute object: (identifier) @_own attribute: (identifier) @called))
   (#any-of? @_own "self" "cls"))

@@ -1,0 +1,123 @@
+"""Tasks that measure a whole function: one row an item, its class and the number before classes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._flow import Flow
+from sonde.languages._metrics import Metrics
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Names for ranges of a number.
+
+    Attributes:
+        ranges: Name, smallest and largest number of each class, in order.
+    """
+
+    ranges: tuple[tuple[str, float, float], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes in order."""
+        return tuple(name for name, _, _ in self.ranges)
+
+    def of(self, value: float) -> str | None:
+        """The class that a number falls into; None where it falls into none."""
+        return next((name for name, low, high in self.ranges if low <= value <= high), None)
+
+
+def exact(low: int, high: int, above: bool = False) -> Classes:
+    """One class a number; with ``above`` a last one, ``9X``, for everything above 8."""
+    ranges = [(str(number), float(number), float(number)) for number in range(low, high + 1)]
+    if above:
+        ranges.append((f"{high + 1}X", float(high + 1), float("inf")))
+    return Classes(tuple(ranges))
+
+
+def binned(*names: str) -> Classes:
+    """Classes named by what they hold: ``"1"``, ``"4-6"``, ``"31-"``."""
+    ranges: list[tuple[str, float, float]] = []
+    for name in names:
+        low, dash, high = name.partition("-")
+        ranges.append((name, float(low), float(high) if high else float("inf") if dash else float(low)))
+    return Classes(tuple(ranges))
+
+
+class Measured(ABC):
+    """A task about a number of the whole function.
+
+    A subclass gives ``name``, ``corrected`` and, where the released labels go by other classes, ``paper``.
+    """
+
+    name: str
+    version = "1"
+    target = "item"
+    needs_repository = False
+    corrected: Classes
+    paper: Classes | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes of the corrected definition, in order."""
+        return self.corrected.names
+
+    def classes(self, mode: str) -> tuple[str, ...]:
+        """The classes of a mode, in order."""
+        return self._classes(mode == "paper").names
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """One row an item in `LABEL_SCHEMA`: ``label`` null where no class fits, ``value`` the number.
+
+        A label that the item brings for this task is taken as it is.
+        """
+        return {item.item_id: self._table(item, mode == "paper") for item in items}
+
+    @abstractmethod
+    def value(self, text: str, language: str, paper: bool) -> float:
+        """The number before classes."""
+
+    def _table(self, item: Item, paper: bool) -> pl.DataFrame:
+        value = float(self.value(item.text, item.language, paper))
+        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
+        label = given if given is not None else self._classes(paper).of(value)
+        rows = [(0, len(item.text), label, value)]
+        return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
+
+    def _classes(self, paper: bool) -> Classes:
+        return self.paper if paper and self.paper is not None else self.corrected
+
+
+class Pattern(Measured):
+    """A task about whether a structure occurs; the number is how often. Subclasses give ``name``."""
+
+    corrected = Classes((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
+
+    def value(self, text: str, language: str, paper: bool) -> float:
+        """How often the structure of the task's name occurs."""
+        return metrics(language).patterns(text)[self.name]
+
+
+def metrics(language: str) -> Metrics:
+    """The metrics of a language."""
+    return facet_of(language, "metrics", Metrics)
+
+
+def flow(language: str) -> Flow:
+    """The variables of a language."""
+    return facet_of(language, "flow", Flow)

@@ -1,0 +1,18 @@
+"""Does the function return before its end?
+
+The number is that of return statements that are not the last statement of its body. Functions, classes and
+methods inside have their own returns; those in a lambda of Java count.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Pattern
+
+
+class EarlyReturn(Pattern):
+    """Returns before the end."""
+
+    name = "early_return"
+
+
+task = EarlyReturn()

@@ -1,0 +1,14 @@
+"""Does an if stand inside a loop? The number is that of ifs in loops; an elif is an if."""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Pattern
+
+
+class IfInLoop(Pattern):
+    """Ifs in loops."""
+
+    name = "if_in_loop"
+
+
+task = IfInLoop()

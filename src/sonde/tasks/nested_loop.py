@@ -1,0 +1,14 @@
+"""Does a loop stand inside a loop? The number is that of loops that hold another."""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Pattern
+
+
+class NestedLoop(Pattern):
+    """Loops that hold loops."""
+
+    name = "nested_loop"
+
+
+task = NestedLoop()

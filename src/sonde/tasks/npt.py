@@ -1,0 +1,26 @@
+"""NPT: NPath, the number of acyclic execution paths (Nejmeh 1988), in the paper's ten bins.
+
+Java counts as checkstyle does, Python by analogy; the rules stand at ``npath`` in each language's
+`metrics.py`. Above 100 no class fits.
+
+``paper``: the released labels are exact values from 1 to 10, not the bins of the text.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, binned, exact, metrics
+
+
+class NPath(Measured):
+    """Number of acyclic paths."""
+
+    name = "npt"
+    corrected = binned("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
+    paper = exact(1, 10)
+
+    def value(self, text: str, language: str, paper: bool) -> float:
+        """NPath."""
+        return metrics(language).npath(text, paper=paper)
+
+
+task = NPath()

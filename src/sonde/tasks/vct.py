@@ -1,0 +1,24 @@
+"""VCT: how often the variables that a function declares occur in it, declarations included; see VCU.
+
+``paper``: the number of all identifiers, names of types and methods included.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, flow, metrics
+
+
+class Variables(Measured):
+    """Number of occurrences of variables."""
+
+    name = "vct"
+    corrected = exact(1, 10)
+
+    def value(self, text: str, language: str, paper: bool) -> float:
+        """Number of occurrences."""
+        if paper:
+            return len(metrics(language).identifiers(text))
+        return sum(len(variable.places) for variable in flow(language).variables(text))
+
+
+task = Variables()

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
-from sonde.languages import LANGUAGES, Definition
+from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
+from sonde.languages._tagging import Tagging
 from sonde.tasks._task import Repository
 
 
 def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
-    """Index every function, method and class of the files by repository and name.
+    """Index every function, method and class of the files by repository and name, and what files import.
 
     Definitions whose name begins and ends with two underscores do not count: they are called by the
     language, and every repository has them (PERPLEXED, data preparation).
@@ -24,13 +25,20 @@ def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
         One repository for every name that a file has in ``repository``, empty ones included.
     """
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
+    imports: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for file in files:
         names = found.setdefault(file.repository, defaultdict(list))
         for definition in LANGUAGES.load(file.language).definitions(file.text):
             if not is_dunder(definition.name):
                 names[definition.name].append((file.path, definition))
+        if has_facet(file.language, "tagging"):
+            imported = facet_of(file.language, "tagging", Tagging).imports(file.text)
+            if imported:
+                imports[file.repository][file.path] = imported
     return {
-        repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
+        repository: Repository(
+            {name: tuple(sorted(places, key=_place)) for name, places in names.items()}, imports[repository]
+        )
         for repository, names in found.items()
     }
 

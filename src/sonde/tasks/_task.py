@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import polars as pl
@@ -28,9 +28,11 @@ class Repository:
 
     Attributes:
         definitions: For each name, the paths of the files of the repository that define it, with the kinds.
+        imports: The import statements of each file that has any, by path.
     """
 
     definitions: Mapping[str, tuple[tuple[str, Definition], ...]]
+    imports: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @runtime_checkable

@@ -1,0 +1,72 @@
+"""Tasks about two marked variables of a function: a row a pair."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import combinations
+from typing import NamedTuple
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._flow import Flow, Place, Variable
+from sonde.languages._metrics import Metrics
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+PAIR_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    **LABEL_SCHEMA,
+    "other_start": pl.Int32,
+    "other_end": pl.Int32,
+}
+
+
+class Pair(NamedTuple):
+    """Two marked places with what holds between them."""
+
+    place: Place
+    other: Place
+    label: str
+    value: float | None = None
+
+
+class VariablePairs(ABC):
+    """A task about pairs of places of variables. A subclass gives ``name``, ``labels`` and `pairs`."""
+
+    name: str
+    labels: tuple[str, ...]
+    version = "1"
+    target = "pair"
+    needs_repository = False
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """One row a pair in `PAIR_SCHEMA`; the first place is the earlier one."""
+        return {item.item_id: self._table(item) for item in items}
+
+    @abstractmethod
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+        """The pairs of a text."""
+
+    def _table(self, item: Item) -> pl.DataFrame:
+        flow = facet_of(item.language, "flow", Flow)
+        metrics = facet_of(item.language, "metrics", Metrics)
+        rows = [
+            (*pair.place, pair.label, pair.value, *pair.other)
+            for pair in self.pairs(item.text, flow, metrics)
+        ]
+        return pl.DataFrame(rows, schema=dict(PAIR_SCHEMA), orient="row")
+
+
+def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
+    """Every two variables, by index, that have different names."""
+    for one, other in combinations(range(len(variables)), 2):
+        if variables[one].name != variables[other].name:
+            yield one, other

@@ -1,0 +1,54 @@
+"""Tasks about single tokens: a row a token, with its class."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Set
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._tagging import Tagged, Tagging
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+
+class TokenClasses(ABC):
+    """A task about the class of tokens. A subclass gives ``name``, ``labels`` and `tags`."""
+
+    name: str
+    labels: tuple[str, ...]
+    version = "1"
+    target = "span"
+    needs_repository = False
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """One row a token that has a class, in `LABEL_SCHEMA`.
+
+        Labels that the item brings for this task are taken as they are.
+        """
+        return {item.item_id: self._table(item, repositories, mode == "paper") for item in items}
+
+    @abstractmethod
+    def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
+        """The tokens with their classes; ``imports`` are the import statements of the item's file."""
+
+    def _table(self, item: Item, repositories: Mapping[str, Repository], paper: bool) -> pl.DataFrame:
+        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
+        known = repositories.get(item.repository)
+        imports = known.imports.get(item.path, "") if known is not None else ""
+        found = given or self.tags(item, imports, paper)
+        rows = [(start, end, label, None) for start, end, label in found]
+        return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
+
+
+def tagging(language: str) -> Tagging:
+    """The classes of tokens of a language."""
+    return facet_of(language, "tagging", Tagging)

@@ -1,0 +1,38 @@
+"""Next use: how many code tokens lie between a place of a variable and its next place?
+
+The marked places are two successive occurrences of one variable, in the order of the text. The number is
+their distance in tokens (1 for neighbours); classes are five bins of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+
+from sonde.languages._flow import Flow
+from sonde.languages._metrics import Metrics
+from sonde.tasks._measured import binned
+from sonde.tasks._paired import Pair, VariablePairs
+
+_BINS = binned("1-3", "4-7", "8-15", "16-31", "32-")
+
+
+class NextUse(VariablePairs):
+    """The distance to a variable's next occurrence."""
+
+    name = "next_use"
+    labels = _BINS.names
+
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+        """Every occurrence of a variable with the next one."""
+        starts = [leaf.start for leaf in metrics.leaves(text)]
+        for variable in flow.variables(text):
+            for place, other in pairwise(variable.places):
+                distance = bisect_left(starts, other.start) - bisect_left(starts, place.start)
+                label = _BINS.of(distance)
+                if label is not None:
+                    yield Pair(place, other, label, float(distance))
+
+
+task = NextUse()

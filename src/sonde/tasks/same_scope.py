@@ -1,0 +1,31 @@
+"""Same scope: do two variables belong to the same scope?
+
+The marked places are the declarations of two variables of different names, every two of a function. In Java a
+scope is a block, with the parameters or loop variables that its head declares; in Python it is a function, a
+lambda, a class or a comprehension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sonde.languages._flow import Flow
+from sonde.languages._metrics import Metrics
+from sonde.tasks._paired import Pair, VariablePairs, declarations
+
+
+class SameScope(VariablePairs):
+    """Whether two variables share a scope."""
+
+    name = "same_scope"
+    labels = ("NO", "YES")
+
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+        """Every two variables by their declarations."""
+        variables = flow.variables(text)
+        for one, other in declarations(variables):
+            same = variables[one].scope == variables[other].scope
+            yield Pair(variables[one].places[0], variables[other].places[0], "YES" if same else "NO")
+
+
+task = SameScope()

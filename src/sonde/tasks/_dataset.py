@@ -1,4 +1,4 @@
-"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length; one task, one language."""
+"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages._edits import Edits
-from sonde.tasks._balance import SHARES, SMALLEST, deal
+from sonde.tasks._balance import SHARES, deal
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._pool import count_tokens
@@ -58,7 +58,7 @@ def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
             if not held[split, label]:
                 raise InputError(
                     f"task {asked.task.name!r} in {asked.language}: the {split} split of the published "
-                    f"labels has no example of class {label!r}; a data set needs {SMALLEST} of each class or more"
+                    f"labels has no example of class {label!r}; name a file with all classes in all splits"
                 )
     return drawn
 

@@ -54,7 +54,8 @@ def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
         scarce = min(matching, key=lambda name: len(matching[name].blocks) / max(wanted[name], 1))
         raise InputError(
             f"task {task.name!r} in {asked.language}: the {scarce} split has "
-            f"{len(matching[scarce].blocks)} faults with an untouched function to match, of {tried} functions read; draw from more code"
+            f"{len(matching[scarce].blocks)} faults with an untouched function to match, "
+            f"of {tried} functions read; draw from more code"
         )
     drawn = Drawn(report={"read": tried, "no place for the fault": without, "matched": 1.0})
     for name, size in split_sizes(number).items():

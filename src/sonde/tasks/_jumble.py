@@ -1,0 +1,67 @@
+"""Putting the tokens of a text into another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from sonde.languages._edits import Place
+from sonde.tasks._mutation import replaced
+
+
+def exchanged(text: str, first: Place, second: Place) -> str:
+    """A text with what stands at two places exchanged; all else stays where it is."""
+    return replaced(text, (first, second.surface), (second, first.surface))
+
+
+def joins(left: str, right: str) -> bool:
+    """Whether two tokens that touch would be read as one."""
+    if not left or not right:
+        return False
+    last, first = left[-1], right[0]
+    word = (last.isalnum() or last == "_") and (first.isalnum() or first == "_")
+    sign = not (last.isalnum() or last in "_\"'()[]{},;") and not (first.isalnum() or first in "_\"'()[]{},;")
+    string = first in "\"'" and (last.isalnum() or last in "_\"'")
+    return word or sign or string
+
+
+def neighbours(text: str, tokens: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+    """Tokens that follow each other on a line and stay two different tokens when they are exchanged."""
+    for place in range(len(tokens) - 1):
+        first, second = tokens[place], tokens[place + 1]
+        gap = text[first.end : second.start]
+        before = tokens[place - 1] if place else None
+        after = tokens[place + 2] if place + 2 < len(tokens) else None
+        if first.surface == second.surface or "\n" in gap:
+            continue
+        if not gap and joins(second.surface, first.surface):
+            continue
+        if before and before.end == first.start and joins(before.surface, second.surface):
+            continue
+        if after and second.end == after.start and joins(first.surface, after.surface):
+            continue
+        yield first, second
+
+
+def shuffled(text: str, tokens: Sequence[Place], share: float, draw: Random) -> str | None:
+    """A share of the tokens put into another order among themselves; None where nothing changes.
+
+    A blank parts two tokens that would be read as one.
+    """
+    moved = sorted(draw.sample(range(len(tokens)), round(share * len(tokens))))
+    order = list(moved)
+    draw.shuffle(order)
+    words = [token.surface for token in tokens]
+    for place, origin in zip(moved, order, strict=True):
+        words[place] = tokens[origin].surface
+    if words == [token.surface for token in tokens]:
+        return None
+    parts: list[str] = []
+    position = 0
+    for number, token in enumerate(tokens):
+        gap = text[position : token.start]
+        if number and not gap and joins(words[number - 1], words[number]):
+            gap = " "
+        parts += [gap, words[number]]
+        position = token.end
+    return "".join([*parts, text[position:]])

@@ -1,0 +1,76 @@
+"""REA: is one relational operator mistaken for an assignment?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from random import Random
+
+from sonde.languages._edits import Edits
+from sonde.tasks._mutation import (
+    Fault,
+    Mutation,
+    Stratum,
+    Surroundings,
+    by_weight,
+    capped,
+    replaced,
+    surfaces,
+)
+
+_DRAWS = 6
+_PUBLISHED_OLD, _PUBLISHED_NEW = ("==", "!=", "<=", ">="), ("+=", "-=", "*=", "/=")
+
+
+class RelationalToAssignment(Mutation):
+    """Code as written, or with one relational operator replaced by an assignment operator; it still parses.
+
+    The new operator is drawn as often as the corpus has it, so it mostly is ``=``. An untouched function
+    beside the faulty one has the same operator as often, and as many of the other kind left.
+
+    In Python assignment is a statement: ``if a = b`` does not parse, nor does any relational operator inside
+    an expression that becomes ``=``, save in arguments of a call; a parser answers. So the direction is the
+    other one there, ``=`` becomes relational (``a == b`` for ``a = b``, a statement that does nothing), which
+    parses and is mistyped as easily.
+
+    Paper mode: every ``== != <= >=`` becomes one of ``+= -= *= /=``, in Python too, and need not parse; that
+    none of the four is left gives every fault away.
+    """
+
+    name = "rea"
+
+    def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
+        """How often each operator that is put in occurs."""
+        return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """An operator of the kind that faults put in, how often it stands there, how many of the other."""
+        edits = around.edits
+        if around.paper:
+            published = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
+            return () if published else None
+        given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
+        if not given or not taken:
+            return None
+        sign = draw.choice(taken).surface
+        return sign, capped(surfaces(taken)[sign]), capped(len(given))
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Mistake one operator; None where that would leave none of its kind."""
+        edits = around.edits
+        if around.paper:
+            old = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
+            changes = [(place, draw.choice(_PUBLISHED_NEW)) for place in old]
+            return Fault(replaced(text, *changes), ()) if changes else None
+        given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
+        if len(given) < 2 or not around.survey:
+            return None
+        for _ in range(_DRAWS):
+            sign, place = by_weight(around.survey, draw), draw.choice(given)
+            changed = replaced(text, (place, sign))
+            if edits.parses(changed):
+                return Fault(changed, (sign, capped(surfaces(taken)[sign] + 1), capped(len(given) - 1)))
+        return None
+
+
+task = RelationalToAssignment()

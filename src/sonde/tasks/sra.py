@@ -1,0 +1,40 @@
+"""SRA: are all occurrences of one identifier replaced by another of the same function?"""
+
+from __future__ import annotations
+
+from random import Random
+
+from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, replaced, surfaces
+
+
+class SwitchAllOccurrences(Mutation):
+    """Code as written, or with one name replaced everywhere by another name of the function.
+
+    The variant of SRI that the authors of INSPECT name as future work. The name has two occurrences or more,
+    else it would be SRI; it and its replacement are drawn alike among the names of the function.
+    """
+
+    name = "sra"
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """Nothing to match, but the function must have names that the fault could take."""
+        return () if self._repeated(text, around) else None
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Replace one name everywhere; None where the function has not two names, one of them repeated."""
+        repeated = self._repeated(text, around)
+        if not repeated:
+            return None
+        old, new = draw.choice(repeated)
+        places = [place for place in around.edits.places(text, "name") if place.surface == old]
+        changed = replaced(text, *((place, new) for place in places))
+        return Fault(changed, ()) if around.edits.parses(changed) else None
+
+    def _repeated(self, text: str, around: Surroundings) -> list[tuple[str, str]]:
+        """Pairs of different names, both of which stand at two places or more."""
+        counts = surfaces(around.edits.places(text, "name"))
+        names = sorted(name for name, count in counts.items() if count > 1)
+        return [(old, new) for old in names for new in names if old != new]
+
+
+task = SwitchAllOccurrences()

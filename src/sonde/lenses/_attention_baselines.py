@@ -1,0 +1,123 @@
+"""Predictors that pay no attention: the word at a fixed offset, the next occurrence of a keyword.
+
+For k > 1 up to k of them are tried, each further one hitting the most edges that are still missed, as in
+"Benchmarking Language Models for Code Syntax Understanding", section 3. Fitted on some edges, scored on any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+NEVER = 255
+"""Rank of an edge that no predictor hits."""
+
+FARTHEST = 512
+"""Offsets are tried up to here (section 3)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """The predictors that hit each edge where these are a run of numbers, such as offsets.
+
+    Attributes:
+        low: The least number that hits.
+        high: The greatest; below `low` where none does.
+    """
+
+    low: Int[np.ndarray, " edge"]
+    high: Int[np.ndarray, " edge"]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> Ranges:
+        """Some of the edges."""
+        return Ranges(self.low[edges], self.high[edges])
+
+    def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
+        """Which edges a predictor hits."""
+        return (self.low <= predictor) & (predictor <= self.high)
+
+    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
+        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals."""
+        low = np.maximum(self.low[open_edges], least)
+        high = np.minimum(self.high[open_edges], greatest)
+        some = low <= high
+        size = greatest - least + 2
+        steps = np.bincount(low[some] - least, minlength=size) - np.bincount(
+            high[some] - least + 1, minlength=size
+        )
+        hits = np.cumsum(steps)[:-1]
+        most = int(hits.max(initial=0))
+        equal = np.flatnonzero(hits == most) + least
+        return int(equal[np.argmin(np.abs(equal))]), most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sets:
+    """The predictors that hit each edge where these are any numbers, such as keywords.
+
+    Attributes:
+        edges: Number of edges.
+        edge: An edge.
+        predictor: A predictor, from 0, that hits it; each pair once.
+    """
+
+    edges: int
+    edge: Int[np.ndarray, " pair"]
+    predictor: Int[np.ndarray, " pair"]
+
+    def __len__(self) -> int:
+        return self.edges
+
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> Sets:
+        """Some of the edges."""
+        place = np.cumsum(edges) - 1
+        kept = edges[self.edge]
+        return Sets(int(edges.sum()), place[self.edge[kept]], self.predictor[kept])
+
+    def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
+        """Which edges a predictor hits."""
+        found = np.zeros(self.edges, np.bool_)
+        found[self.edge[self.predictor == predictor]] = True
+        return found
+
+    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
+        """The predictor that hits most, the first among equals."""
+        kept = self.predictor[open_edges[self.edge]]
+        hits = np.bincount(kept[(least <= kept) & (kept <= greatest)] - least, minlength=greatest - least + 1)
+        return int(hits.argmax()) + least, int(hits.max())
+
+
+Hits = Ranges | Sets
+
+
+def greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
+    """Up to ``most`` predictors, each hitting the most edges that those before it miss.
+
+    Args:
+        hits: The edges to fit on.
+        most: How many are chosen; fewer where no further one hits anything.
+        least: First predictor that may be chosen.
+        greatest: Last one.
+    """
+    chosen: list[int] = []
+    missed = np.ones(len(hits), np.bool_)
+    while len(chosen) < most and missed.any() and least <= greatest:
+        predictor, gain = hits.best(missed, least, greatest)
+        if gain == 0:
+            break
+        chosen.append(predictor)
+        missed &= ~hits.hits(predictor)
+    return tuple(chosen)
+
+
+def ranks(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
+    """For each edge the place, from 1, of the first chosen predictor that hits it; else `NEVER`."""
+    found = np.full(len(hits), NEVER, np.uint8)
+    for place in range(len(chosen), 0, -1):
+        found[hits.hits(chosen[place - 1])] = place
+    return found

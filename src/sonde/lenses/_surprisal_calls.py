@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,8 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.base.errors import UsageError
-from sonde.lenses._surprisal_spans import Pieces, at_ends, owners, touched
+from sonde.lenses._surprisal_pools import Pooled
+from sonde.lenses._surprisal_spans import Pieces, at_ends, owners
 
 BARE_CALLS_ONLY = "codetokenizers.bare_calls_only"
 ARGUMENT_NAMES = "codetokenizers.argument_names"
@@ -23,9 +24,9 @@ _CALL_COLUMNS = ("start", "end", "label", "part", "call_form")
 class CallColumns:
     """One entry a piece; empty where it belongs to no call, or its ends do not agree."""
 
-    origin: list[str]
-    part: list[str]
-    form: list[str]
+    origin: Pooled
+    part: Pooled
+    form: Pooled
 
 
 def call_columns(labels: Mapping[str, pl.DataFrame], pieces: Pieces, quirks: Set[str]) -> CallColumns:
@@ -36,23 +37,21 @@ def call_columns(labels: Mapping[str, pl.DataFrame], pieces: Pieces, quirks: Set
 
     Args:
         labels: The rows of the tasks `call_origin` and, for its quirk, `argument_names`.
-        pieces: The pieces of the item.
+        pieces: The pieces that they lie over.
         quirks: Those of the published code that are on.
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
-    columns = (labels["call_origin"][name].to_list() for name in _CALL_COLUMNS)
-    calls = [row for row in zip(*columns, strict=True) if row[2] is not None]
-    start = np.array([row[0] for row in calls], np.int32)
-    end = np.array([row[1] for row in calls], np.int32)
-    first, last = at_ends(owners(start, end, pieces.length), pieces)
-    origin = _agreed([_origin(label, form, quirks) for _, _, label, _, form in calls], first, last)
-    if ARGUMENT_NAMES in quirks:
-        _flag_named_arguments(origin, labels, pieces)
-    return CallColumns(
-        origin,
-        part=_agreed([row[3] for row in calls], first, last),
-        form=_agreed([row[4] for row in calls], first, last),
+    calls = labels["call_origin"].select(_CALL_COLUMNS).drop_nulls("label")
+    start, end = (calls[name].to_numpy() for name in ("start", "end"))
+    ends = at_ends(owners(start, end, pieces.length), pieces)
+    form = calls["call_form"].to_list()
+    origin = [_origin(*call, quirks) for call in zip(calls["label"].to_list(), form, strict=True)]
+    columns = CallColumns(
+        _agreed(origin, *ends), part=_agreed(calls["part"].to_list(), *ends), form=_agreed(form, *ends)
     )
+    if ARGUMENT_NAMES in quirks:
+        return CallColumns(_with_named_arguments(columns.origin, labels, pieces), columns.part, columns.form)
+    return columns
 
 
 def _origin(label: str, form: str, quirks: Set[str]) -> str:
@@ -64,18 +63,17 @@ def _origin(label: str, form: str, quirks: Set[str]) -> str:
 
 
 def _agreed(
-    values: list[str], first: Int[np.ndarray, " piece"], last: Int[np.ndarray, " piece"]
-) -> list[str]:
-    padded = [*values, ""]
-    return [
-        padded[a] if padded[a] == padded[b] else ""
-        for a, b in zip(first.tolist(), last.tolist(), strict=True)
-    ]
+    values: Sequence[str], first: Int[np.ndarray, " piece"], last: Int[np.ndarray, " piece"]
+) -> Pooled:
+    at_first, at_last = (Pooled.of([*values, ""]).at(ends) for ends in (first, last))
+    return at_first.where(at_first.codes == at_last.codes)
 
 
-def _flag_named_arguments(origin: list[str], labels: Mapping[str, pl.DataFrame], pieces: Pieces) -> None:
+def _with_named_arguments(origin: Pooled, labels: Mapping[str, pl.DataFrame], pieces: Pieces) -> Pooled:
     if "argument_names" not in labels:
         raise UsageError(f"quirk {ARGUMENT_NAMES!r} needs the labels of the task 'argument_names'")
-    for start, end in labels["argument_names"].select("start", "end").iter_rows():
-        for piece in np.flatnonzero(touched(start, end, pieces)).tolist():
-            origin[piece] = "internal"
+    table = labels["argument_names"]
+    spans = owners(table["start"].to_numpy(), table["end"].to_numpy(), pieces.length) >= 0
+    before = np.concatenate([[0], np.cumsum(spans)])
+    touched = before[pieces.end] > before[pieces.start]
+    return Pooled((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))

@@ -1,169 +1,218 @@
-"""The item table of the surprisal lens: one row a scored subword, with all that is known of it."""
+"""The item table of the surprisal lens: one row a scored subword, with all that is known of it.
+
+Items are laid end to end, a character apart, and every column is made for all of them at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
+from sonde.alignment import Alignment
 from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
 from sonde.alignment.quirks import quirky_tags
 from sonde.capture.requests import Prepared, ScoredSubwords
-from sonde.corpora import Tag
-from sonde.languages import LANGUAGES, Tree
+from sonde.languages import LANGUAGES
+from sonde.lenses._surprisal_ancestors import ancestors
 from sonde.lenses._surprisal_calls import CallColumns, call_columns
+from sonde.lenses._surprisal_pools import Pooled, alternatives
 from sonde.lenses._surprisal_spans import Pieces, innermost, touched
 from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
 FIRST_UNSCORED = "perplexed.first_unscored"
 
+# Stands between items, so that no span of one touches another; it is not blank.
+_APART = "\0"
 
-def observe_item(
-    prepared: Prepared,
-    scores: ScoredSubwords,
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Laid:
+    """Items laid end to end.
+
+    Attributes:
+        prepared: The items.
+        base: For each item the place of its first character.
+        row: For each item the row of its first subword, and behind them the number of rows.
+        item: For each subword its item.
+        pieces: The subwords.
+        layout: Subwords of blanks only.
+        merged: Code tokens that each subword lies in.
+    """
+
+    prepared: Sequence[Prepared]
+    base: Int[np.ndarray, " item"]
+    row: Int[np.ndarray, " item_and_end"]
+    item: Int[np.ndarray, " subword"]
+    pieces: Pieces
+    layout: Bool[np.ndarray, " subword"]
+    merged: Int[np.ndarray, " subword"]
+
+    @classmethod
+    def of(cls, prepared: Sequence[Prepared]) -> Laid:
+        """Lay items end to end."""
+        texts = [one.item.text for one in prepared]
+        base = np.cumsum([0, *(len(text) + len(_APART) for text in texts)])[:-1]
+        sizes = [len(one.alignment.subwords) for one in prepared]
+        item = np.repeat(np.arange(len(prepared)), sizes)
+        start, end = (
+            base[item] + np.concatenate([getattr(one.alignment.subwords, side) for one in prepared])
+            for side in ("start", "end")
+        )
+        merged = np.concatenate([one.alignment.last - one.alignment.first for one in prepared])
+        pieces = Pieces.of(_APART.join(texts), start, end)
+        return cls(prepared, base, np.cumsum([0, *sizes]), item, pieces, merged == 0, merged)
+
+    def column(self, values: Callable[[Alignment], np.ndarray]) -> np.ndarray:
+        """The columns of all items as one."""
+        return np.concatenate([values(one.alignment) for one in self.prepared])
+
+    def strings(self, values: Callable[[Alignment], Sequence[str]]) -> list[str]:
+        """The columns of all items as one."""
+        return list(chain.from_iterable(values(one.alignment) for one in self.prepared))
+
+    def of_items(self, value: Callable[[Prepared], str]) -> Pooled:
+        """What is the same for all subwords of an item."""
+        return Pooled.of([value(one) for one in self.prepared]).at(self.item)
+
+    def labels(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The label rows of these items, their spans moved to where the items lie."""
+        bases = {one.item.item_id: base for one, base in zip(self.prepared, self.base.tolist(), strict=True)}
+        base = pl.Series([bases.get(key) for key in table["item_id"].to_list()], dtype=pl.Int64)
+        return table.with_columns(pl.col("start", "end") + base).filter(base.is_not_null())
+
+
+def observe_items(
+    prepared: Sequence[Prepared],
+    scored: Sequence[ScoredSubwords],
     labels: Mapping[str, pl.DataFrame],
     quirks: Set[str],
     surfaces: Sequence[str],
 ) -> pl.DataFrame:
-    """The rows of one item in `OBSERVATIONS_SCHEMA`.
+    """The rows of a few items in `OBSERVATIONS_SCHEMA`.
 
     Args:
-        prepared: The item with tree, tokens and alignment.
-        scores: What the model said, one row a subword.
-        labels: Label rows of the tasks of the lens.
+        prepared: The items with tree, tokens and alignment; at least one.
+        scored: What the model said of each, one row a subword.
+        labels: Label rows of the tasks of the lens, with their ``item_id``.
         quirks: Those of the published code that are on.
         surfaces: Readable surface of each vocabulary id.
     """
-    item, alignment = prepared.item, prepared.alignment
-    subwords, layout = alignment.subwords, alignment.layout
-    pieces = Pieces.of(item.text, subwords.start, subwords.end)
-    calls = call_columns(labels, pieces, quirks)
-    calls = CallColumns(*(_without(layout, column) for column in (calls.origin, calls.part, calls.form)))
-    tags = alignment.tag
+    laid, scores = Laid.of(prepared), _together(scored)
+    calls = call_columns({task: laid.labels(table) for task, table in labels.items()}, laid.pieces, quirks)
+    calls = CallColumns(*(column.where(~laid.layout) for column in (calls.origin, calls.part, calls.form)))
+    tags = Pooled.of(laid.strings(lambda alignment: alignment.tag))
     if quirks & TAG_QUIRKS.keys():
-        tags = quirky_tags(subwords, prepared.tree, quirks & TAG_QUIRKS.keys())
+        tags = Pooled.of(_quirky(prepared, quirks & TAG_QUIRKS.keys()))
     if SHIFT in quirks:
-        tags, calls = _filed_under_previous(tags), _calls_of_previous(calls)
-    size = len(subwords)
-    columns = {
-        "item_id": [item.item_id] * size,
-        "file": [item.path] * size,
-        "cluster": [item.cluster] * size,
-        "language": [item.language] * size,
-        "position": np.arange(size),
-        "start": subwords.start,
-        "end": subwords.end,
-        "subword": subwords.surface,
-        "subword_id": subwords.ids,
+        tags = _of_previous(tags, laid)
+        calls = CallColumns(
+            *(_of_previous(column, laid) for column in (calls.origin, calls.part, calls.form))
+        )
+    position = np.arange(len(laid.item)) - laid.row[laid.item]
+    columns: dict[str, Pooled | Sequence[str] | np.ndarray] = {
+        "item_id": laid.of_items(lambda one: one.item.item_id),
+        "file": laid.of_items(lambda one: one.item.path),
+        "cluster": laid.of_items(lambda one: one.item.cluster),
+        "language": laid.of_items(lambda one: one.item.language),
+        "position": position,
+        "start": laid.column(lambda alignment: alignment.subwords.start),
+        "end": laid.column(lambda alignment: alignment.subwords.end),
+        "subword": laid.strings(lambda alignment: alignment.subwords.surface),
+        "subword_id": laid.column(lambda alignment: alignment.subwords.ids),
         "nats": scores.nats,
         "rank": scores.rank,
         "entropy": scores.entropy,
         "context": scores.context,
-        "bytes": subwords.bytes,
-        "kind": alignment.kind,
-        "role": alignment.role,
+        "bytes": laid.column(lambda alignment: alignment.subwords.bytes),
+        "kind": laid.strings(lambda alignment: alignment.kind),
+        "role": laid.strings(lambda alignment: alignment.role),
         "tag": tags,
-        "merged": alignment.last - alignment.first,
-        "token": np.where(layout, -1, alignment.first),
-        "word": _words(prepared),
-        "construct": _without(layout, _constructs(prepared, pieces)),
-        "ancestors": _ancestors(prepared.tree, alignment.node, alignment.last - alignment.first > 1),
+        "merged": laid.merged,
+        "token": np.where(laid.layout, -1, laid.column(lambda alignment: alignment.first)),
+        "word": _words(laid),
+        "construct": _constructs(laid),
+        "ancestors": ancestors(
+            [one.tree for one in prepared], [one.alignment.node for one in prepared], laid.merged > 1
+        ),
         "origin": calls.origin,
         "origin_part": calls.part,
         "call_form": calls.form,
-        "user_tag": _without(layout, _user_tags(item.tags, pieces)),
+        "user_tag": _user_tags(laid),
     }
-    kept = np.flatnonzero(_kept(scores, quirks))
-    series = [_column(name, values, kept) for name, values in columns.items()]
-    return pl.DataFrame([*series, *alternatives(scores, kept, surfaces)])
+    table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
+    kept = scores.scored
+    if FIRST_UNSCORED in quirks:
+        # Where a later window had to be opened, the model saw less than everything before the piece.
+        kept = kept & (position > 0) & (scores.context == position)
+    best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
+    return (table if kept.all() else table.filter(kept)).with_columns(best)
 
 
-def _column(name: str, values: Sequence[str] | np.ndarray, kept: Int[np.ndarray, " row"]) -> pl.Series:
-    column = pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
-    return column if len(kept) == len(column) else column.gather(kept)
-
-
-def _kept(scores: ScoredSubwords, quirks: Set[str]) -> np.ndarray:
-    if FIRST_UNSCORED not in quirks:
-        return scores.scored
-    # Where a later window had to be opened, the model saw less than everything before the piece.
-    positions = np.arange(len(scores.scored))
-    return scores.scored & (positions > 0) & (scores.context == positions)
-
-
-def _filed_under_previous(values: Sequence[str]) -> list[str]:
-    return ["", *values[:-1]] if values else []
-
-
-def _calls_of_previous(calls: CallColumns) -> CallColumns:
-    return CallColumns(*(_filed_under_previous(column) for column in (calls.origin, calls.part, calls.form)))
-
-
-def _without(layout: np.ndarray, values: Sequence[str]) -> list[str]:
-    return ["" if blank else value for blank, value in zip(layout.tolist(), values, strict=True)]
-
-
-def _words(prepared: Prepared) -> list[str]:
-    text, alignment, tokens = prepared.item.text, prepared.alignment, prepared.tokens
-    starts, ends = tokens.start.tolist(), tokens.end.tolist()
-    return [
-        text[starts[first] : ends[first]] if last - first == 1 else ""
-        for first, last in zip(alignment.first.tolist(), alignment.last.tolist(), strict=True)
-    ]
-
-
-def _constructs(prepared: Prepared, pieces: Pieces) -> list[str]:
-    found = LANGUAGES.load(prepared.tree.language).constructs(prepared.tree)
-    labels = [construct.label for construct in found] + [""]
-    start = np.fromiter((construct.start for construct in found), np.int32, len(found))
-    end = np.fromiter((construct.end for construct in found), np.int32, len(found))
-    return [labels[span] for span in innermost(start, end, pieces).tolist()]
-
-
-def _ancestors(tree: Tree, nodes: Int[np.ndarray, " piece"], holds_several: np.ndarray) -> list[str]:
-    """Distinct kinds above each piece, outermost first; the node of a merged piece is above it already."""
-    paths: dict[int, tuple[str, ...]] = {-1: ()}
-
-    def path(node: int) -> tuple[str, ...]:
-        below: list[int] = []
-        while node not in paths:
-            below.append(node)
-            node = int(tree.parent[node])
-        found = paths[node]
-        for row in reversed(below):
-            kind = tree.kind_name(row)
-            found = paths[row] = found if kind in found else (*found, kind)
-        return found
-
-    joined: dict[int, str] = {-1: ""}
-    above = np.where(holds_several, nodes, np.append(tree.parent, -1)[nodes]).tolist()
-    for node in set(above):
-        joined[node] = "/".join(path(node))
-    return [joined[node] for node in above]
-
-
-def _user_tags(tags: Sequence[Tag], pieces: Pieces) -> list[str]:
-    found: list[list[str]] = [[] for _ in range(len(pieces.start))]
-    for tag in sorted(tags, key=lambda tag: (tag.start, tag.end, tag.label)):
-        for piece in np.flatnonzero(touched(tag.start, tag.end, pieces)).tolist():
-            if tag.label not in found[piece]:
-                found[piece].append(tag.label)
-    return ["|".join(labels) for labels in found]
-
-
-def alternatives(
-    scores: ScoredSubwords, rows: Int[np.ndarray, " row"], surfaces: Sequence[str]
-) -> tuple[pl.Series, pl.Series]:
-    """The columns ``top`` and ``top_nats`` of some rows of scores."""
-    ids, nats = scores.top_ids[rows], scores.top_nats[rows]
-    borders = pa.array(np.arange(len(rows) + 1) * ids.shape[1], pa.int32())
-    names = pa.array([surfaces[index] for index in ids.ravel().tolist()], pa.string())
-    values = pa.array(nats.ravel().astype(np.float32), pa.float32())
-    return (
-        pl.Series("top", pa.ListArray.from_arrays(borders, names)),
-        pl.Series("top_nats", pa.ListArray.from_arrays(borders, values)),
+def _together(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
+    names = [field.name for field in dataclasses.fields(ScoredSubwords)]
+    return ScoredSubwords(
+        **{name: np.concatenate([getattr(scores, name) for scores in scored]) for name in names}
     )
+
+
+def _series(name: str, values: Pooled | Sequence[str] | np.ndarray) -> pl.Series:
+    if isinstance(values, Pooled):
+        return values.series(name)
+    return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
+
+
+def _quirky(prepared: Sequence[Prepared], quirks: Set[str]) -> list[str]:
+    tags = (quirky_tags(one.alignment.subwords, one.tree, quirks) for one in prepared)
+    return list(chain.from_iterable(tags))
+
+
+def _of_previous(column: Pooled, laid: Laid) -> Pooled:
+    """What is filed under the next subword of the same item; under the first of each, nothing."""
+    rows = np.arange(len(laid.item))
+    return column.at(np.maximum(rows - 1, 0)).where(rows > laid.row[laid.item])
+
+
+def _words(laid: Laid) -> Pooled:
+    """The code token of each subword that lies in a single one."""
+    words: list[str] = []
+    before: list[int] = []
+    for one in laid.prepared:
+        text, tokens = one.item.text, one.tokens
+        before.append(len(words))
+        words += [text[a:b] for a, b in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)]
+    first = np.array(before)[laid.item] + laid.column(lambda alignment: alignment.first)
+    return Pooled((*words, ""), np.where(laid.merged == 1, first, len(words)))
+
+
+def _constructs(laid: Laid) -> Pooled:
+    labels: list[str] = []
+    start: list[int] = []
+    end: list[int] = []
+    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
+        for construct in LANGUAGES.load(one.tree.language).constructs(one.tree):
+            labels.append(construct.label)
+            start.append(base + construct.start)
+            end.append(base + construct.end)
+    spans = innermost(np.array(start, np.int64), np.array(end, np.int64), laid.pieces)
+    return Pooled.of([*labels, ""]).at(spans).where(~laid.layout)
+
+
+def _user_tags(laid: Laid) -> Pooled:
+    found: dict[int, list[str]] = {}
+    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
+        for tag in sorted(one.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
+            for row in np.flatnonzero(touched(base + tag.start, base + tag.end, laid.pieces)).tolist():
+                labels = found.setdefault(row, [])
+                if tag.label not in labels:
+                    labels.append(tag.label)
+    column = [""] * len(laid.item)
+    for row, labels in found.items():
+        column[row] = "|".join(labels)
+    return Pooled.of(column).where(~laid.layout)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from sonde.capture.requests import ItemCapture, Prepared
-from sonde.lenses._surprisal_observe import alternatives
+from sonde.lenses._surprisal_pools import alternatives
 from sonde.stats.observations import OBSERVATIONS_SCHEMA
 
 PADS = "perplexed.pads"
@@ -53,4 +53,4 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
         for name, dtype in OBSERVATIONS_SCHEMA.items()
         if name not in ("top", "top_nats")
     ]
-    return pl.DataFrame([*series, *alternatives(scores, np.arange(size), surfaces)])
+    return pl.DataFrame([*series, *alternatives(scores.top_ids, scores.top_nats, surfaces)])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
-_BLANKS = np.array(
-    [c for c in range(0x3001) if chr(c).isspace() or c in (0x200B, 0x2060)] + [0xFEFF], np.uint32
-)
+from sonde.languages._text import blank
+
+_TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +29,8 @@ class Pieces:
     @classmethod
     def of(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> Pieces:
         """Trim the blanks of a tokenizer's spans."""
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         places = np.arange(len(text) + 1)
-        inked = np.append(~np.isin(codes, _BLANKS), True)
+        inked = np.append(~blank(text), True)
         following = np.minimum.accumulate(np.where(inked, places, len(text))[::-1])[::-1]
         preceding = np.maximum.accumulate(np.where(inked, places, -1))
         first = following[start]
@@ -68,16 +67,18 @@ def at_ends(
 def innermost(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: Pieces
 ) -> Int[np.ndarray, " piece"]:
-    """The shortest span that holds all of a piece, -1 where none does."""
+    """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
     first, last = at_ends(owners(start, end, pieces.length), pieces)
     found = np.where(first == last, first, -1)
-    # A piece over two constructs is held by an outer one, if any; such pieces are few.
+    # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
     apart = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
-    if len(apart):
-        holds = (start <= pieces.start[apart, None]) & (end >= pieces.end[apart, None])
-        size = np.where(holds, end - start, np.iinfo(np.int32).max)
-        shortest = size.shape[1] - 1 - size[:, ::-1].argmin(axis=1)
-        found[apart] = np.where(holds.any(axis=1), shortest, -1)
+    for some in np.split(apart, range(_TOGETHER, len(apart), _TOGETHER)) if len(apart) else ():
+        left, right = pieces.start[some], pieces.end[some]
+        near = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
+        if len(near):
+            holds = (start[near] <= left[:, None]) & (end[near] >= right[:, None])
+            size = np.where(holds, (end - start)[near], np.iinfo(np.int32).max)
+            found[some] = np.where(holds.any(axis=1), near[size.argmin(axis=1)], -1)
     return found
 
 

@@ -6,16 +6,17 @@ construct, token kind, ancestor and user's label, and for calls into the reposit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError, UsageError
-from sonde.capture.requests import Padded, Pass, Plain, Prepared, TokenScores
+from sonde.capture.requests import Padded, Pass, Plain, Prepared, ScoredSubwords, TokenScores
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring
 from sonde.lenses._surprisal_curves import calibration, frequency
-from sonde.lenses._surprisal_observe import observe_item
+from sonde.lenses._surprisal_headline import headline
+from sonde.lenses._surprisal_observe import observe_items
 from sonde.lenses._surprisal_origin import by_origin
 from sonde.lenses._surprisal_pads import PADS, pad_rows
 from sonde.lenses._surprisal_quirks import QUIRKS, active
@@ -73,12 +74,15 @@ class Surprisal(LensDefaults):
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
-        of_item = {task: table.partition_by("item_id", as_dict=True) for task, table in labels.items()}
+        quirks = active(settings)
+        scored = [_scores(one) for one in observed]
+        prepared = [one.prepared for one in observed]
+        if PADS not in quirks:
+            return observe_items(prepared, scored, labels, quirks, surfaces)
         frames: list[pl.DataFrame] = []
-        for one in observed:
-            key = (one.prepared.item.item_id,)
-            mine = {task: tables.get(key, labels[task].clear()) for task, tables in of_item.items()}
-            frames.append(_observe(one, mine, settings, surfaces))
+        for one, scores in zip(observed, scored, strict=True):
+            frames.append(observe_items([one.prepared], [scores], labels, quirks, surfaces))
+            frames += [pad_rows(one.prepared, padded, surfaces) for padded in one.captures[1:]]
         return pl.concat(frames)
 
     def score(self, scoring: Scoring) -> list[Score]:
@@ -99,27 +103,26 @@ class Surprisal(LensDefaults):
             *frequency(sums.slices["tag"], "tag", template),
         ]
 
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """The most confusing constructs of each model."""
+        yield from headline(scores)
 
-def _observe(
-    one: Captured, labels: Mapping[str, pl.DataFrame], settings: LensSettings, surfaces: Sequence[str]
-) -> pl.DataFrame:
-    prepared, captures = one.prepared, one.captures
-    scores = captures[0].scores if captures else None
-    if scores is None or len(scores.nats) != len(prepared.alignment.subwords):
-        item, held = prepared.item, 0 if scores is None else len(scores.nats)
+
+def _scores(one: Captured) -> ScoredSubwords:
+    item, size = one.prepared.item, len(one.prepared.alignment.subwords)
+    scores = one.captures[0].scores if one.captures else None
+    if scores is None or len(scores.nats) != size:
+        held = 0 if scores is None else len(scores.nats)
         raise CaptureError(
-            f"item {item.path!r} {item.name!r}: {held} scores for {len(prepared.alignment.subwords)} "
-            "subwords; capture and alignment have to use one tokenizer"
+            f"item {item.path!r} {item.name!r}: {held} scores for {size} subwords; "
+            "capture and alignment have to use one tokenizer"
         )
     if not np.isfinite(scores.nats[scores.scored]).all():
         raise CaptureError(
-            f"item {prepared.item.path!r} {prepared.item.name!r}: a surprisal is not finite; "
+            f"item {item.path!r} {item.name!r}: a surprisal is not finite; "
             "run the model in float32 or bfloat16"
         )
-    rows = observe_item(prepared, scores, labels, active(settings), surfaces)
-    if PADS not in active(settings):
-        return rows
-    return pl.concat([rows, *(pad_rows(prepared, padded, surfaces) for padded in captures[1:])])
+    return scores
 
 
 def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:

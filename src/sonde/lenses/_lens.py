@@ -1,8 +1,8 @@
-"""What a lens answers: it requests, observes a few items at a time, and scores all observations in the end."""
+"""What a lens answers: it requests, observes a few items at a time, and scores all observations at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -191,6 +191,10 @@ class ReadingLens(Protocol):
         """
         ...
 
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """A few lines that a run prints when it is done, from the lens's rows of ``scores.parquet``."""
+        ...
+
 
 class LensDefaults:
     """What most lenses answer: they read the items as they are, in one stage, without a twin."""
@@ -211,3 +215,7 @@ class LensDefaults:
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """One stage is all."""
         return None
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Nothing to print."""
+        return iter(())

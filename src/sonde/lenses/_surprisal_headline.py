@@ -1,0 +1,26 @@
+"""What a run prints of surprisal: the most confusing constructs of each model, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+_ROWS = 10
+
+
+def headline(scores: pl.DataFrame) -> Iterator[str]:
+    """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
+    named = pl.col("slice").str.starts_with("construct=") & ~pl.col("slice").str.contains(";")
+    table = scores.filter(named & (pl.col("metric") == "bits") & pl.col("control").is_null())
+    for (model, language), rows in sorted(
+        table.group_by("model", "language"), key=lambda entry: str(entry[0])
+    ):
+        worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
+        yield ""
+        yield f"The most confusing {language} constructs for {model}, in bits a subword"
+        for row in worst.iter_rows(named=True):
+            name = row["slice"].partition("=")[2]
+            interval = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if row["ci_low"] is not None else ""
+            count = f"n={row['n']}, {row['n_clusters']} clusters"
+            yield f"  {name:<22} {row['value']:6.2f}  {interval:<16} {count}"

@@ -153,6 +153,7 @@ def test_separable_classes_and_more_features_than_items() -> None:
 
 def test_states_in_half_precision_serve_as_well() -> None:
     states, labels = planted(2)
+    states -= 50.0  # an offset far above the features would use half precision up
     parts = Parts.of(SPLIT.tolist())
     (full,) = probe_layers(states, labels[None], names(3), parts)
     (half,) = probe_layers(states.astype(np.float16), labels[None], names(3), parts)

@@ -1,0 +1,61 @@
+"""Minimum description length by online coding (Voita and Titov 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from sonde.training._probe_data import Parts
+from sonde.training.probes import L2, probe_unchecked
+
+SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Ends of the blocks, as shares of the training part (their section 3.2)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codelength:
+    """Length of the training labels' code given the states.
+
+    Attributes:
+        bits: Of each layer.
+        uniform: Bits without any model: items times log2 of the classes.
+        items: Labels coded.
+    """
+
+    bits: Float[np.ndarray, " layer"]
+    uniform: float
+    items: int
+
+    @property
+    def compression(self) -> Float[np.ndarray, " layer"]:
+        """How much shorter than the uniform code."""
+        return self.uniform / self.bits
+
+
+def online_codelength(
+    states: Float[np.ndarray, "layer item d_model"],
+    labels: Int[np.ndarray, " item"],
+    classes: int,
+    parts: Parts,
+    *,
+    seed: int = 0,
+    l2: Sequence[float] = L2,
+    device: torch.device | str = "cpu",
+) -> Codelength:
+    """Code the training labels block by block, each with probes trained on all blocks before it.
+
+    The first block is coded uniformly; the penalty of each prefix is chosen on validation.
+    """
+    order = np.random.default_rng(seed).permutation(parts.train)
+    ends = sorted({max(1, round(share * len(order))) for share in SHARES})
+    nats = np.full(len(states), ends[0] * np.log(classes))
+    for before, end in zip(ends, ends[1:], strict=False):
+        block = Parts(order[:before], parts.valid, order[before:end])
+        (found,) = probe_unchecked(states, labels[None], classes, block, l2=l2, device=device)
+        gold = labels[block.test][None, :, None]
+        nats -= np.take_along_axis(found.log_chance, gold, axis=2)[..., 0].sum(axis=1)
+    return Codelength(nats / np.log(2), len(order) * float(np.log2(classes)), len(order))

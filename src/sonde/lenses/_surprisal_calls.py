@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,6 @@ BARE_CALLS_ONLY = "codetokenizers.bare_calls_only"
 ARGUMENT_NAMES = "codetokenizers.argument_names"
 LOCAL_IS_EXTERNAL = "perplexed.local_is_external"
 
-_CALL_COLUMNS = ("start", "end", "label", "part", "call_form")
-
 
 @dataclass(frozen=True, slots=True)
 class CallColumns:
@@ -29,7 +27,12 @@ class CallColumns:
     form: Pooled
 
 
-def call_columns(labels: Mapping[str, pl.DataFrame], pieces: Pieces, quirks: Set[str]) -> CallColumns:
+def call_columns(
+    labels: Mapping[str, pl.DataFrame],
+    laid: Callable[[pl.DataFrame], pl.DataFrame],
+    pieces: Pieces,
+    quirks: Set[str],
+) -> CallColumns:
     """Join call labels with pieces by their characters.
 
     Of nested calls the innermost decides, so ``g`` in ``f(g(x))`` is a name, not an argument. A piece over
@@ -37,21 +40,24 @@ def call_columns(labels: Mapping[str, pl.DataFrame], pieces: Pieces, quirks: Set
 
     Args:
         labels: The rows of the tasks `call_origin` and, for its quirk, `argument_names`.
-        pieces: The pieces that they lie over.
+        laid: Takes rows to where the pieces are.
+        pieces: The pieces.
         quirks: Those of the published code that are on.
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
-    calls = labels["call_origin"].select(_CALL_COLUMNS).drop_nulls("label")
-    start, end = (calls[name].to_numpy() for name in ("start", "end"))
-    ends = at_ends(owners(start, end, pieces.length), pieces)
+    calls = laid(labels["call_origin"].drop_nulls("label"))
+    ends = at_ends(owners(*_spans(calls), pieces.length), pieces)
     form = calls["call_form"].to_list()
-    origin = [_origin(*call, quirks) for call in zip(calls["label"].to_list(), form, strict=True)]
-    columns = CallColumns(
-        _agreed(origin, *ends), part=_agreed(calls["part"].to_list(), *ends), form=_agreed(form, *ends)
-    )
+    origin = _agreed([_origin(*call, quirks) for call in zip(calls["label"], form, strict=True)], *ends)
     if ARGUMENT_NAMES in quirks:
-        return CallColumns(_with_named_arguments(columns.origin, labels, pieces), columns.part, columns.form)
-    return columns
+        if "argument_names" not in labels:
+            raise UsageError(f"quirk {ARGUMENT_NAMES!r} needs the labels of the task 'argument_names'")
+        origin = _with_named_arguments(origin, laid(labels["argument_names"]), pieces)
+    return CallColumns(origin, part=_agreed(calls["part"].to_list(), *ends), form=_agreed(form, *ends))
+
+
+def _spans(table: pl.DataFrame) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
+    return table["start"].to_numpy(), table["end"].to_numpy()
 
 
 def _origin(label: str, form: str, quirks: Set[str]) -> str:
@@ -69,11 +75,8 @@ def _agreed(
     return at_first.where(at_first.codes == at_last.codes)
 
 
-def _with_named_arguments(origin: Pooled, labels: Mapping[str, pl.DataFrame], pieces: Pieces) -> Pooled:
-    if "argument_names" not in labels:
-        raise UsageError(f"quirk {ARGUMENT_NAMES!r} needs the labels of the task 'argument_names'")
-    table = labels["argument_names"]
-    spans = owners(table["start"].to_numpy(), table["end"].to_numpy(), pieces.length) >= 0
-    before = np.concatenate([[0], np.cumsum(spans)])
+def _with_named_arguments(origin: Pooled, arguments: pl.DataFrame, pieces: Pieces) -> Pooled:
+    named = owners(*_spans(arguments), pieces.length) >= 0
+    before = np.concatenate([[0], np.cumsum(named)])
     touched = before[pieces.end] > before[pieces.start]
     return Pooled((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))

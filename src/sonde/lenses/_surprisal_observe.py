@@ -84,8 +84,11 @@ class Laid:
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
         """The label rows of these items, their spans moved to where the items lie."""
         bases = {one.item.item_id: base for one, base in zip(self.prepared, self.base.tolist(), strict=True)}
-        base = pl.Series([bases.get(key) for key in table["item_id"].to_list()], dtype=pl.Int64)
-        return table.with_columns(pl.col("start", "end") + base).filter(base.is_not_null())
+        base = np.array([bases.get(key, -1) for key in table["item_id"].to_list()], np.int64)
+        rows = np.flatnonzero(base >= 0)
+        held = table[rows]
+        moved = {side: held[side].to_numpy() + base[rows] for side in ("start", "end")}
+        return held.with_columns(**{side: pl.Series(places) for side, places in moved.items()})
 
 
 def observe_items(
@@ -105,13 +108,13 @@ def observe_items(
         surfaces: Readable surface of each vocabulary id.
     """
     laid, scores = Laid.of(prepared), _together(scored)
-    calls = call_columns({task: laid.labels(table) for task, table in labels.items()}, laid.pieces, quirks)
+    calls = call_columns(labels, laid.labels, laid.pieces, quirks)
     calls = CallColumns(*(column.where(~laid.layout) for column in (calls.origin, calls.part, calls.form)))
-    tags = Pooled.of(laid.strings(lambda alignment: alignment.tag))
+    tags: Pooled | Sequence[str] = laid.strings(lambda alignment: alignment.tag)
     if quirks & TAG_QUIRKS.keys():
-        tags = Pooled.of(_quirky(prepared, quirks & TAG_QUIRKS.keys()))
+        tags = _quirky(prepared, quirks & TAG_QUIRKS.keys())
     if SHIFT in quirks:
-        tags = _of_previous(tags, laid)
+        tags = _of_previous(Pooled.of(tags), laid)
         calls = CallColumns(
             *(_of_previous(column, laid) for column in (calls.origin, calls.part, calls.form))
         )
@@ -152,7 +155,7 @@ def observe_items(
         # Where a later window had to be opened, the model saw less than everything before the piece.
         kept = kept & (position > 0) & (scores.context == position)
     best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
-    return (table if kept.all() else table.filter(kept)).with_columns(best)
+    return (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
 
 
 def _together(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
@@ -195,8 +198,9 @@ def _constructs(laid: Laid) -> Pooled:
     labels: list[str] = []
     start: list[int] = []
     end: list[int] = []
+    languages = {name: LANGUAGES.load(name) for name in {one.tree.language for one in laid.prepared}}
     for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
-        for construct in LANGUAGES.load(one.tree.language).constructs(one.tree):
+        for construct in languages[one.tree.language].constructs(one.tree):
             labels.append(construct.label)
             start.append(base + construct.start)
             end.append(base + construct.end)
@@ -212,7 +216,6 @@ def _user_tags(laid: Laid) -> Pooled:
                 labels = found.setdefault(row, [])
                 if tag.label not in labels:
                     labels.append(tag.label)
-    column = [""] * len(laid.item)
-    for row, labels in found.items():
-        column[row] = "|".join(labels)
-    return Pooled.of(column).where(~laid.layout)
+    numbers = np.zeros(len(laid.item), np.int32)
+    numbers[list(found)] = np.arange(1, len(found) + 1)
+    return Pooled(("", *("|".join(labels) for labels in found.values())), numbers).where(~laid.layout)

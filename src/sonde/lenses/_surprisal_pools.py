@@ -41,7 +41,7 @@ class Pooled:
 
     def series(self, name: str) -> pl.Series:
         """The strings as a column of a table."""
-        return pl.Series(name, self.pool, pl.String).gather(self.codes)
+        return pl.Series(name, self.pool, pl.String)[self.codes]
 
 
 def alternatives(

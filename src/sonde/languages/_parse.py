@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 import tree_sitter
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from sonde.languages._text import Source
 from sonde.languages._tree import Tree
 
 # tree-sitter's own number for ERROR nodes (ts_builtin_sym_error).
 _ERROR_KIND = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kinds:
+    """The kinds of a grammar; that of ERROR nodes is the last number.
+
+    Attributes:
+        names: Their names, sorted. Several numbers may share one (aliases; a rule and its keyword).
+        place: For each number its name's place.
+        named: For each number whether the grammar names it.
+    """
+
+    names: tuple[str, ...]
+    place: Int[np.ndarray, " number"]
+    named: Bool[np.ndarray, " number"]
+
+
+@lru_cache
+def _kinds(grammar: tree_sitter.Language) -> _Kinds:
+    count = grammar.node_kind_count
+    spelled = [*(grammar.node_kind_for_id(number) or "" for number in range(count)), "ERROR"]
+    names = tuple(sorted(set(spelled)))
+    places = {name: place for place, name in enumerate(names)}
+    return _Kinds(
+        names,
+        place=np.array([places[name] for name in spelled], np.int32),
+        named=np.array([*(grammar.node_kind_is_named(number) for number in range(count)), True], np.bool_),
+    )
 
 
 def columns(parsed: tree_sitter.Tree, source: Source, language: str, grammar: tree_sitter.Language) -> Tree:
@@ -70,30 +101,25 @@ def _assemble(
     rows: Int[np.ndarray, "column node"],
     missing: Int[np.ndarray, " missing"],
 ) -> Tree:
-    numbers, inverse = np.unique(rows[0], return_inverse=True)
-    spelled = [
-        ("ERROR", True)
-        if number == _ERROR_KIND
-        else (grammar.node_kind_for_id(number) or "", grammar.node_kind_is_named(number))
-        for number in numbers.tolist()
-    ]
-    # Several numbers may share a name (aliases; a rule and its keyword), so names are numbered anew.
-    names = sorted({name for name, _ in spelled})
-    renumbered = np.array([names.index(name) for name, _ in spelled], np.int32)
-    start, end = source.characters(rows[1]), source.characters(rows[2])
+    known = _kinds(grammar)
     error = rows[0] == _ERROR_KIND
+    numbers = np.where(error, len(known.place) - 1, rows[0])
+    places = known.place[numbers]
+    occurs = np.zeros(len(known.names), np.bool_)
+    occurs[places] = True
+    start, end = source.characters(rows[1]), source.characters(rows[2])
     error[missing] = True
     childless = rows[4] == np.arange(1, rows.shape[1] + 1)
     return Tree(
         text=source.text,
         language=language,
-        kinds=tuple(names),
-        kind=renumbered[inverse],
+        kinds=tuple(known.names[place] for place in np.flatnonzero(occurs).tolist()),
+        kind=(np.cumsum(occurs, dtype=np.int32) - 1)[places],
         parent=rows[3],
         start=start,
         end=end,
         last=rows[4],
-        named=np.array([named for _, named in spelled], bool)[inverse],
+        named=known.named[numbers],
         error=error,
         leaves=np.flatnonzero(childless & (end > start)).astype(np.int32),
     )

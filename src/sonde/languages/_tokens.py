@@ -9,6 +9,7 @@ node around them. An operator of two words (``not in``) is two tokens.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -37,7 +38,8 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Sourc
         source: The text that the captures' bytes are in.
     """
     visible = ~blank(tree.text)
-    seen = np.concatenate([[0], np.cumsum(visible)])
+    seen = np.zeros(len(visible) + 1, np.int32)
+    np.cumsum(visible, out=seen[1:])
     kinds = _kinds(tree, rules)
     leaves = tree.leaves
     # A grammar may spell a newline or an indent as a leaf; the blanks of a string are its content.
@@ -45,10 +47,11 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Sourc
     leaves = leaves[written]
     held = list(_held(tree, rules))
     start, end, node = _merge(tree.start[leaves], tree.end[leaves], leaves, held)
-    skipped = list(_skipped(tree, start, end, visible))
     kind = kinds[node]
-    if skipped:
-        faulty = np.array([_in_error(tree, row) for _, _, row in skipped])
+    # Tokens never overlap: where they hold as much ink as the text, none is left over.
+    if int((seen[end] - seen[start]).sum()) != seen[-1]:
+        skipped = list(_skipped(tree, start, end, visible))
+        faulty = np.array([_in_error(tree, row) for _, _, row in skipped], np.bool_)
         whole = np.concatenate([kind, np.where(faulty, _NUMBER["error"], _NUMBER["layout"])])
         order = np.argsort(np.concatenate([start, [first for first, _, _ in skipped]]), kind="stable")
         kind = whole[order]
@@ -59,35 +62,38 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Sourc
 
 def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
     """The token kind that each node has or would have as a leaf."""
-    tables = (
-        ("keyword", rules.keywords),
-        ("identifier", rules.identifiers),
-        ("operator", rules.operators),
-        ("comment", rules.comments),
-        ("layout", rules.layout),
-        ("literal", rules.literals),
-    )
-    by_name = {name: _NUMBER[kind] for kind, names in tables for name in names}
-    table = np.array([by_name.get(name, _NUMBER["punctuation"]) for name in tree.kinds], np.int32)
-    kinds = table[tree.kind]
-    above = np.where(tree.parent >= 0, tree.kind[tree.parent], -1)
-    for parent, exceptions in rules.under.items():
-        if parent in tree.kinds:
-            inside = above == tree.kinds.index(parent)
-            for name, kind in exceptions.items():
-                if name in tree.kinds:
-                    kinds[inside & (tree.kind == tree.kinds.index(name))] = _NUMBER[kind]
+    kinds = np.array([_kind(name, rules) for name in tree.kinds], np.int32)[tree.kind]
+    for parent in rules.under.keys() & set(tree.kinds):
+        inside = np.flatnonzero(tree.kind[tree.parent] == tree.kinds.index(parent))
+        # The root has none above it, whatever the last row is.
+        inside = inside[tree.parent[inside] >= 0]
+        for name, kind in rules.under[parent].items():
+            if name in tree.kinds:
+                kinds[inside[tree.kind[inside] == tree.kinds.index(name)]] = _NUMBER[kind]
     kinds[tree.error] = _NUMBER["error"]
     return kinds
 
 
+def _kind(name: str, rules: TokenRules) -> int:
+    tables = (
+        ("literal", rules.literals),
+        ("layout", rules.layout),
+        ("comment", rules.comments),
+        ("operator", rules.operators),
+        ("identifier", rules.identifiers),
+        ("keyword", rules.keywords),
+    )
+    return _NUMBER[next((kind for kind, names in tables if name in names), "punctuation")]
+
+
 def _held(tree: Tree, rules: TokenRules) -> Iterator[Stretch]:
     """Text that a node holds between its children, with the node's row."""
-    holds = [index for index, name in enumerate(tree.kinds) if name in rules.holds_text]
-    for row in np.flatnonzero(np.isin(tree.kind, holds)).tolist():
+    holds = np.array([name in rules.holds_text for name in tree.kinds], np.bool_)
+    if not holds.any():
+        return
+    inner = tree.last > np.arange(1, len(tree) + 1)
+    for row in np.flatnonzero(holds[tree.kind] & inner).tolist():
         child, beyond = row + 1, int(tree.last[row])
-        if child == beyond:
-            continue
         position = int(tree.start[row])
         while child < beyond:
             if tree.start[child] > position:
@@ -157,25 +163,31 @@ def _roles(
     node: Int[np.ndarray, " token"],
 ) -> tuple[str, ...]:
     """Roles of identifiers from the captures, of literals from the rules, else empty."""
-    literal = np.array([rules.literals.get(name, "") for name in tree.kinds], object)
-    roles = np.where(kind == _NUMBER["literal"], literal[tree.kind[node]], "")
-    named = kind == _NUMBER["identifier"]
+    literal = [rules.literals.get(name, "") for name in tree.kinds]
+    roles = [
+        literal[name] if number == _NUMBER["literal"] else ""
+        for number, name in zip(kind.tolist(), tree.kind[node].tolist(), strict=True)
+    ]
+    named = np.flatnonzero(kind == _NUMBER["identifier"])
+    begins = start[named].tolist()
+    places = dict(zip(begins, named.tolist(), strict=True))
     inside: list[tuple[str, int, int]] = []
     for role, nodes in captures:
-        spans = np.array([found.byte_range for found in nodes], np.int64)
-        first, beyond = source.characters(spans[:, 0]), source.characters(spans[:, 1])
         if role.startswith(_WITHIN):
-            inside += [
-                (role.removeprefix(_WITHIN), *span)
-                for span in zip(first.tolist(), beyond.tolist(), strict=True)
-            ]
+            name = role.removeprefix(_WITHIN)
+            inside += [(name, source.at(found.start_byte), source.at(found.end_byte)) for found in nodes]
             continue
-        place = np.searchsorted(start, first)
-        place = place[place < len(start)]
-        place = place[np.isin(start[place], first) & named[place]]
-        roles[place] = role
+        for found in nodes:
+            place = places.get(source.at(found.start_byte))
+            if place is not None:
+                roles[place] = role
+    rest = ("", -1, -1)
     for role, first, beyond in inside:
-        area = slice(*np.searchsorted(start, (first, beyond)))
-        roles[area][named[area] & (roles[area] == "")] = role
-    roles[named & (roles == "")] = "variable"
-    return tuple(roles.tolist())
+        if role == rest[0] and rest[1] <= first and beyond <= rest[2]:
+            continue
+        rest = (role, first, beyond)
+        for place in named[bisect_left(begins, first) : bisect_left(begins, beyond)].tolist():
+            roles[place] = roles[place] or role
+    for place in named.tolist():
+        roles[place] = roles[place] or "variable"
+    return tuple(roles)

@@ -99,12 +99,12 @@ def leaves(reading: Reading, whole: frozenset[str], skipped: frozenset[str]) -> 
         start, end = source.at(node.start_byte), source.at(node.end_byte)
         if end <= reading.before or start >= end_of_text:
             continue
-        found += _gap(source.text, covered, start, reading.before)
+        found += _gap(source.text, covered, start, reading.before, skipped)
         covered = max(covered, end)
         if node.type not in skipped and source.text[start:end].strip():
             text = source.text[start:end]
             found.append(Leaf(node.type, parent, start - reading.before, end - reading.before, text))
-    found += _gap(source.text, covered, end_of_text, reading.before)
+    found += _gap(source.text, covered, end_of_text, reading.before, skipped)
     return tuple(found)
 
 
@@ -126,11 +126,12 @@ def _walk(root: tree_sitter.Node, stop: frozenset[str]) -> Iterator[tuple[tree_s
             above.pop()
 
 
-def _gap(text: str, start: int, end: int, before: int) -> Iterator[Leaf]:
+def _gap(text: str, start: int, end: int, before: int, skipped: frozenset[str]) -> Iterator[Leaf]:
     position = start
     for run in text[start:end].split():
         position = text.index(run, position)
-        yield Leaf("ERROR", "ERROR", position - before, position - before + len(run), run)
+        if run not in skipped:
+            yield Leaf("ERROR", "ERROR", position - before, position - before + len(run), run)
         position += len(run)
 
 

@@ -89,7 +89,7 @@ class Finder:
         """How many words, from the first one on, a span holds."""
         if first >= len(self.words):
             return 0
-        if self._starts[first] == start:
+        if self._starts[first] == start and self.words[first].value != "\n":
             beyond = bisect_right(self._ends, end)
             if beyond > first and self._ends[beyond - 1] == end and self.words[beyond - 1].value != "\n":
                 return beyond - first

@@ -244,6 +244,19 @@ def test_equal_attention_is_no_hit_and_published_ties_go_to_the_later_word() -> 
     ]
 
 
+def test_a_word_that_competes_with_itself_ties_with_those_that_get_nothing() -> None:
+    row = torch.tensor([[[[0.7, 0.3, 0.0]]]])
+    lookups, at = Lookups(*np.array([[0], [0], [2], [2]])), np.arange(3)
+    for competes, expected in ((False, 2), (True, 3)):
+        words = WordLookups(at, at + 1, np.ones(3, bool), lookups, lookups)
+        rules = RankRules(self_competes=competes)
+        reader = WordReader("encoder", [Asked(words, lookups, 0, 0)], rules, False, torch.device("cpu"))
+        reader.read(row)
+        (result,) = reader.results()
+        assert result is not None
+        assert result.ranks[0, 0].tolist() == [[expected] * 3]
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from(RULES), st.booleans())
 def test_ranks_of_random_rows_equal_loops(seed: int, heads: int, rules: RankRules, causal: bool) -> None:
     rng = np.random.default_rng(seed)

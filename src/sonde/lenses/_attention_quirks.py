@@ -19,7 +19,7 @@ SELECTED_RELATIONS = "codesyntax.selected_relations"
 QUIRKS: Mapping[str, str] = {
     LATER_WINS: "of words with the same attention the later one ranks first; else ties count as misses",
     SELF_COMPETES: "a word ranks among its own candidates, without weight; else it is left out",
-    ORACLE: "the best head is chosen on the edges that it is scored on; else on validation",
+    ORACLE: "the best head is chosen on the scored edges, anew for each k; else once on validation",
     LARGER_HEAD: "of heads with the same score the later one is best; else the earlier one",
     FITTED_ON_TEST: "baselines are chosen on the edges that they are scored on; else on validation",
     SELECTED_RELATIONS: "the average is over the relations that the paper's plots keep; else over all",

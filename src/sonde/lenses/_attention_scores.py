@@ -258,7 +258,9 @@ def _mean_of_ratios(
             parts = [totals[:, at : at + size] / totals[:, -size:] for at in range(0, size * len(hits), size)]
         # A relation that only the left-out item holds has no share there; the others are averaged.
         mine = parts[0] if len(parts) == 1 else parts[0] - parts[1]
-        return np.nanmean(mine, axis=1)
+        known = np.isfinite(mine)
+        with np.errstate(invalid="ignore"):
+            return np.where(known, mine, 0.0).sum(axis=1) / known.sum(axis=1)
 
     return jackknife(statistic, np.concatenate([*hits, weights], axis=1), kish(weights.sum(1)))
 

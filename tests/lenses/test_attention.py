@@ -1,0 +1,532 @@
+"""The whole lens against loops over eager attention: words, ranks, heads, baselines and averages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+import transformers
+
+from sonde.alignment.align import align
+from sonde.alignment.spans import Subwords
+from sonde.base.errors import UsageError
+from sonde.capture.forward import observe_lenses
+from sonde.capture.requests import Prepared, RankRules, WordAttention
+from sonde.capture.settings import CaptureSettings
+from sonde.corpora import Item, split
+from sonde.languages import LANGUAGES, facet_of
+from sonde.languages._relations import Relations
+from sonde.lenses import LENSES, Captured, LensSettings, Scoring, Twin, TwinObservations
+from sonde.lenses._attention_quirks import LATER_WINS, SELF_COMPETES
+from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
+from sonde.stats.scores import Score, scores_frame
+from sonde.tasks import TASKS
+
+BOS, SEP, PAD = 256, 257, 258
+CONTEXT = 128
+COMMON = {"vocab_size": 260, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": SEP}
+TEXTS = (
+    "def f(a):\n    if a:\n        g(a)\n    else:\n        h(a, 1)\n",
+    "def g(x, y):\n    for i in x:\n        y += i\n    return y\n",
+    "def h(s):\n    while s:\n        s = s[1:]\n    return len(s)\n",
+    "def k(a, b):\n    c = a + b\n    return f(c, key=b)\n",
+    "def m(n):\n    if n > 1:\n        n = n - 1\n    return n\n",
+    "def p(q):\n    try:\n        q()\n    except E:\n        pass\n",
+    "def r(v):\n    for x in v:\n        if x:\n            x = g(x)\n    return v\n",
+    "def t(u):\n    w = u.a.b\n    return w(u) if w else u\n",
+)
+LONG = "def long(a):\n" + "    a = f(a)\n" * 24
+
+
+def _bert() -> Any:
+    return transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            **COMMON, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=CONTEXT,
+        )
+    )  # fmt: skip
+
+
+def _gpt2() -> Any:
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(**COMMON, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=4)
+    )
+
+
+def _bart() -> Any:
+    return transformers.BartForConditionalGeneration(
+        transformers.BartConfig(
+            **COMMON, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+            decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32,
+            max_position_embeddings=CONTEXT, decoder_start_token_id=BOS,
+        )
+    )  # fmt: skip
+
+
+MODELS: Mapping[str, tuple[Callable[[], Any], str, str]] = {
+    "bert": (_bert, "encoder", "bert"),
+    "gpt2": (_gpt2, "decoder", "gpt"),
+    "bart": (_bart, "encoder-decoder", "bart"),
+}
+
+
+def load(name: str) -> LoadedModel:
+    maker, kind, family = MODELS[name]
+    torch.manual_seed(1)
+    model = maker().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(5.0)
+    decoder = kind == "decoder"
+    return LoadedModel(
+        spec=ModelSpec(name=name),
+        revision="random",
+        model=model,
+        tokenizer=None,
+        capabilities=Capabilities(
+            kind=kind,
+            layers=2,
+            heads=4,
+            d_model=32,
+            vocab=260,
+            context=CONTEXT,
+            attention="interface",
+            masks=False,
+        ),
+        special=SpecialTokens(
+            bos=BOS,
+            bos_source="bos",
+            prefix=() if decoder else (BOS,),
+            suffix=() if decoder else (SEP,),
+            pad=PAD,
+        ),
+        family=family,
+    )
+
+
+def prepare(text: str, number: int) -> Prepared:
+    """Subwords of two bytes, whatever they part."""
+    python = LANGUAGES.load("python")
+    start = np.arange(0, len(text), 2, dtype=np.int32)
+    end = np.minimum(start + 2, len(text)).astype(np.int32)
+    pieces = [text[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+    ids = np.array([sum(map(ord, piece)) % 256 for piece in pieces])
+    subwords = Subwords(text, ids, start, end, end - start, tuple(pieces))
+    tree = python.parse(text)
+    tokens = python.tokens(tree)
+    item = Item(
+        item_id=f"item-{number}", text=text, language="python", unit="function", path="here.py", name="f",
+        offset=0, cluster=f"cluster-{number}", repository="",
+    )  # fmt: skip
+    return Prepared(item, tree, tokens, align(subwords, tree, tokens))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model read by the lens."""
+
+    prepared: tuple[Prepared, ...]
+    labels: Mapping[str, pl.DataFrame]
+    settings: LensSettings
+    observations: pl.DataFrame
+    scoring: Scoring
+
+    @property
+    def scores(self) -> pl.DataFrame:
+        scores = LENSES.load("attention").score(self.scoring)
+        return scores_frame(scores).with_columns(
+            k=pl.col("params").struct.field("k"),
+            chosen=pl.col("params").struct.field("name"),
+            over=pl.col("params").struct.field("other"),
+        )
+
+
+def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = TEXTS) -> Run:
+    lens = LENSES.load("attention")
+    prepared = [prepare(text, number) for number, text in enumerate(texts)]
+    labelled = TASKS.load("syntax_relations").label([one.item for one in prepared], {}, mode=settings.mode)
+    table = pl.concat(rows.with_columns(item_id=pl.lit(name)) for name, rows in labelled.items())
+    labels = {"syntax_relations": table}
+    passes = lens.passes(prepared, labels, settings)
+    seen = observe_lenses(loaded, prepared, {"attention": passes}, settings=CaptureSettings(token_budget=200))
+    captured = [Captured(one.prepared, one.captures["attention"]) for one in seen]
+    tables = [lens.observe(captured[at : at + 3], labels, settings, ()) for at in range(0, len(captured), 3)]
+    observations = pl.concat(tables)
+    template = Score(model="m", lens="attention", metric="", value=0.0, n=0, n_clusters=0, language="python")
+    items = pl.DataFrame(
+        {
+            "item_id": [one.item.item_id for one in prepared],
+            "language": ["python"] * len(prepared),
+            "cluster": [one.item.cluster for one in prepared],
+        }
+    )
+    scoring = Scoring(
+        observations=observations.lazy(), items=items, template=template, settings=settings, labels=labels
+    )
+    return Run(tuple(prepared), labels, settings, observations, scoring)
+
+
+@torch.no_grad()
+def eager(loaded: LoadedModel, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Matrices over the item's subwords, heads of all layers in one axis: (head, query, key)."""
+    model, size = loaded.model, len(ids)
+    model.set_attn_implementation("eager")
+    tokens = torch.tensor([[*loaded.special.prefix, *ids, *loaded.special.suffix]])
+    if loaded.capabilities.kind == "encoder-decoder":
+        output = model(
+            input_ids=tokens, decoder_input_ids=torch.tensor([[BOS, *ids]]), output_attentions=True
+        )
+        sides = {
+            "encoder": output.encoder_attentions,
+            "decoder": output.decoder_attentions,
+            "cross": output.cross_attentions,
+        }
+    else:
+        tokens = torch.tensor([[BOS, *ids]]) if loaded.capabilities.kind == "decoder" else tokens
+        sides = {loaded.capabilities.kind: model(tokens, output_attentions=True).attentions}
+    inside = slice(1, 1 + size)
+    return {
+        side: torch.cat([one[0] for one in layers])[:, inside, inside].double().numpy()
+        for side, layers in sides.items()
+    }
+
+
+def owned_by(words: Any, subwords: Subwords) -> tuple[list[list[int]], list[int]]:
+    """Subwords of each word by characters that are not blank, and the first that ends behind its start."""
+    reach = []
+    for left, right in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
+        inked = [at for at in range(left, right) if not subwords.text[at].isspace()]
+        reach.append((inked[0], inked[-1] + 1) if inked else (left, right))
+    owned, begins = [], []
+    for start, end in zip(words.start.tolist(), words.end.tolist(), strict=True):
+        owned.append([place for place, (left, right) in enumerate(reach) if left < end and start < right])
+        begins.append(next((place for place, (_, right) in enumerate(reach) if right > start), len(reach)))
+    return owned, begins
+
+
+def word_matrix(matrix: np.ndarray, owned: list[list[int]]) -> np.ndarray:
+    """Means over rows and sums over columns, word by word."""
+    found = np.zeros((len(matrix), len(owned), len(owned)))
+    for row, mine in enumerate(owned):
+        for column, other in enumerate(owned):
+            if mine and other:
+                found[:, row, column] = matrix[:, mine][:, :, other].sum(2).mean(1)
+    return found
+
+
+def slow_rank(row: np.ndarray, query: int, wanted: Sequence[int], field: list[int], paper: bool) -> int:
+    row = row.copy()
+    if paper:
+        row[query] = 0.0
+        order = sorted(field, key=lambda word: (row[word], word), reverse=True)
+        return min((order.index(word) + 1 for word in wanted if word in field), default=10**6)
+    targets = [word for word in wanted if word in field and word != query]
+    if not targets:
+        return 10**6
+    best = max(row[word] for word in targets) * (1 - 1e-5)
+    return 1 + sum(row[word] >= best for word in field if word not in wanted and word != query)
+
+
+def slow_edges(run: Run, loaded: LoadedModel) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Every edge with its ranks (metric, head), its offsets and the keywords that hit it."""
+    facet = facet_of("python", "relations", Relations)
+    paper = run.settings.mode == "paper"
+    found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for one in run.prepared:
+        related = facet.relate(one.item.text, mode=run.settings.mode)
+        words = related.words
+        field = [word for word in range(len(words)) if words.candidate[word]]
+        owned, begins = owned_by(words, one.alignment.subwords)
+
+        for side, matrix in eager(loaded, one.alignment.subwords.ids).items():
+            paid = word_matrix(matrix, owned)
+            whole = side != "decoder" or paper
+            visible = [
+                field if whole else [word for word in field if mine and begins[word] <= mine[-1]]
+                for mine in owned
+            ]
+            for edge in related.edges:
+                run_of = range(edge.first, edge.last + 1)
+                if side == "decoder":
+                    asked = [[edge.first], [edge.last], run_of]
+                    pairs = [[(word, [edge.head]) for word in some] for some in asked]
+                else:
+                    pairs = [[(edge.head, some)] for some in ([edge.first], [edge.last], run_of)]
+                ranks = np.array(
+                    [
+                        [
+                            min(
+                                slow_rank(paid[head, query], query, wanted, visible[query], paper)
+                                for query, wanted in some
+                            )
+                            for head in range(len(paid))
+                        ]
+                        for some in pairs
+                    ]
+                )
+                found[side, edge.relation].append(
+                    {
+                        "item": one.item.item_id,
+                        "ranks": ranks,
+                        "offsets": [
+                            {edge.first - edge.head},
+                            {edge.last - edge.head},
+                            {word - edge.head for word in run_of},
+                        ],
+                        "keywords": keywords_of(words.surface, edge, facet.keywords, side == "decoder"),
+                    }
+                )
+    return dict(found)
+
+
+def keywords_of(
+    surface: Sequence[str], edge: Any, keywords: Sequence[str], backwards: bool
+) -> list[set[str]]:
+    """The keywords whose next occurrence after the head is in the dependent, word by word."""
+    first, last = edge.first, edge.last
+    ends = ([first], [last], range(first, last + 1))
+    found: list[set[str]] = []
+    for some in ends:
+        mine: set[str] = set()
+        for keyword in keywords:
+            if backwards:
+                # From each word the nearest keyword before it.
+                hits = [
+                    next((at for at in range(word - 1, -1, -1) if surface[at] == keyword), None) == edge.head
+                    for word in some
+                ]
+                if any(hits):
+                    mine.add(keyword)
+            elif (
+                next((at for at in range(edge.head + 1, len(surface)) if surface[at] == keyword), -1) in some
+            ):
+                mine.add(keyword)
+        found.append(mine)
+    return found
+
+
+def greedy_share(
+    fit: list[set[Any]], test: list[set[Any]], candidates: list[Any], most: int
+) -> tuple[list[Any], list[float], list[float]]:
+    """Greedy choice by trying all candidates, first among equals; shares on both sides for k = 1 .. most."""
+    chosen: list[Any] = []
+    shares: tuple[list[float], list[float]] = ([], [])
+    for _ in range(most):
+        missed = [hits for hits in fit if not hits & set(chosen)]
+        gains = [sum(candidate in hits for hits in missed) for candidate in candidates]
+        if gains and max(gains) > 0:
+            chosen.append(candidates[int(np.argmax(gains))])
+        for side, edges in zip(shares, (fit, test), strict=True):
+            side.append(sum(bool(hits & set(chosen)) for hits in edges) / len(edges))
+    return chosen, shares[0], shares[1]
+
+
+def expected_scores(run: Run, edges: Mapping[tuple[str, str], list[dict[str, Any]]]) -> dict[Any, float]:
+    """Each share by (side, relation, control, metric, k); the relation of averages is empty."""
+    paper = run.settings.mode == "paper"
+    facet = facet_of("python", "relations", Relations)
+    sides = split([one.item for one in run.prepared], (0.0, 0.3, 0.7), run.settings.seed)
+    found: dict[Any, float] = {}
+    for (side, relation), some in edges.items():
+        test = [edge for edge in some if sides[edge["item"]] == "test"]
+        fit = test if paper else [edge for edge in some if sides[edge["item"]] == "valid"]
+        if not test or not fit:
+            continue
+        for metric, name in enumerate(("first_hit", "last_hit", "any_hit")):
+            ranks = np.array([edge["ranks"][metric] for edge in fit])
+            scored = np.array([edge["ranks"][metric] for edge in test])
+            every = np.stack([(ranks <= k).sum(0) for k in range(1, 21)])
+            for k in range(1, 21):
+                if paper:
+                    head = max(range(ranks.shape[1]), key=lambda h, row=every[k - 1]: (row[h], h))
+                else:
+                    head = max(range(ranks.shape[1]), key=lambda h: (every[0, h], every[:, h].sum(), -h))
+                found[side, relation, None, name, k] = float((scored[:, head] <= k).mean())
+            offsets = [[edge["offsets"][metric] for edge in of] for of in (fit, test)]
+            _, fitted, shares = greedy_share(*offsets, list(range(1, 60)), 20)
+            words = [[edge["keywords"][metric] for edge in of] for of in (fit, test)]
+            _, fitted_words, word_shares = greedy_share(*words, list(facet.keywords), 20)
+            for k in range(1, 21):
+                found[side, relation, "offset", name, k] = shares[k - 1]
+                found[side, relation, "keyword", name, k] = word_shares[k - 1]
+                better = fitted[k - 1] >= fitted_words[k - 1]
+                found[side, relation, "combined", name, k] = (shares if better else word_shares)[k - 1]
+    averaged: defaultdict[Any, list[float]] = defaultdict(list)
+    for (side, relation, control, name, k), value in found.items():
+        if not paper or relation in facet.averaged:
+            averaged[side, "", control, name, k].append(value)
+    return {**found, **{key: float(np.mean(values)) for key, values in averaged.items()}}
+
+
+@pytest.mark.parametrize("mode", ["corrected", "paper"])
+@pytest.mark.parametrize("name", list(MODELS))
+def test_scores_equal_loops_over_eager_attention(name: str, mode: str) -> None:
+    settings = LensSettings(mode=mode, seed=3)
+    run = observe(load(name), settings)
+    expected = expected_scores(run, slow_edges(run, load(name)))
+    table = run.scores.filter(
+        pl.col("metric").is_in(["first_hit", "last_hit", "any_hit"]),
+        pl.col("slice").str.starts_with("relation=") | (pl.col("slice") == "all"),
+    )
+    found = {
+        (row["side"], row["slice"].removeprefix("relation=") if row["slice"] != "all" else "", row["control"],
+         row["metric"], row["k"]): row["value"]
+        for row in table.iter_rows(named=True)
+    }  # fmt: skip
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, abs=1e-6), key
+
+
+def test_an_item_that_is_too_long_is_counted_and_nothing_else_lost() -> None:
+    run = observe(load("gpt2"), LensSettings(), (*TEXTS, LONG))
+    dropped = run.observations.filter(pl.col("dropped") != "")
+    assert dropped["item_id"].to_list() == [f"item-{len(TEXTS)}"]
+    counts = run.scores.filter(pl.col("metric") == "items")
+    assert dict(zip(counts["slice"], counts["value"], strict=True)) == {
+        "all": len(TEXTS),
+        "dropped=longer than the context": 1,
+    }
+
+
+def test_relations_without_an_edge_to_choose_on_are_listed_with_their_edges() -> None:
+    run = observe(load("bert"), LensSettings())
+    scores = run.scores
+    edges = scores.filter(pl.col("metric") == "edges")
+    counts = {(row["slice"], row["split"]): row["value"] for row in edges.iter_rows(named=True)}
+    scored = set(scores.filter(pl.col("metric") == "first_hit")["slice"]) - {"all", "near", "far", "head"}
+    relations = {name for name, _ in counts}
+    assert scored == {name for name in relations if counts[name, "valid"] and counts[name, "test"]}
+    assert relations - scored
+
+
+def test_words_that_share_a_subword_tie_and_the_quirk_says_who_wins() -> None:
+    plain = observe(load("bert"), LensSettings())
+    other = observe(load("bert"), LensSettings(quirks=frozenset([LATER_WINS])))
+    ranks = [np.frombuffer(b"".join(run.observations["ranks"]), np.uint8) for run in (plain, other)]
+    # Ties count as misses, so a rank can only get better.
+    assert (ranks[1] <= ranks[0]).all()
+    assert (ranks[1] < ranks[0]).any()
+
+
+def test_quirks_of_ranking_reach_the_capture() -> None:
+    rules = {}
+    for quirk in (LATER_WINS, SELF_COMPETES):
+        settings = LensSettings(quirks=frozenset([quirk]))
+        run = observe(load("bert"), settings, TEXTS[:1])
+        ((request,),) = (
+            one.requests for one in LENSES.load("attention").passes(run.prepared, run.labels, settings)
+        )
+        assert isinstance(request, WordAttention)
+        rules[quirk] = request.lookups["item-0"].rules
+    assert rules == {LATER_WINS: RankRules(later_wins=True), SELF_COMPETES: RankRules(self_competes=True)}
+
+
+def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> None:
+    run = observe(load("bert"), LensSettings())
+    oracle = frozenset(["codesyntax.oracle_heads", "codesyntax.baselines_fitted_on_test"])
+    other = Run(
+        run.prepared,
+        run.labels,
+        run.settings,
+        run.observations,
+        Scoring(
+            observations=run.scoring.observations,
+            items=run.scoring.items,
+            template=run.scoring.template,
+            settings=LensSettings(quirks=oracle),
+        ),
+    )
+    keys = ["side", "slice", "control", "metric", "k"]
+    hits = pl.col("slice").str.starts_with("relation=") & pl.col("metric").str.ends_with("_hit")
+    both = run.scores.filter(hits).join(other.scores.filter(hits), on=keys, nulls_equal=True)
+    assert (both["value_right"] >= both["value"]).all()
+    assert (both["value_right"] > both["value"]).any()
+
+
+def test_the_twin_is_scored_beside_the_model() -> None:
+    run = observe(load("bert"), LensSettings())
+    twin = TwinObservations(Twin(0, 0.5), run.observations.lazy())
+    scoring = Scoring(
+        observations=run.scoring.observations,
+        items=run.scoring.items,
+        template=run.scoring.template,
+        settings=run.settings,
+        twins=(twin,),
+    )
+    scores = scores_frame(LENSES.load("attention").score(scoring))
+    keys = ["slice", "metric", "params"]
+    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head"))
+    mine = hits.filter(pl.col("control").is_null()).select(*keys, "value")
+    random = hits.filter(pl.col("control") == "random_weights").select(*keys, "value")
+    assert mine.sort(keys[:2]).equals(random.sort(keys[:2]))
+
+
+def test_gains_are_differences_of_the_scores() -> None:
+    scores = observe(load("bert"), LensSettings()).scores
+    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head"))
+    values = {
+        (row["slice"], row["metric"], row["k"], row["control"]): row["value"]
+        for row in hits.iter_rows(named=True)
+    }
+    gains = scores.filter(pl.col("metric").str.ends_with("_gain"))
+    assert set(gains["over"]) == {"offset", "keyword", "combined"}
+    for row in gains.iter_rows(named=True):
+        key = (row["slice"], row["metric"].removesuffix("_gain"), row["k"])
+        assert row["value"] == pytest.approx(values[*key, None] - values[*key, row["over"]])
+
+
+def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
+    lens, loaded = LENSES.load("attention"), load("bert")
+    first = observe(loaded, LensSettings())
+    scores = lens.score(first.scoring)
+    found = lens.follow_up(scores, LensSettings())
+    assert found is not None
+    settings = LensSettings(stage=1, found=found)
+    assert lens.follow_up(scores, settings) is None
+    assert lens.twins(settings) == ()
+    second = observe(loaded, settings)
+    rows = second.observations
+    # The share of hits is what the first stage counted for the same heads, over both sides of the split.
+    sides = split([one.item for one in first.prepared], (0.0, 0.3, 0.7), 0)
+    test = rows.filter(pl.col("item_id").is_in([item for item, side in sides.items() if side == "test"]))
+    hits = {
+        (score.side, score.slice.removeprefix("relation=")): score.value
+        for score in scores
+        if score.metric == "first_hit" and score.control is None and score.params["k"] == 1
+        and score.slice.startswith("relation=")
+    }  # fmt: skip
+    shares = test.group_by("side", "relation").agg(pl.col("hit").mean())
+    assert {(side, name): share for side, name, share in shares.iter_rows()} == pytest.approx(hits)
+    texts = {one.item.item_id: one.item.text for one in first.prepared}
+    for row in rows.iter_rows(named=True):
+        for part in ("asked", "picked"):
+            assert texts[row["item_id"]][row[f"{part}_start"] : row[f"{part}_end"]] == row[part]
+    table = scores_frame(lens.score(second.scoring))
+    assert set(table["metric"]) == {"picked"}
+    for kind in ("kind", "situation"):
+        mine = table.filter(pl.col("slice").str.contains(f";{kind}="))
+        whole = mine.group_by("side", pl.col("slice").str.split(";").list.first()).agg(pl.col("value").sum())
+        assert whole["value"].to_list() == pytest.approx([1.0] * len(whole))
+
+
+def test_models_without_attention_are_refused_in_one_line() -> None:
+    lens = LENSES.load("attention")
+    capabilities = load("bert").capabilities
+    assert lens.refuses(capabilities) is None
+    none = Capabilities(
+        kind="encoder", layers=1, heads=1, d_model=1, vocab=1, context=1, attention="none", masks=False
+    )
+    assert "needs attention weights" in str(lens.refuses(none))
+
+
+def test_a_share_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="twin_share = 2 is no share"):
+        LENSES.load("attention").twins(LensSettings(options={"twin_share": 2}))

@@ -47,7 +47,7 @@ def test_a_sample_is_an_item_with_its_relations(tmp_path: Path) -> None:
 
 
 def test_reading_and_writing_again_gives_the_same_samples(tmp_path: Path) -> None:
-    code = "def f(x):\n    if x.a:\n        for b in [\n          1, c]:\n            d(b, e=2)\n    else:\n        g()"
+    code = "def f(x):\n    if x.a:\n        for b in [\n         1, c]:\n          d(b, e=2)\n    else:\n        g()"
     first = tmp_path / "a.jsonl"
     rows = [{"id": number, "code": text, "language": "python"} for number, text in enumerate([code, "def ("])]
     first.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ def _given(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Give
             yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
 
 
-def _within(edge: list[int], count: int) -> bool:
+def _within(edge: Sequence[int], count: int) -> bool:
     return min(edge) >= 0 and max(edge) < count and edge[1] <= edge[2]
 
 

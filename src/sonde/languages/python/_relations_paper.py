@@ -9,13 +9,13 @@ position and so were nobody's children; here they are.
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator, Set
 
 from sonde.languages._relations import Edge
+from sonde.languages.python._relations_margin import margin_begin
 from sonde.languages.python._relations_places import Places
-from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, UNFILTERED_ELSE
+from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NEWLINE_ALONE, UNFILTERED_ELSE
 from sonde.languages.python._relations_rules import (
     CHILDREN,
     IF_ELSE,
@@ -25,9 +25,6 @@ from sonde.languages.python._relations_rules import (
     relations_of,
 )
 
-# The first line of a definition behind its decorators, indented as it stood in its class.
-_INDENTED = re.compile(r"^([ \t]+)(?:@|class\b|def\b|async\b)", re.MULTILINE)
-
 
 def parsed(text: str, quirks: Set[str]) -> ast.Module | None:
     """The syntax tree, or None for a text that does not parse.
@@ -36,9 +33,10 @@ def parsed(text: str, quirks: Set[str]) -> ast.Module | None:
     its margin put back.
     """
     tree = _parsed(text)
-    if tree is None and text.startswith("@") and MARGIN not in quirks:
-        margin = _INDENTED.search(text)
-        around = _parsed(f"if 1:\n{margin[1]}{text}") if margin is not None else None
+    begin = margin_begin(text)
+    if tree is None and begin and MARGIN not in quirks:
+        margin = text[text.rfind("\n", 0, begin) + 1 : begin]
+        around = _parsed(f"if 1:\n{margin}{text}")
         if around is not None:
             ast.increment_lineno(around, -1)
             assert isinstance(around.body[0], ast.If)
@@ -82,7 +80,10 @@ def _edge(relation: Relation, places: Places, quirks: Set[str]) -> Edge:
         final = relation.first
     head = places.last(relation.head) if relation.head_end else places.first(relation.head)
     last = places.last(final)
-    first = last if relation.end_only else places.first(relation.first)
+    if not relation.end_only:
+        first = places.first(relation.first)
+    else:
+        first = last if NEWLINE_ALONE in quirks else places.last_itself(final)
     return Edge(relation.name, head, first, last)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import cached_property
 
 from sonde.languages.python._relations_quirks import (
@@ -34,6 +34,42 @@ _MARK = "_EndOfLineSymbol_"
 def is_layout(word: str) -> bool:
     """Whether a word is no code: empty, an indent, a newline or a comment."""
     return not word or word.isspace() or word[0] == "#"
+
+
+def behind_brackets(words: Sequence[str], place: int, *, layout: bool = False) -> int:
+    """The first word of a node that is no opening bracket, unless the brackets hold nothing.
+
+    Args:
+        words: The words.
+        place: Where the node begins.
+        layout: Whether a newline or a comment behind the bracket is the word (quirk ``layout_ends``).
+    """
+    while words[place] in OPENING:
+        inner = place + 1
+        while not layout and is_layout(words[inner]):
+            inner += 1
+        if words[inner] in CLOSING:
+            break
+        place = inner
+    return place
+
+
+def before_brackets(words: Sequence[str], place: int, *, layout: bool = False, newlines: bool = False) -> int:
+    """The last word of a node that is no closing bracket.
+
+    Args:
+        words: The words.
+        place: Where the node ends.
+        layout: Whether a newline or a comment before the bracket is the word (quirk ``layout_ends``).
+        newlines: Whether a newline directly behind the node is its last word.
+    """
+    if newlines and place + 1 < len(words) and words[place + 1] == "\n":
+        place += 1
+    while words[place] in CLOSING:
+        place -= 1
+        while not layout and is_layout(words[place]):
+            place -= 1
+    return place
 
 
 class Places:
@@ -59,37 +95,28 @@ class Places:
 
     def first(self, node: ast.AST) -> int:
         """Index of a node's first word, opening brackets left out unless they hold nothing."""
-        surface = self._words.surface
-        place = self._begin(node)
-        while surface[place] in OPENING:
-            inner = place + 1
-            while self._layout_skipped and is_layout(surface[inner]):
-                inner += 1
-            if surface[inner] in CLOSING:
-                break
-            place = inner
-        return place
+        return behind_brackets(self._words.surface, self._begin(node), layout=not self._layout_skipped)
+
+    def last_itself(self, node: ast.AST) -> int:
+        """Index of a node's last word, never of the newline behind it."""
+        layout = not self._layout_skipped
+        return before_brackets(self._words.surface, self._finish(node), layout=layout)
 
     def last(self, node: ast.AST) -> int:
         """Index of a node's last word, closing brackets left out."""
         key = (self._start(node), self._end(node))
         if key not in self._ends:
-            self._ends[key] = self._trimmed(self._finish(node))
+            self._ends[key] = before_brackets(
+                self._words.surface,
+                self._finish(node),
+                layout=not self._layout_skipped,
+                newlines=self._newlines,
+            )
         return self._ends[key]
 
     def word(self, place: int) -> str:
         """A word by its index."""
         return self._words.surface[place]
-
-    def _trimmed(self, place: int) -> int:
-        surface = self._words.surface
-        if self._newlines and place + 1 < len(surface) and surface[place + 1] == "\n":
-            place += 1
-        while surface[place] in CLOSING:
-            place -= 1
-            while self._layout_skipped and is_layout(surface[place]):
-                place -= 1
-        return place
 
     def _start(self, node: ast.AST) -> int:
         return self._character(node.lineno, node.col_offset)  # pyright: ignore[reportAttributeAccessIssue]

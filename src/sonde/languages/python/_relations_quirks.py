@@ -11,6 +11,7 @@ GLUED = "codesyntax.glued"
 HANDLER_ORELSE = "codesyntax.handler_orelse"
 LAYOUT_ENDS = "codesyntax.layout_ends"
 MARGIN = "codesyntax.margin"
+NEWLINE_ALONE = "codesyntax.newline_alone"
 RETOKENIZED = "codesyntax.retokenized"
 UNFILTERED_ELSE = "codesyntax.unfiltered_else"
 
@@ -22,6 +23,7 @@ QUIRKS: Mapping[str, str] = {
     HANDLER_ORELSE: "Try:handler->orelse ends with the first statement of the else block",
     LAYOUT_ENDS: "the word next to a bracket that is left out may be a newline or a comment",
     MARGIN: "a method that begins with its decorator, cut out of a class, does not parse",
+    NEWLINE_ALONE: "where dependents take in newlines, an attribute before one is that newline alone",
     RETOKENIZED: "an expression over several lines inside brackets ends with its first line",
     UNFILTERED_ELSE: "If:if->else is kept where `if` is the first word of the text",
 }

@@ -1,0 +1,127 @@
+"""From quizzes on characters to masked subwords of one model, the same when asking and when reading answers.
+
+A quiz is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
+answer of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked,
+so that what is left of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). A quiz
+whose answer begins or ends inside a piece is not asked; it is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from sonde.alignment.spans import Subwords
+from sonde.capture.requests import Prepared
+
+ONE, SEVERAL, CUT = "one piece", "several pieces", "cut"
+
+QUIZ_COLUMNS = ("item_id", "quiz_id", "answer", "start", "end", "level_start", "prefix")
+
+
+@dataclass(frozen=True, slots=True)
+class Quiz:
+    """What has to be known of a quiz to ask it.
+
+    Attributes:
+        quiz_id: Its identity.
+        answer: The characters asked for.
+        start: Where they begin in the text.
+        end: Where they end.
+        word_start: Whether a blank, or nothing, stands before them.
+        initial: Whether they begin a level of the name.
+    """
+
+    quiz_id: str
+    answer: str
+    start: int
+    end: int
+    word_start: bool
+    initial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A quiz in the subwords of a model.
+
+    Attributes:
+        quiz: The quiz.
+        status: `ONE`, `SEVERAL` or `CUT`.
+        variants: Masked positions of each input that it needs; the first of them is what is scored.
+    """
+
+    quiz: Quiz
+    status: str
+    variants: tuple[tuple[int, ...], ...]
+
+
+def quizzes_by_item(labels: pl.DataFrame) -> dict[str, list[Quiz]]:
+    """The quizzes of a job's items, by item, in the order of the table."""
+    found: dict[str, list[Quiz]] = {}
+    for item, quiz_id, answer, start, end, level_start, prefix in labels.select(QUIZ_COLUMNS).iter_rows():
+        word_start = not prefix or prefix[-1].isspace()
+        quiz = Quiz(quiz_id, answer, start, end, word_start, start == level_start)
+        found.setdefault(item, []).append(quiz)
+    return found
+
+
+def asks_of(prepared: Prepared, quizzes: Sequence[Quiz]) -> list[Ask]:
+    """How each quiz of an item is asked."""
+    subwords = prepared.alignment.subwords
+    begins, ends = _inked_starts(subwords), subwords.end.tolist()
+    by_start = {start: position for position, start in enumerate(begins)}
+    by_end = {end: position for position, end in reversed(list(enumerate(ends)))}
+    return [_ask(quiz, by_start.get(quiz.start), by_end.get(quiz.end)) for quiz in quizzes]
+
+
+def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
+    """The inputs that an item's quizzes need, each once, in order."""
+    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
+
+
+def word_by_word(prepared: Prepared) -> tuple[tuple[int, ...], ...]:
+    """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
+
+    A word is a code token; layout and pieces over several tokens stand for themselves.
+    """
+    alignment = prepared.alignment
+    first, last = alignment.first.tolist(), alignment.last.tolist()
+    size = len(first)
+    masked: list[tuple[int, ...]] = []
+    for position in range(size):
+        beyond = position + 1
+        if last[position] - first[position] == 1:
+            token = (first[position], last[position])
+            while beyond < size and (first[beyond], last[beyond]) == token:
+                beyond += 1
+        masked.append(tuple(range(position, beyond)))
+    return tuple(masked)
+
+
+def _ask(quiz: Quiz, first: int | None, last: int | None) -> Ask:
+    if first is None or last is None or last < first:
+        return Ask(quiz, CUT, ())
+    if first == last:
+        return Ask(quiz, ONE, ((first,),))
+    positions = tuple(range(first, last + 1))
+    return Ask(quiz, SEVERAL, tuple(positions[at:] for at in range(len(positions))))
+
+
+def _inked_starts(subwords: Subwords) -> list[int]:
+    """First character of each piece that is not blank; of blank pieces the first character."""
+    text = subwords.text
+    starts: list[int] = []
+    for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
+        at = start
+        while at < end and text[at].isspace():
+            at += 1
+        starts.append(start if at == end else at)
+    return starts
+
+
+def total(values: Iterable[float]) -> float:
+    """Sum in double precision."""
+    return float(np.sum(np.fromiter(values, np.float64)))

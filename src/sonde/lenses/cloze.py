@@ -1,0 +1,136 @@
+"""Which names of APIs the model knows, in calls, imports and aliased imports (INK).
+
+Masked models are asked for the piece that is left out. Models that score texts are given the whole statement
+with each of at most a hundred names of the same place in it (BEAR); masked models can be asked so as well, by
+pseudo-log-likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
+from sonde.corpora import Item
+from sonde.lenses._cloze_candidates import CANDIDATES, statements
+from sonde.lenses._cloze_observe import TOP_K, observe_quizzes, observe_texts
+from sonde.lenses._cloze_plan import asks_of, distinct_variants, quizzes_by_item, word_by_word
+from sonde.lenses._cloze_scores import score_candidates, score_masked
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+from sonde.tasks._cloze_options import OPTIONS
+
+NEEDS = ("encoder", "decoder")
+
+MASKED, CAUSAL, PLL = "masked", "candidates", "pll"
+OBJECTIVES = (MASKED, CAUSAL, PLL)
+
+TASK = "api_cloze"
+TWIN_SHARE = 0.25
+
+
+class Cloze(LensDefaults):
+    """The cloze lens."""
+
+    name = "cloze"
+    version = "1"
+    quirks: Mapping[str, str] = {}
+    options: Mapping[str, str] = {
+        **OPTIONS,
+        "objective": "masked: one mask; candidates: whole statements, for decoders; pll: whole statements, "
+        "for masked models (default masked)",
+        "candidates": f"statements a quiz at most, with candidates and pll (default {CANDIDATES})",
+        "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own",
+        "min_count": "fewest quizzes that a library needs for a row of its own (default 20)",
+    }
+    tasks = (TASK,)
+    draws = True
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Encoder-decoders and encoders without a mask are refused."""
+        if capabilities.kind == "decoder" or (capabilities.kind == "encoder" and capabilities.masks):
+            return None
+        lacks = "no mask token" if capabilities.kind == "encoder" else "a decoder of its own behind the mask"
+        return (
+            f"lens 'cloze' asks masked models and decoders, and this {capabilities.kind} has {lacks}; "
+            "use one of them, for example sonde/mini-encoder"
+        )
+
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """One twin with random weights: over a quarter of the statements, where each is asked by itself."""
+        return (Twin(settings.seed, TWIN_SHARE if _objective(settings) == MASKED else 1.0),)
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """The statements that quizzes are cut from, or the candidate statements of each quiz."""
+        if _objective(settings) == MASKED:
+            return items
+        return statements(labels[TASK], settings.seed, candidates(settings))
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """Masked inputs of every statement, or the statements as they are."""
+        objective = _objective(settings)
+        if objective == CAUSAL:
+            return (Pass(Plain(), (TokenScores(top_k=1),)),)
+        if objective == PLL:
+            words = {one.item.item_id: word_by_word(one) for one in prepared}
+            return (Pass(Masked(words), (TokenScores(top_k=1),)),)
+        quizzes = quizzes_by_item(labels[TASK])
+        variants = {
+            one.item.item_id: distinct_variants(asks_of(one, quizzes.get(one.item.item_id, [])))
+            for one in prepared
+        }
+        return (Pass(Masked(variants), (TokenScores(top_k=TOP_K),)),)
+
+    def observe(
+        self,
+        observed: Sequence[Captured],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """A row a quiz, or a row a statement; see `sonde.lenses._cloze_observe`.
+
+        Raises:
+            CaptureError: A capture holds no scores.
+        """
+        if _objective(settings) == MASKED:
+            return observe_quizzes(observed, labels[TASK], surfaces)
+        return observe_texts(observed)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """P@k, MRR and log-probabilities with their controls, each number with its interval."""
+        labels = scoring.labels[TASK]
+        if _objective(scoring.settings) == MASKED:
+            return list(score_masked(scoring, labels))
+        return list(score_candidates(scoring, labels, candidates(scoring.settings)))
+
+
+def _objective(settings: LensSettings) -> str:
+    objective = str(settings.options.get("objective", MASKED))
+    if objective not in OBJECTIVES:
+        raise UnknownNameError("objective", objective, OBJECTIVES)
+    return objective
+
+
+def candidates(settings: LensSettings) -> int:
+    """Statements a quiz at most.
+
+    Raises:
+        UsageError: The option makes no sense.
+    """
+    value = settings.options.get("candidates", CANDIDATES)
+    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= CANDIDATES:
+        raise UsageError(
+            f"lens 'cloze': option candidates = {value!r} is not a whole number from 2 to {CANDIDATES}"
+        )
+    return value
+
+
+lens = Cloze()

@@ -40,7 +40,14 @@ def items(sizes: list[int]) -> tuple[Item, ...]:
 
 def lens(version: str = "1") -> LensChoice:
     return LensChoice(
-        name="surprisal", version=version, tasks=("t",), mode="corrected", quirks=(), options=(), seed=0
+        name="surprisal",
+        source="surprisal",
+        version=version,
+        tasks=("t",),
+        mode="corrected",
+        quirks=(),
+        options=(),
+        seed=0,
     )
 
 

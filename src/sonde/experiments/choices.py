@@ -24,26 +24,29 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
         UnknownNameError: A lens, quirk or option table that does not exist.
     """
     lenses = [LENSES.load(name) for name in experiment.lenses]
-    known = {quirk for lens in lenses for quirk in lens.quirks}
+    _check_tasks(experiment, lenses)
+    tasks = {lens.name: _tasks(experiment, lens) for lens in lenses}
+    quirks = {lens.name: _quirks(lens, tasks[lens.name]) for lens in lenses}
+    known = frozenset[str]().union(*quirks.values())
     for quirk in experiment.quirks:
         if quirk not in known:
             raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
     for name in experiment.options:
         if name not in experiment.lenses:
             raise UnknownNameError("lens", name, experiment.lenses, "in the experiment's options")
-    _check_tasks(experiment, lenses)
     choices: list[LensChoice] = []
-    for lens in lenses:
+    for source, lens in zip(experiment.lenses, lenses, strict=True):
         for option in experiment.options.get(lens.name, {}):
             if option not in lens.options:
                 raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
-        preset = set(lens.quirks) if experiment.mode == "paper" else set[str]()
-        on = preset | (set(experiment.quirks) & set(lens.quirks))
+        mine = quirks[lens.name]
+        on = mine if experiment.mode == "paper" else mine & set(experiment.quirks)
         choices.append(
             LensChoice(
                 name=lens.name,
+                source=source if source.endswith(".py") else lens.name,
                 version=lens.version,
-                tasks=_tasks(experiment, lens),
+                tasks=tasks[lens.name],
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
@@ -62,6 +65,12 @@ def _tasks(experiment: Experiment, lens: ReadingLens) -> tuple[str, ...]:
         task if task.endswith(".py") else one.name for task, one in named.items() if one.target in lens.takes
     ]
     return tuple(dict.fromkeys(mine))
+
+
+def _quirks(lens: ReadingLens, tasks: Sequence[str]) -> frozenset[str]:
+    """The quirks of a lens and of the tasks that it asks."""
+    of_tasks = (getattr(TASKS.load(task), "quirks", {}) for task in tasks)
+    return frozenset(lens.quirks).union(*of_tasks)
 
 
 def _check_tasks(experiment: Experiment, lenses: Sequence[ReadingLens]) -> None:

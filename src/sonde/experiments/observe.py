@@ -72,8 +72,8 @@ def observe_job(job: ObserveJob) -> Observed:
     prepared = prepare(loaded, _items(job), job.language)
     labels = {part.lens.name: _labels(job, part.lens) for part in missing}
     passes = {
-        name: LENSES.load(name).passes(prepared, labels[name], settings_of(lens))
-        for name, lens in ((part.lens.name, part.lens) for part in missing)
+        lens.name: LENSES.load(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
+        for lens in (part.lens for part in missing)
     }
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def observe_job(job: ObserveJob) -> Observed:
         for part in missing:
             name = part.lens.name
             captured = [Captured(one.prepared, one.captures[name]) for one in few]
-            table = LENSES.load(name).observe(
+            table = LENSES.load(part.lens.source).observe(
                 captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
             )
             frames[name].append(table)

@@ -45,6 +45,7 @@ class LensChoice:
 
     Attributes:
         name: Public name.
+        source: What it is loaded by: its name, or the path of a file.
         version: The lens's own version.
         tasks: Tasks whose labels it joins, by public name.
         mode: ``"corrected"`` or ``"paper"``.
@@ -56,6 +57,7 @@ class LensChoice:
     """
 
     name: str
+    source: str
     version: str
     tasks: tuple[str, ...]
     mode: str

@@ -62,7 +62,7 @@ def read_drawn(
         items = list(pool.items) if experiment.include_seen else unseen(pool)
         for lens in lenses:
             drawn = draw(lens, pool, items, size, store, progress)
-            reader, settings = LENSES.load(lens.name), settings_of(lens)
+            reader, settings = LENSES.load(lens.source), settings_of(lens)
             labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
             read.readings.append(
                 Reading(
@@ -79,7 +79,7 @@ def read_drawn(
 
 
 def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
-    reader, settings = LENSES.load(lens.name), settings_of(lens)
+    reader, settings = LENSES.load(lens.source), settings_of(lens)
     labels = {task: read_labels(store, task, group) for task in lens.tasks}
     return Reading(
         lens=lens,
@@ -95,7 +95,7 @@ def follow_ups(answers: Sequence[Answer], scores: Mapping[str, Sequence[Score]])
     more: list[Reading] = []
     for answer in answers:
         reading, lens = answer.reading, answer.reading.lens
-        found = LENSES.load(lens.name).follow_up(scores[answer.key], settings_of(lens))
+        found = LENSES.load(lens.source).follow_up(scores[answer.key], settings_of(lens))
         if found is not None:
             next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
             more.append(dataclasses.replace(reading, lens=next_stage, twins=(), model=answer.model.name))

@@ -83,7 +83,7 @@ def _readings(
     outcome: Outcome,
 ) -> tuple[list[Reading], list[ItemSet]]:
     """What the lenses are shown, and the items of the corpora among it."""
-    drawing = [lens for lens in lenses if LENSES.load(lens.name).draws]
+    drawing = [lens for lens in lenses if LENSES.load(lens.source).draws]
     reading = [lens for lens in lenses if lens not in drawing]
     readings: list[Reading] = []
     sets: list[ItemSet] = []

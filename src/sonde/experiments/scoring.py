@@ -86,7 +86,7 @@ def _score(store: PartStore, answer: Answer) -> list[Score]:
         frequencies=frequencies(model.spec.name),
         twins=tuple(TwinObservations(twin, _scan(store, parts)) for twin, parts in answer.twins if parts),
     )
-    return LENSES.load(lens.name).score(scoring)
+    return LENSES.load(lens.source).score(scoring)
 
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:

@@ -69,7 +69,7 @@ Parsed = tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]
 
 
 def parsed() -> Iterator[Parsed]:
-    """Functions of the standard library: as an item holds one, as a module of its own, and Python's tree of it."""
+    """Functions of the standard library: as an item holds one, as a module, and Python's tree of it."""
     folder = Path(sysconfig.get_path("stdlib"))
     for path in (folder / f"{name}.py" for name in MODULES):
         if not path.is_file():

@@ -97,7 +97,8 @@ def leaves(reading: Reading, whole: frozenset[str], skipped: frozenset[str]) -> 
     source = reading.source
     for node, parent in _walk(reading.root, whole | skipped):
         start, end = source.at(node.start_byte), source.at(node.end_byte)
-        if end <= reading.before or start >= end_of_text:
+        # What the grammar could not place at all may be several words.
+        if end <= reading.before or start >= end_of_text or node.is_error:
             continue
         found += _gap(source.text, covered, start, reading.before, skipped)
         covered = max(covered, end)

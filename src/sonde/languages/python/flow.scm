@@ -56,6 +56,7 @@
 (as_pattern alias: (as_pattern_target (tuple (identifier) @declare.local)))
 ; A bare name in a case takes whatever is there.
 (case_pattern (dotted_name . (identifier) @declare.local .))
+(keyword_pattern (dotted_name . (identifier) @declare.local .))
 (case_pattern (as_pattern (identifier) @declare.local .))
 (splat_pattern (identifier) @declare.local)
 

@@ -1,0 +1,179 @@
+"""Classes of tokens by hand."""
+
+from __future__ import annotations
+
+import keyword
+import token
+
+import pytest
+
+from sonde.languages import facet_of
+from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
+
+JAVA = """\
+@Override public <T> void run(int a, java.util.List<T> b) throws E {
+    this.a = b.isEmpty() ? -a : a - 1;
+    if (o instanceof Foo && a <= MAX) { list.a.go(Math.abs(~a << 2)); }
+    for (X x : xs) synchronized (x) { java.util.Objects.hash(new Foo(null, 'c')); }
+}
+"""
+
+PYTHON = """\
+async def run(self, n: int = 3, *rest):
+    import json.decoder as jd
+    x = os.path.join(n, sep=-1) if not n in rest else np.zeros(int(n))
+    await jd.go(x.os, Foo.bar(~n))
+    raise Error("no") from x
+"""
+
+
+def words(text: str, tags: tuple[Tagged, ...]) -> list[tuple[str, str]]:
+    return [(text[start:end], label) for start, end, label in tags]
+
+
+def facet(language: str) -> Tagging:
+    return facet_of(language, "tagging", Tagging)
+
+
+def test_keywords_of_java_by_their_place() -> None:
+    found = [pair for pair in words(JAVA, facet("java").keywords(JAVA)) if pair[1] != "SYM"]
+    assert found == [
+        *(("public", "KMD"), ("int", "KPT"), ("throws", "KEH"), ("=", "OAS"), ("?", "OUT"), ("-", "OUT")),
+        *((":", "OUT"), ("-", "OAR"), ("if", "KFC"), ("instanceof", "ORE"), ("&&", "OLB"), ("<=", "ORE")),
+        *(("~", "OUT"), ("<<", "OLB"), ("for", "KFC"), ("synchronized", "KFC")),
+    ]
+
+
+def test_keywords_of_the_released_file_by_their_text() -> None:
+    found = dict(words(JAVA, facet("java").keywords(JAVA, paper=True)))
+    expected = {"instanceof": "KFC", "new": "KMD", "synchronized": "KMD", ":": "OUT", "-": "OAR", "<": "ORE"}
+    assert {text: found[text] for text in expected} == expected
+    assert "this" not in found and "<<" not in found
+
+
+@pytest.mark.parametrize("text", ["catch", "?", "}", "|=", "boolean", "throws", "--"])
+def test_a_token_alone_has_its_released_class(text: str) -> None:
+    classes = {
+        "catch": "KEH",
+        "?": "OUT",
+        "}": "SYM",
+        "|=": "OAS",
+        "boolean": "KPT",
+        "throws": "KEH",
+        "--": "OUT",
+    }
+    assert words(text, facet("java").keywords(text, paper=True)) == [(text, classes[text])]
+
+
+def test_keywords_of_python() -> None:
+    found = [pair for pair in words(PYTHON, facet("python").keywords(PYTHON)) if pair[1] != "SYM"]
+    assert found == [
+        *(("async", "KMD"), ("def", "KMD"), ("int", "KPT"), ("=", "OAS"), ("-", "OUT"), ("if", "KFC")),
+        *(("not", "OUT"), ("in", "ORE"), ("else", "KFC"), ("int", "KPT"), ("await", "OUT"), ("~", "OUT")),
+        ("raise", "KEH"),
+    ]
+
+
+def test_every_keyword_and_sign_of_python_is_in_the_tables() -> None:
+    tables = facet("python").tables  # type: ignore[attr-defined]
+    left_out = {"True", "False", "None", "import", "from", "as"}
+    assert set(keyword.kwlist) - left_out <= set(tables.classes)
+    assert set(token.EXACT_TOKEN_TYPES) - {"...", "!"} <= set(tables.classes)
+
+
+def test_identifiers_of_java() -> None:
+    found = words(JAVA, facet("java").identifiers(JAVA, "import java.io.File;"))
+    assert found == [
+        *(("Override", "IDC"), ("T", "IDC"), ("run", "IDM"), ("a", "IDV"), ("java", "IDP"), ("util", "IDP")),
+        *(("List", "IDC"), ("T", "IDC"), ("b", "IDV"), ("E", "IDC"), ("a", "IDV"), ("b", "IDV")),
+        *(("isEmpty", "IDM"), ("a", "IDV"), ("a", "IDV"), ("o", "IDV"), ("Foo", "IDC"), ("a", "IDV")),
+        *(("MAX", "IDV"), ("list", "IDV"), ("a", "IDV"), ("go", "IDM"), ("Math", "IDC"), ("abs", "IDM")),
+        *(("a", "IDV"), ("X", "IDC"), ("x", "IDV"), ("xs", "IDV"), ("x", "IDV"), ("java", "IDP")),
+        *(("util", "IDP"), ("Objects", "IDC"), ("hash", "IDM"), ("Foo", "IDC")),
+    ]
+    # Without the file's imports nothing tells that `java` is no variable.
+    assert ("java", "IDV") in words(JAVA, facet("java").identifiers(JAVA))
+
+
+def test_a_variable_named_like_a_package_is_a_variable() -> None:
+    text = "void f(A java) { java.go(); }"
+    assert ("java", "IDP") not in words(text, facet("java").identifiers(text, "import java.io.File;"))
+
+
+def test_identifiers_of_python() -> None:
+    found = words(PYTHON, facet("python").identifiers(PYTHON, "import os.path\nimport numpy as np"))
+    assert found == [
+        *(("run", "IDM"), ("self", "IDV"), ("n", "IDV"), ("int", "IDC"), ("rest", "IDV"), ("json", "IDP")),
+        *(("decoder", "IDP"), ("jd", "IDP"), ("x", "IDV"), ("os", "IDP"), ("path", "IDP"), ("join", "IDM")),
+        *(("n", "IDV"), ("sep", "IDV"), ("n", "IDV"), ("rest", "IDV"), ("np", "IDP"), ("zeros", "IDM")),
+        *(("int", "IDC"), ("n", "IDV"), ("jd", "IDP"), ("go", "IDM"), ("x", "IDV"), ("os", "IDV")),
+        *(("Foo", "IDC"), ("bar", "IDM"), ("n", "IDV"), ("Error", "IDC"), ("x", "IDV")),
+    ]
+
+
+def test_imports_are_packages() -> None:
+    text = "package a.b;\nimport c.d.Foo;\nimport static e.Bar.baz;\nclass X { }\n"
+    assert facet("java").imports(text) == "import c.d.Foo;\nimport static e.Bar.baz;"
+    assert words(text, facet("java").identifiers(text)) == [
+        *(
+            ("a", "IDP"),
+            ("b", "IDP"),
+            ("c", "IDP"),
+            ("d", "IDP"),
+            ("Foo", "IDC"),
+            ("e", "IDP"),
+            ("Bar", "IDC"),
+        ),
+        ("X", "IDC"),
+    ]
+    text = "from a.b import Foo, bar\nimport c as d, e.f\ndef g(): import h\n"
+    assert facet("python").imports(text) == "from a.b import Foo, bar\nimport c as d, e.f\nimport h"
+    assert [pair for pair in words(text, facet("python").identifiers(text)) if pair[1] != "IDM"] == [
+        *(("a", "IDP"), ("b", "IDP"), ("Foo", "IDC"), ("c", "IDP"), ("d", "IDP"), ("e", "IDP"), ("f", "IDP")),
+        ("h", "IDP"),
+    ]
+
+
+def test_in_the_released_labels_a_package_leads_a_dotted_expression() -> None:
+    text = "void f() { System.out.println(a.b); c(); }"
+    found = words(text, facet("java").identifiers(text, paper=True))
+    assert [word for word, label in found if label == "IDP"] == ["System", "a"]
+
+
+def test_nodes_have_keywords_names_and_literals() -> None:
+    text = "class A extends B { int f() { return new C(this, null, \"d\", 1) == true ? 'e' : 2.0; } }"
+    found = [pair for pair in words(text, facet("java").nodes(text)) if pair[1] != "SYM"]
+    assert found == [
+        *(("class", "KDC"), ("A", "IDC"), ("extends", "KDC"), ("B", "IDC"), ("int", "KPT"), ("f", "IDM")),
+        *(("return", "KFC"), ("new", "KOB"), ("C", "IDC"), ("this", "KOB"), ("null", "KOT"), ('"d"', "STR")),
+        *(
+            ("1", "NUM"),
+            ("==", "ORE"),
+            ("true", "KOT"),
+            ("?", "OUT"),
+            ("'e'", "STR"),
+            (":", "OUT"),
+            ("2.0", "NUM"),
+        ),
+    ]
+    text = "def f(self): return super().g(None, ...) or import_ + 'x'\nfrom a import b as c\n"
+    found = dict(words(text, facet("python").nodes(text)))
+    expected = {
+        "def": "KDC",
+        "self": "KOB",
+        "super": "KOB",
+        "None": "KOT",
+        "...": "KOT",
+        "'x'": "STR",
+        "as": "KPC",
+    }
+    assert {word: found[word] for word in expected} == expected
+
+
+@pytest.mark.parametrize("language", ["python", "java"])
+def test_every_class_can_occur(language: str) -> None:
+    tables = facet(language).tables  # type: ignore[attr-defined]
+    reachable = {*tables.classes.values(), *tables.words.values()}
+    reachable |= {label for under in tables.under.values() for label in under.values() if label}
+    assert reachable == set(KTX_CLASSES)
+    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from sonde.alignment.spans import Alignment
 from sonde.base.errors import CaptureError
 
@@ -32,7 +30,7 @@ def _broken(alignment: Alignment) -> Iterator[str]:
         return
     if len(start) and (start.min() < 0 or end.max() > size or (end < start).any()):
         yield "a subword lies outside the text"
-    if (np.diff(start) < 0).any() or (np.diff(end) < 0).any():
+    if (start[1:] < start[:-1]).any() or (end[1:] < end[:-1]).any():
         yield "subwords are out of order"
     if (subwords.bytes < 0).any():
         yield "a subword has a negative number of bytes"
@@ -41,10 +39,12 @@ def _broken(alignment: Alignment) -> Iterator[str]:
             yield "bytes do not add up to the text's"
         if alignment.coverage.covered != size:
             yield "characters are not covered"
-    if (alignment.last < alignment.first).any() or (alignment.last > alignment.coverage.tokens).any():
+    first, last = alignment.first, alignment.last
+    if (last < first).any() or (last > alignment.coverage.tokens).any():
         yield "code tokens are out of range"
-    written = alignment.last > alignment.first
-    if (np.diff(alignment.first[written]) < 0).any() or (np.diff(alignment.last[written]) < 0).any():
+    written = last > first
+    first, last = first[written], last[written]
+    if (first[1:] < first[:-1]).any() or (last[1:] < last[:-1]).any():
         yield "code tokens are out of order"
-    if ((alignment.node < 0) != ~written).any():
+    if ((alignment.node >= 0) != written).any():
         yield "a subword in a token has no node, or one outside has"

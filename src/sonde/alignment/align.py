@@ -7,6 +7,8 @@ Everything is sorted searches over token borders; no loop runs over nodes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Bool, Int
 
@@ -18,10 +20,9 @@ from sonde.languages._text import blank
 VERSION = 1
 """Changes with every change of an alignment's result, so that stored observations are computed again."""
 
-_KINDS = np.array([*TOKEN_KINDS, "merged"], object)
-_LAYOUT = TOKEN_KINDS.index("layout")
-_ERROR = TOKEN_KINDS.index("error")
-_MERGED = len(TOKEN_KINDS)
+_LAYOUT = "layout"
+_ERROR = "error"
+_MERGED = "merged"
 _SHOWN = 3
 
 
@@ -37,70 +38,94 @@ def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "")
     Raises:
         CaptureError: The spans do not describe the text.
     """
-    visible = ~blank(subwords.text)
-    left, right = inked(subwords.start, subwords.end, visible)
+    ink = Ink.of(~blank(subwords.text))
+    left, right = ink.of_spans(subwords.start, subwords.end)
     written = left < right
     first = np.where(written, np.searchsorted(tokens.end, left, side="right"), 0)
     last = np.where(written, np.searchsorted(tokens.start, right - 1, side="right"), 0)
     astray = written & (last <= first)
     last = np.where(astray, first, last)
     size = last - first
-    tags = token_tags(tree, tokens.node)
-    kind = np.full(len(subwords), _LAYOUT)
-    role, tag = np.full((2, len(subwords)), "", object)
-    tag[~written] = "layout"
     node = np.full(len(subwords), -1)
     one = np.flatnonzero(size == 1)
-    kind[one] = tokens.kind[first[one]]
-    tag[one] = tags[first[one]]
     node[one] = tokens.node[first[one]]
-    if tokens.role:
-        role[one] = np.array(tokens.role, object)[first[one]]
     several = np.flatnonzero(size > 1)
     if len(several):
-        kind[several] = _MERGED
-        tag[several] = [
-            joined(tags[begin:beyond].tolist())
-            for begin, beyond in zip(first[several].tolist(), last[several].tolist(), strict=True)
-        ]
         node[several] = common_ancestors(tree, tokens.node, first[several], last[several])
-    kind[astray] = _ERROR
-    tag[astray] = "error"
+    kinds, tags = [TOKEN_KINDS[kind] for kind in tokens.kind.tolist()], token_tags(tree, tokens.node)
+    spans = list(zip(first.tolist(), size.tolist(), strict=True))
+    kind = [kinds[at] if count == 1 else _MERGED if count else _LAYOUT for at, count in spans]
+    tag = [
+        tags[at] if count == 1 else joined(tags[at : at + count]) if count else _LAYOUT for at, count in spans
+    ]
+    for place in np.flatnonzero(astray).tolist():
+        kind[place] = tag[place] = _ERROR
+    role = tokens.role or ("",) * len(tokens)
     alignment = Alignment(
         subwords=subwords,
         first=first,
         last=last,
         node=node,
-        kind=tuple(_KINDS[kind].tolist()),
-        role=tuple(role.tolist()),
-        tag=tuple(tag.tolist()),
-        coverage=_coverage(subwords, tokens, size, written, left, right, visible),
+        kind=tuple(kind),
+        role=tuple([role[at] if count == 1 else "" for at, count in spans]),
+        tag=tuple(tag),
+        coverage=Coverage(
+            characters=len(subwords.text),
+            covered=covered(subwords),
+            subwords=len(subwords),
+            merged=len(several),
+            layout=len(subwords) - int(np.count_nonzero(written)),
+            unknown=subwords.unknown,
+            tokens=len(tokens),
+            tokens_whole=_whole(tokens, ink, left[written], right[written]),
+        ),
     )
     check(alignment, item)
     return alignment
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ink:
+    """Where the characters that are not blank lie in a text.
+
+    Attributes:
+        after: The first of them at or after each place; the text's length where none is.
+        before: One past the last of them before each place; 0 where none is.
+    """
+
+    after: Int[np.ndarray, " character_and_end"]
+    before: Int[np.ndarray, " character_and_end"]
+
+    @classmethod
+    def of(cls, visible: Bool[np.ndarray, " character"]) -> Ink:
+        """From whether each character is not blank."""
+        size = len(visible)
+        places = np.arange(1, size + 1)
+        after, before = np.full(size + 1, size), np.zeros(size + 1, np.int64)
+        np.maximum.accumulate(np.where(visible, places, 0), out=before[1:])
+        np.minimum.accumulate(np.where(visible, places - 1, size)[::-1], out=after[-2::-1])
+        return cls(after, before)
+
+    def of_spans(
+        self, start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"]
+    ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
+        """Spans without the blanks at their ends; a span of blanks gets an end before its start."""
+        return self.after[start], np.where(end > start, self.before[end], 0)
+
+
 def inked(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], visible: Bool[np.ndarray, " character"]
 ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
-    """Spans without their leading and trailing blanks; a span of blanks gets an end before its start."""
-    places = np.arange(len(visible))
-    after = np.append(
-        np.minimum.accumulate(np.where(visible, places, len(visible))[::-1])[::-1], len(visible)
-    )
-    before = np.concatenate([[0], np.maximum.accumulate(np.where(visible, places + 1, 0))])
-    left, right = after[start], before[end]
-    return left, np.where(end > start, right, 0)
+    """Spans without the blanks at their ends, see `Ink.of_spans`."""
+    return Ink.of(visible).of_spans(start, end)
 
 
-def token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> np.ndarray:
-    """``parent -> node`` of each token's node as an array of strings; the root stands alone."""
+def token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> list[str]:
+    """``parent -> node`` of each token's node; the root stands alone."""
     above = tree.parent[nodes]
     codes = (np.where(above >= 0, tree.kind[above] + 1, 0) * len(tree.kinds) + tree.kind[nodes]).tolist()
     names = {code: _tag(tree.kinds, code) for code in set(codes)}
-    tags = np.empty(len(codes), object)
-    tags[:] = [names[code] for code in codes]
-    return tags
+    return [names[code] for code in codes]
 
 
 def _tag(kinds: tuple[str, ...], code: int) -> str:
@@ -139,34 +164,21 @@ def common_ancestors(
     return found
 
 
-def _coverage(
-    subwords: Subwords,
-    tokens: CodeTokens,
-    size: Int[np.ndarray, " subword"],
-    written: Bool[np.ndarray, " subword"],
-    left: Int[np.ndarray, " subword"],
-    right: Int[np.ndarray, " subword"],
-    visible: Bool[np.ndarray, " character"],
-) -> Coverage:
-    begins, ends = np.zeros((2, len(visible) + 1), np.bool_)
-    begins[left[written]] = ends[right[written]] = True
-    token_left, token_right = inked(tokens.start, tokens.end, visible)
-    whole = (token_left < token_right) & begins[token_left] & ends[token_right]
-    return Coverage(
-        characters=len(visible),
-        covered=covered(subwords),
-        subwords=len(subwords),
-        merged=int((size > 1).sum()),
-        layout=int((~written).sum()),
-        unknown=subwords.unknown,
-        tokens=len(tokens),
-        tokens_whole=int(whole.sum()),
-    )
+def _whole(
+    tokens: CodeTokens, ink: Ink, left: Int[np.ndarray, " written"], right: Int[np.ndarray, " written"]
+) -> int:
+    """Code tokens whose ink begins where that of a piece begins, and ends where that of one ends."""
+    begins, ends = np.zeros((2, len(ink.after)), np.bool_)
+    begins[left] = ends[right] = True
+    first, beyond = ink.of_spans(tokens.start, tokens.end)
+    return int(np.count_nonzero((first < beyond) & begins[first] & ends[beyond]))
 
 
 def covered(subwords: Subwords) -> int:
     """Characters that some piece covers; spans are in order."""
-    if not len(subwords):
+    start, end = subwords.start, subwords.end
+    if not len(end):
         return 0
-    reached = np.concatenate([[0], subwords.end[:-1]])
-    return int(np.maximum(subwords.end - np.maximum(subwords.start, reached), 0).sum())
+    begin = start.copy()
+    np.maximum(begin[1:], end[:-1], out=begin[1:])
+    return int(np.maximum(end - begin, 0).sum())

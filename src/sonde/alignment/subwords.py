@@ -35,26 +35,24 @@ def encode(tokenizer: Any, text: str) -> Subwords:
     codec = codec_of(tokenizer)
     data, legible = _utf8(text)
     found = codec.backend.encode(legible, add_special_tokens=False)
-    ids = np.array(found.ids, np.int64)
-    after = _byte_ends(text, data)
-    spelled = _by_spelling(codec, ids, data) if codec.spellings else None
+    numbers: list[int] = found.ids
+    ids = np.array(numbers, np.int64)
+    spelled = _by_spelling(codec, numbers, ids, data) if codec.spellings else None
     if spelled is not None:
         start, end, lengths = _characters(*spelled, data, len(text))
-        lossless = True
     else:
         offsets = np.array(found.offsets, np.int64).reshape(-1, 2)
         start, end = ordered(offsets[:, 0], offsets[:, 1], len(text))
-        lengths = shared_bytes(start, end, after, codec.byte_piece[ids])
-        lossless = False
+        lengths = shared_bytes(start, end, _byte_ends(text, data), codec.byte_piece[ids])
     return Subwords(
         text=text,
         ids=ids,
         start=start,
         end=end,
         bytes=lengths,
-        surface=tuple(codec.surfaces[number] for number in found.ids),
-        lossless=lossless,
-        unknown=int((ids == codec.unknown).sum()),
+        surface=tuple(map(codec.surfaces.__getitem__, numbers)),
+        lossless=spelled is not None,
+        unknown=numbers.count(codec.unknown),
     )
 
 
@@ -87,19 +85,20 @@ def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
 
 
 def _by_spelling(
-    codec: Codec, ids: Int[np.ndarray, " subword"], data: bytes
+    codec: Codec, numbers: list[int], ids: Int[np.ndarray, " subword"], data: bytes
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]] | None:
     """First byte and end byte of each piece, None where the pieces do not spell the text.
 
     A space that the tokenizer put before the text is no byte of it.
     """
-    spelling = b"".join([codec.spellings[number] for number in ids.tolist()])
-    inserted = 1 if spelling == b" " + data else 0
-    if not inserted and spelling != data:
-        return None
-    ends = np.cumsum(codec.lengths[ids])
-    starts = ends - codec.lengths[ids]
-    return np.maximum(starts - inserted, 0), np.maximum(ends - inserted, 0)
+    spelling = b"".join(map(codec.spellings.__getitem__, numbers))
+    lengths = codec.lengths[ids]
+    ends = np.cumsum(lengths)
+    if spelling == data:
+        return ends - lengths, ends
+    if spelling == b" " + data:
+        return np.maximum(ends - lengths - 1, 0), np.maximum(ends - 1, 0)
+    return None
 
 
 def _characters(

@@ -74,8 +74,7 @@ def relation_rows(
     """
     brought = given_relations(item)
     if brought:
-        words = relation_words(item, mode=mode)
-        return _table(words, _edges_of(item, brought, words), newlines=False)
+        return _given_rows(item, brought, mode)
     facet = facet_of(item.language, "relations", Relations)
     known = quirks & facet.quirks.keys()
     related = facet.relate(item.text, mode=mode, quirks=known, delimiters=delimiters)
@@ -88,6 +87,18 @@ def relation_rows(
 def given_relations(item: Item) -> tuple[Given, ...]:
     """The relations that the source of an item brings."""
     return tuple(given for given in item.given if given.task == TASK)
+
+
+def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
+    """Rows of relations that are given, on words without newlines unless that would lose some."""
+    words = relation_words(item, mode=mode)
+    edges, newlines = _edges_of(item, brought, words), False
+    if len(edges) < len(brought):
+        longer = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
+        found = _edges_of(item, brought, longer)
+        if len(found) > len(edges):
+            words, edges, newlines = longer, found, True
+    return _table(words, edges, newlines=newlines)
 
 
 def _table(words: Words, edges: Iterable[Edge], *, newlines: bool) -> pl.DataFrame:

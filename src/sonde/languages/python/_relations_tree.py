@@ -100,14 +100,17 @@ class Spans:
         return before_brackets(self._surface, place, newlines=self._newlines)
 
 
-def edges(root: tree_sitter.Node, matches: list[Match], spans: Spans) -> tuple[Edge, ...]:
-    """The edges of a tree, by head and dependent.
+def edges(root: tree_sitter.Node, matches: list[Match], spans: Spans) -> tuple[Edge, ...] | None:
+    """The edges of a tree, by relation, head and dependent; None where a block is without a statement.
 
     Args:
         root: The tree.
         matches: Of `relations.scm`.
         spans: Finds words.
     """
+    blocks = [match["block"][0] for match in matches if "block" in match]
+    if any(all(child.type in _NOTHING for child in block.named_children) for block in blocks):
+        return None
     found = [*_constructs(matches, spans), *_children(root, spans)]
     return tuple(sorted(edge for edge in found if 0 < edge.head < edge.first <= edge.last))
 
@@ -123,7 +126,7 @@ def _constructs(matches: list[Match], spans: Spans) -> Iterator[Edge]:
             outside += [node.byte_range for node in match["outside"]]
         elif "other" in match:
             other |= {node.id for node in match["other"]}
-        else:
+        elif "block" not in match:
             construct = next(name for name in match if "." not in name)
             node = match[construct][0]
             nodes[node.id] = node

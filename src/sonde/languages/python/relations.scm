@@ -73,6 +73,9 @@
   (for_in_clause left: (_) @GeneratorExp.generator right: (_) @GeneratorExp.generator)) @GeneratorExp
 (for_in_clause left: (_) @comprehension.target right: (_) @comprehension.iter) @comprehension
 
+; The grammar takes a block without a statement, Python does not.
+(block) @block
+
 ; What is not looked at: a function's head, and what is inside a word.
 (function_definition parameters: (_) @outside)
 (function_definition return_type: (_) @outside)

@@ -1,4 +1,8 @@
-"""Paper-mode edges against a plain implementation of the published rules: tokenize again for every end."""
+"""Edges against plain implementations on `ast` and `tokenize`, one for each mode.
+
+The paper's counts tokens of the text before a node and of the node's own text, as the published code does;
+the other looks positions up.
+"""
 
 import ast
 import io
@@ -90,6 +94,12 @@ class Referee:
         if 0 < edge[0] < edge[1] <= edge[2]:
             self.found[name].append(edge)
 
+    def attribute(self, node: Any) -> tuple[int, int]:
+        return self.last(node), self.last(node)
+
+    def end_of_orelse(self, orelse: list[ast.stmt]) -> ast.stmt:
+        return orelse[0]
+
     def visit(self, node: Any) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for statement in node.body:
@@ -147,7 +157,7 @@ class Referee:
                 if handlers:
                     self.add("Try:body->handler", body[0], handlers[0], handlers[-1])
                 if handlers and orelse:
-                    self.add("Try:handler->orelse", handlers[0], orelse[0], orelse[0])
+                    self.add("Try:handler->orelse", handlers[0], orelse[0], self.end_of_orelse(orelse))
                 if handlers and final:
                     self.add("Try:handler->finalbody", handlers[0], final[0], final[-1])
                 if orelse:
@@ -159,9 +169,9 @@ class Referee:
                 self.add("IfExp:test->orelse", test, orelse, orelse)
                 self.add("IfExp:body->orelse", body, orelse, orelse)
             case ast.Attribute(value):
-                head, end = self.first(value), self.last(node)
-                if 0 < head < end:
-                    self.found["Attribute:value->attr"].append((head, end, end))
+                head, edge = self.first(value), self.attribute(node)
+                if 0 < head < edge[0]:
+                    self.found["Attribute:value->attr"].append((head, *edge))
             case ast.Dict(keys, values):
                 for key, value in zip(keys, values, strict=True):
                     self.add("Dict:key->value", key, value, value)
@@ -191,9 +201,63 @@ def refereed(code: str, newlines: bool = False) -> Edges:
     return dict(referee.found)
 
 
-def labelled(code: str, newlines: bool = False) -> tuple[list[str], Edges]:
+class Exact(Referee):
+    """The same relations between the words at the nodes' own positions, brackets and layout left out."""
+
+    def __init__(self, code: str, newlines: bool = False) -> None:
+        super().__init__(code, newlines)
+        lines = [f"{line}\n" for line in code.split("\n")]
+        self.bytes_before = lambda line, column: len(lines[line - 1][:column].encode())
+        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+        written = [(place, token) for place, token in enumerate(tokens) if token.string]
+        self.at = {(one.start[0], self.bytes_before(*one.start)): place for place, one in written}
+        self.until = {(one.end[0], self.bytes_before(*one.end)): place for place, one in written}
+
+    def layout(self, place: int) -> bool:
+        return not self.words[place].strip() or self.words[place].startswith("#")
+
+    def first(self, node: Any) -> int:
+        if isinstance(node, ast.comprehension):
+            node = node.target
+        place = self.at[node.lineno, node.col_offset]
+        while self.words[place] in ("(", "[", "{"):
+            inside = next(other for other in range(place + 1, len(self.words)) if not self.layout(other))
+            if self.words[inside] in (")", "]", "}"):
+                break
+            place = inside
+        return place
+
+    def last(self, node: Any) -> int:
+        if isinstance(node, ast.comprehension):
+            node = node.iter
+        place = self.until[node.end_lineno, node.end_col_offset]
+        if self.newlines and self.words[place + 1] == "\n":
+            return place + 1
+        while self.words[place] in (")", "]", "}") or self.layout(place):
+            place -= 1
+        return place
+
+    def attribute(self, node: Any) -> tuple[int, int]:
+        return self.until[node.end_lineno, node.end_col_offset], self.last(node)
+
+    def end_of_orelse(self, orelse: list[ast.stmt]) -> ast.stmt:
+        return orelse[-1]
+
+    def visit(self, node: Any) -> None:
+        if not isinstance(node, ast.JoinedStr):
+            super().visit(node)
+
+
+def corrected(code: str, newlines: bool = False) -> Edges:
+    referee = Exact(code, newlines)
+    referee.visit(ast.parse(code))
+    kept = {name: sorted(edge for edge in edges if edge[0] > 0) for name, edges in referee.found.items()}
+    return {name: edges for name, edges in kept.items() if edges}
+
+
+def labelled(code: str, newlines: bool = False, mode: str = "paper") -> tuple[list[str], Edges]:
     facet = facet_of("python", "relations", Relations)
-    related = facet.relate(code, mode="paper", delimiters=Delimiters(newlines=newlines))
+    related = facet.relate(code, mode=mode, delimiters=Delimiters(newlines=newlines))
     assert related.problem == ""
     found: Edges = defaultdict(list)
     for relation, *edge in related.edges:
@@ -208,6 +272,9 @@ def test_snippets_equal_the_referee(code: str, newlines: bool, ended: bool) -> N
     end = "\r\n" if "\r\n" in code else "\n"
     code = code.rstrip() + (end if ended else "")
     assert labelled(code, newlines) == (strings(code), refereed(code, newlines))
+    words, found = labelled(code, newlines, "corrected")
+    assert words == strings(code)
+    assert {relation: sorted(edges) for relation, edges in found.items()} == corrected(code, newlines)
 
 
 @pytest.mark.slow
@@ -225,6 +292,11 @@ def test_two_hundred_library_functions_equal_the_referee() -> None:
             assert facet.relate(item.text, mode="paper").problem == "does not parse"
             continue
         parsed += 1
+        words, found = labelled(item.text, mode="corrected")
+        assert words == strings(item.text)
+        assert {relation: sorted(edges) for relation, edges in found.items()} == corrected(item.text), (
+            item.path
+        )
         assert labelled(item.text) == (strings(item.text), expected), item.path
         seen |= expected.keys()
     assert parsed > 150

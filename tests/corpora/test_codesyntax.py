@@ -47,7 +47,7 @@ def test_a_sample_is_an_item_with_its_relations(tmp_path: Path) -> None:
 
 
 def test_reading_and_writing_again_gives_the_same_samples(tmp_path: Path) -> None:
-    code = "def f(x):\n    if x.a:\n        for b in [\n         1, c]:\n          d(b, e=2)\n    else:\n        g()"
+    code = "def f(x):\n  if x.a:\n    for b in [\n      1, c]:\n      d(b, e=2)\n  else:\n    g()"
     first = tmp_path / "a.jsonl"
     rows = [{"id": number, "code": text, "language": "python"} for number, text in enumerate([code, "def ("])]
     first.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -66,6 +66,29 @@ def test_reading_and_writing_again_gives_the_same_samples(tmp_path: Path) -> Non
     # Samples without relations cannot say that they were labelled, the others come back as they are.
     write_label_file(Labelling(corpora=(f"codesyntax:{published}",), **asked), again)
     assert json.loads(again.read_text(encoding="utf-8")) == samples
+
+
+JAVA = "int f(int x) {\n  if (x > 1) {\n    x = g(x);\n  } else {\n    x = 2;\n  }\n  return x;\n}"
+
+
+@pytest.mark.parametrize(
+    ("quirk", "newlines", "semicolons"),
+    [("", False, True), ("codesyntax.newlines", True, False), ("codesyntax.no_semicolons", False, False)],
+)
+def test_the_published_ablations_come_back_as_they_are(
+    tmp_path: Path, quirk: str, newlines: bool, semicolons: bool
+) -> None:
+    first = tmp_path / "a.jsonl"
+    first.write_text(json.dumps({"id": "m", "code": JAVA, "language": "java"}), encoding="utf-8")
+    asked: dict[str, Any] = {"task": "syntax_relations", "raw": True, "mode": "paper", "form": "codesyntax"}
+    quirks = frozenset({quirk} - {""})
+    published, again = tmp_path / "b.json", tmp_path / "c.json"
+    write_label_file(Labelling(corpora=(f"jsonl:{first}",), quirks=quirks, **asked), published)
+    write_label_file(Labelling(corpora=(f"codesyntax:{published}",), **asked), again)
+    (sample,) = json.loads(published.read_text(encoding="utf-8"))
+    assert json.loads(again.read_text(encoding="utf-8")) == [sample]
+    ends = {sample["tokens"][edge[2]] for edges in sample["relns"].values() for edge in edges}
+    assert ("\n" in ends, ";" in ends) == (newlines, semicolons)
 
 
 def test_tokens_of_another_making_are_counted_and_left_out(tmp_path: Path) -> None:

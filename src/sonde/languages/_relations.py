@@ -86,7 +86,7 @@ class Related:
 
     Attributes:
         words: The words; none where the text has no words in this language.
-        edges: The edges, in the order in which the constructs stand in the syntax tree.
+        edges: The edges; in the mode ``paper`` those of a relation in the published labeller's order.
         problem: Why nothing is labelled, in words that can be counted by; empty where all is well.
     """
 

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training._probe_data import Parts, check_labels, check_states, standardise
+from sonde.training._probe_data import standardise
+from sonde.training._probe_parts import Parts, check_labels, check_states
 
 PAPER_L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 PAPER_EPOCHS = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from sonde.training._probe_data import Parts
+from sonde.training._probe_parts import Parts
 from sonde.training.probes import L2, probe_unchecked
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -53,7 +54,7 @@ def online_codelength(
     order = np.random.default_rng(seed).permutation(parts.train)
     ends = sorted({max(1, round(share * len(order))) for share in SHARES})
     nats = np.full(len(states), ends[0] * np.log(classes))
-    for before, end in zip(ends, ends[1:], strict=False):
+    for before, end in itertools.pairwise(ends):
         block = Parts(order[:before], parts.valid, order[before:end])
         (found,) = probe_unchecked(states, labels[None], classes, block, l2=l2, device=device)
         gold = labels[block.test][None, :, None]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.fingerprint import derive_seed, unit_hash
-from sonde.training._probe_data import Parts
+from sonde.training._probe_parts import Parts
 
 _TRAIN, _VALID = 0.6, 0.8
 

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import InputError
-from sonde.training._probe_data import Parts, Standard, check_states, layers_at_once, standardise
+from sonde.training._probe_data import Standard, layers_at_once, standardise
+from sonde.training._probe_parts import Parts, check_states
 
 RIDGE_L2 = (10.0, 1.0, 0.1, 0.01)
 _EXPLAINED = 1e-3

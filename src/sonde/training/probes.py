@@ -13,14 +13,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from sonde.training._probe_data import (
-    Parts,
-    Standard,
-    check_labels,
-    check_states,
-    layers_at_once,
-    standardise,
-)
+from sonde.training._probe_data import Standard, layers_at_once, standardise
+from sonde.training._probe_parts import Parts, check_labels, check_states
 from sonde.training._probe_softmax import fit_softmax, logits
 
 L2 = (1.0, 0.1, 0.01, 0.001)

@@ -1,0 +1,186 @@
+"""From examples to requests, and from captured states to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from sonde.alignment.spans import Subwords
+from sonde.base.errors import CaptureError
+from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
+from sonde.corpora import Item, item_id
+from sonde.lenses._lens import Captured
+
+STATES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "pooling": pl.String,
+    "states": pl.Binary,
+    "scale": pl.List(pl.Float32),
+}
+"""Columns of the probe lens's item table, one row a pooled vector of all layers.
+
+- ``start, end``: characters that it stands for, end exclusive; -1 for the whole text.
+- ``pooling``: ``mean``, ``last``, ``summary`` of the whole text; ``span`` for the mean over a token.
+- ``states``: half-precision numbers, layer by layer, embeddings first, each layer divided by its scale.
+- ``scale``: a power of two a layer.
+"""
+
+WHOLE = -1
+SPAN = "span"
+TOKEN_UNIT = "token"
+
+_TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
+
+Place = tuple[int, int]
+
+
+def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) -> list[Item]:
+    """Every surface of a token task as a text of its own."""
+    languages = {item.language for item in items}
+    surfaces = {surface for table in labels.values() for surface in table["type"].to_list() if surface}
+    return [
+        Item(
+            item_id=item_id(surface, language, TOKEN_UNIT),
+            text=surface,
+            language=language,
+            unit=TOKEN_UNIT,
+            path="",
+            name=surface,
+            offset=0,
+            cluster=surface,
+            repository="",
+        )
+        for language in sorted(languages)
+        for surface in sorted(surfaces)
+    ]
+
+
+def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
+    """For each item, whether its whole text is asked for, and the spans that are.
+
+    Args:
+        rows: Examples; those that span their text ask for the whole of it.
+    """
+    whole = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl.col("other_start").is_null()
+    spans = rows.filter(~whole)
+    others = spans.filter(pl.col("other_start").is_not_null())
+    places = pl.concat(
+        [
+            spans.select("item_id", "start", "end"),
+            others.select("item_id", pl.col("other_start").alias("start"), pl.col("other_end").alias("end")),
+        ]
+    ).unique()
+    found: dict[str, tuple[bool, tuple[Place, ...]]] = {}
+    for name in rows.filter(whole)["item_id"].unique().to_list():
+        found[name] = (True, ())
+    for name, start, end in places.sort("item_id", "start", "end").iter_rows():
+        is_whole, held = found.get(name, (False, ()))
+        found[name] = is_whole, (*held, (start, end))
+    return found
+
+
+def examples_of(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The places that any task asks for."""
+    columns = ("item_id", "start", "end", "other_start", "other_end", "characters")
+    return pl.concat([table.select(columns) for table in labels.values()])
+
+
+def requests(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], pooling: tuple[str, ...]
+) -> tuple[Pass, ...]:
+    """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
+    wanted = ends_of(examples_of(labels))
+    spans: dict[str, tuple[tuple[int, int], ...]] = {}
+    for one in prepared:
+        _, places = wanted.get(one.item.item_id, (False, ()))
+        if places:
+            first, stop = subwords_of(places, one.alignment.subwords)
+            spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
+    whole = HiddenStates(pooling=pooling)
+    if not spans:
+        return (Pass(Plain(), (whole,)),)
+    return (Pass(Plain(), (whole, HiddenStates(pooling=("spans",), spans=spans))),)
+
+
+def subwords_of(
+    places: Sequence[Place], subwords: Subwords
+) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
+    """Subwords that share a character with each place, as a half-open interval; empty where none does."""
+    start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    first = np.searchsorted(subwords.end, start, side="right")
+    stop = np.searchsorted(subwords.start, end, side="left")
+    return first, np.maximum(first, stop)
+
+
+def observe_items(
+    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], pooling: tuple[str, ...]
+) -> pl.DataFrame:
+    """The rows of a few items; a place that no subword belongs to has none.
+
+    Raises:
+        CaptureError: A state is infinite or NaN.
+    """
+    wanted = ends_of(examples_of(labels))
+    rows: list[tuple[str, int, int, str]] = []
+    vectors: list[Float[np.ndarray, "layer d_model"]] = []
+    for one in observed:
+        item = one.prepared.item
+        if not one.captures or not len(one.prepared.alignment.subwords):
+            continue
+        states = one.captures[0].states
+        is_whole, places = wanted.get(item.item_id, (item.unit == TOKEN_UNIT, ()))
+        for name in pooling if is_whole else ():
+            # A family without a summary token gives no such vector.
+            if name in states and not np.isnan(states[name]).all():
+                rows.append((item.item_id, WHOLE, WHOLE, name))
+                vectors.append(states[name])
+        if not places:
+            continue
+        first, stop = subwords_of(places, one.prepared.alignment.subwords)
+        for index, (start, end) in enumerate(places):
+            if stop[index] > first[index]:
+                rows.append((item.item_id, start, end, SPAN))
+                vectors.append(states["spans"][:, index])
+    if not rows:
+        return pl.DataFrame(schema=dict(STATES_SCHEMA))
+    packed, scale = pack(np.stack(vectors), [row[0] for row in rows])
+    names, starts, ends, kinds = zip(*rows, strict=True)
+    columns = {"item_id": names, "start": starts, "end": ends, "pooling": kinds}
+    return pl.DataFrame({**columns, "states": packed, "scale": scale.tolist()}, schema=dict(STATES_SCHEMA))
+
+
+def pack(
+    states: Float[np.ndarray, "row layer d_model"], names: Sequence[str]
+) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
+    """States in half precision, with a power of two a layer that makes them fit.
+
+    Raises:
+        CaptureError: A state is infinite or NaN.
+    """
+    largest = np.abs(states).max(axis=2)
+    if not np.isfinite(largest).all():
+        row, layer = np.argwhere(~np.isfinite(largest))[0].tolist()
+        raise CaptureError(
+            f"item {names[row]}: a state of layer {layer} is not finite; run the model in float32 or bfloat16"
+        )
+    _, exponent = np.frexp(largest)
+    scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
+    half = (states / scale[..., None]).astype(np.float16)
+    return [row.tobytes() for row in half], scale
+
+
+def unpack(
+    packed: Sequence[bytes], scale: Float[np.ndarray, "row layer"]
+) -> Float[np.ndarray, "layer row d_model"]:
+    """States as float32, layer by layer; one copy of them at a time is held."""
+    layers = scale.shape[1]
+    half = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
+    states = np.empty((layers, len(packed), half.shape[2]), dtype=np.float32)
+    for layer in range(layers):
+        np.multiply(half[:, layer], scale[:, layer, None], out=states[layer])
+    return states

@@ -1,0 +1,94 @@
+"""Which properties of code each layer's frozen states encode (INSPECT), and what a trick would reach.
+
+One plain pass pools the states of every layer; linear probes of all layers and penalties are trained
+together, layer and penalty chosen on validation and told on test. Beside every accuracy stand what its
+surface gives away, the same architecture with random weights, and control tasks for tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from sonde.base.fingerprint import derive_seed
+from sonde.capture.requests import Pass, Prepared
+from sonde.corpora import Item
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.lenses._probe_headline import headline_lines
+from sonde.lenses._probe_observe import isolated_items, observe_items, requests
+from sonde.lenses._probe_options import OPTIONS, QUIRKS, TWIN_SEEDS, read_options
+from sonde.lenses._probe_score import score_task
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+
+NEEDS = ("encoder", "decoder", "encoder-decoder")
+
+TASKS = (
+    "ktx", "idn", "len", "ocu", "vcu", "csc", "mxn", "cpx", "npt", "typ", "rea", "jbl", "sri", "srk", "sck",
+)  # fmt: skip
+"""The fifteen of INSPECT's paper."""
+
+
+class Probe(LensDefaults):
+    """The probe lens."""
+
+    name = "probe"
+    version = "1"
+    quirks: Mapping[str, str] = QUIRKS
+    options: Mapping[str, str] = OPTIONS
+    tasks = TASKS
+    takes = frozenset({"item", "span", "pair", "mutation"})
+    draws = True
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Every model has states."""
+        return None
+
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """Three models with weights drawn anew, over a share of the inputs."""
+        options = read_options(settings)
+        if not (options.controls and options.twin_share):
+            return ()
+        seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(TWIN_SEEDS)]
+        return tuple(Twin(seed, options.twin_share) for seed in seeds)
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """The inputs of the data sets; where tokens are to be shown alone, each surface beside them."""
+        if not read_options(settings).isolated:
+            return items
+        return [*items, *isolated_items(items, labels)]
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """One plain pass that pools the states of every layer, embeddings included."""
+        return requests(prepared, labels, read_options(settings).pooling)
+
+    def observe(
+        self,
+        observed: Sequence[Captured],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """One row a pooled vector of all layers; see docs/design.md for the columns.
+
+        Raises:
+            CaptureError: A state is infinite or NaN.
+        """
+        return observe_items(observed, labels, read_options(settings).pooling)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """Every number of every task; a task that cannot be scored says why, and the others go on."""
+        options = read_options(scoring.settings)
+        return [row for task in scoring.labels for row in score_task(scoring, task, options)]
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """The chosen layer of every task with its gain over the best surface baseline."""
+        return headline_lines(scores)
+
+
+lens = Probe()

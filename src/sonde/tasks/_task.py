@@ -85,6 +85,12 @@ class Task(Protocol):
         ...
 
 
+def classes_of(task: Task, mode: str) -> tuple[str, ...]:
+    """The labels that can occur in a mode: a task with other classes in paper mode has ``classes(mode)``."""
+    classes = getattr(task, "classes", None)
+    return task.labels if classes is None else classes(mode)
+
+
 @runtime_checkable
 class CorpusTask(Protocol):
     """A question asked of whole files together: its rows are no labels of single items."""

@@ -1,0 +1,141 @@
+"""Tasks about a whole function: values, classes, modes, and labels that an item brings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.base.errors import UsageError
+from sonde.corpora import Given, Item
+from sonde.tasks import LABEL_SCHEMA, TASKS
+from sonde.tasks._measured import binned, exact
+from sonde.tasks._task import classes_of
+
+JAVA = """\
+int run(int limit, List<String> names) {
+    int total = 0, spare;
+    for (String name : names) {
+        if (name == null && limit > 1) {
+            return -1;
+        } else if (limit < 2) {
+            total += run(limit - 1, names);
+        }
+    }
+    return total > 0 ? total : spare;
+}
+"""
+
+PYTHON = """\
+def run(limit, names):
+    total, spare = 0, None
+    for name in names:
+        if name is None and limit > 1:
+            return -1
+        elif limit < 2:
+            total += run(limit - 1, names)
+    return total if total > 0 else spare
+"""
+
+# Task, then label and number in Java, in paper mode, and in Python.
+EXPECTED = {
+    "len": [("B", 75), ("B", 75), ("B", 55)],
+    # = == && > - < += ?: in Java; = is and > - < += `if else` in Python.
+    "ocu": [("8", 8), ("9", 9), ("8", 8)],
+    "oct": [("9X", 10), ("9X", 14), ("9X", 10)],
+    "vcu": [("5", 5), ("3", 3), ("5", 5)],
+    "vct": [(None, 15), (None, 20), (None, 15)],
+    "csc": [("3", 3), ("3", 3), ("3", 3)],
+    "mxn": [("3", 3), ("3", 3), ("3", 3)],
+    "cpx": [("6", 6), ("5", 5), ("6", 6)],
+    # Loop: (if 1 + 1 operator + (else-if 1 + 1)) + 1 = 5, then the returned ?: 2.
+    "npt": [("9-10", 10), ("10", 10), ("9-10", 10)],
+    "nml": [("1", 1), ("1", 1), ("1", 1)],
+    "nms": [("2", 2), ("2", 2), ("2", 2)],
+    "nested_loop": [("NO", 0), ("NO", 0), ("NO", 0)],
+    "if_in_loop": [("YES", 2), ("YES", 2), ("YES", 2)],
+    "early_return": [("YES", 1), ("YES", 1), ("YES", 1)],
+    "recursion": [("YES", 1), ("YES", 1), ("YES", 1)],
+}
+
+
+def item(text: str, language: str, *given: Given) -> Item:
+    return Item("id", text, language, "function", "path", "run", 0, "cluster", "repository", given=given)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_value_and_class(name: str) -> None:
+    task = TASKS.load(name)
+    tables = [
+        task.label([item(JAVA, "java")], {})["id"],
+        task.label([item(JAVA, "java")], {}, mode="paper")["id"],
+        task.label([item(PYTHON, "python")], {})["id"],
+    ]
+    assert [table.row(0, named=True) for table in tables] == [
+        {"start": 0, "end": len(text), "label": label, "value": float(value)}
+        for text, (label, value) in zip((JAVA, JAVA, PYTHON), EXPECTED[name], strict=True)
+    ]
+    assert all(dict(table.schema) == dict(LABEL_SCHEMA) for table in tables)
+
+
+@pytest.mark.parametrize("name", [*EXPECTED, "tan", "ast_depth"])
+def test_classes_of_a_mode_are_named(name: str) -> None:
+    task = TASKS.load(name)
+    assert classes_of(task, "corrected") == task.labels
+    assert len(set(task.labels)) == len(task.labels) > 1
+    for mode in ("corrected", "paper"):
+        label = task.label([item(PYTHON, "python")], {}, mode=mode)["id"]["label"][0]
+        assert label is None or label in classes_of(task, mode)
+
+
+def test_the_released_classes_differ_where_the_specification_says() -> None:
+    assert TASKS.load("cpx").labels == tuple(map(str, range(1, 11)))
+    assert classes_of(TASKS.load("cpx"), "paper") == tuple(map(str, range(10)))
+    assert TASKS.load("npt").labels[3:6] == ("4-6", "7-8", "9-10")
+    assert classes_of(TASKS.load("npt"), "paper") == tuple(map(str, range(1, 11)))
+    assert TASKS.load("NML").labels == ("0", "1", "2", "3", "4X")
+    assert TASKS.load("OCT").labels[-1] == "9X"
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "value"),
+    [
+        ("def f():\n    if a and b and c: pass", "KEY", -1),
+        ("def f(a): return a", "IDF", 1),
+        ("def f(): return a", None, 0),
+    ],
+)
+def test_majority_of_tokens(text: str, label: str | None, value: int) -> None:
+    row = TASKS.load("tan").label([item(text, "python")], {})["id"].row(0, named=True)
+    assert (row["label"], row["value"]) == (label, value)
+
+
+def test_a_label_that_the_item_brings_is_taken_as_it_is() -> None:
+    task, brought = TASKS.load("cpx"), Given("CPX", "9", 0, len(JAVA))
+    row = task.label([item(JAVA, "java", brought)], {}, mode="paper")["id"].row(0, named=True)
+    assert (row["label"], row["value"]) == ("9", 5.0)
+    other = Given("LEN", "A", 0, len(JAVA))
+    assert task.label([item(JAVA, "java", other)], {})["id"]["label"][0] == "6"
+
+
+def test_a_language_without_metrics_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match="no metrics"):
+        TASKS.load("cpx").label([item("words", "text")], {})
+
+
+@given(st.integers(-3, 20), st.integers(0, 3), st.integers(4, 12), st.booleans())
+def test_exact_classes_hold_their_own_number(value: int, low: int, high: int, above: bool) -> None:
+    classes = exact(low, high, above)
+    found = classes.of(value)
+    if low <= value <= high:
+        assert found == str(value)
+    else:
+        assert found == (f"{high + 1}X" if above and value > high else None)
+    assert len(classes.names) == high - low + 1 + above
+
+
+@given(st.integers(-1, 200))
+def test_bins_are_named_by_what_they_hold(value: int) -> None:
+    classes = binned("1", "2-4", "7-")
+    expected = {1: "1", 2: "2-4", 3: "2-4", 4: "2-4"}.get(value, "7-" if value >= 7 else None)
+    assert classes.of(value) == expected

@@ -121,11 +121,14 @@ def _constructs(matches: list[Match], spans: Spans) -> Iterator[Edge]:
     nodes: dict[int, tree_sitter.Node] = {}
     outside: list[tuple[int, int]] = []
     other: set[int] = set()
+    chains: dict[int, tree_sitter.Node] = {}
     for match in matches:
         if "outside" in match:
             outside += [node.byte_range for node in match["outside"]]
         elif "other" in match:
             other |= {node.id for node in match["other"]}
+        elif "branches" in match:
+            chains[match["branches"][0].id] = match["branches"][0]
         elif "block" not in match:
             construct = next(name for name in match if "." not in name)
             node = match[construct][0]
@@ -133,6 +136,10 @@ def _constructs(matches: list[Match], spans: Spans) -> Iterator[Edge]:
             for name, captured in match.items():
                 if name != construct:
                     merged[construct, node.id][name.partition(".")[2]] += captured
+    for node in chains.values():
+        for branch, keyword, following in _following(node):
+            merged["If", branch.id]["else"].append(keyword)
+            merged["If", branch.id]["orelse"] += following
     hidden = Hidden(outside)
     for (construct, identity), parts in merged.items():
         if identity in other or hidden.holds(nodes[identity]):
@@ -162,6 +169,16 @@ def _edge(
     last = max((_bare(node) for node in nodes), key=lambda node: node.end_byte)
     begin, end = spans.first(_begin(nodes[0]).start_byte), spans.last(last.end_byte)
     return Edge(f"{construct}:{head}->{dependent}", at, begin, end)
+
+
+def _following(
+    node: tree_sitter.Node,
+) -> Iterator[tuple[tree_sitter.Node, tree_sitter.Node, list[tree_sitter.Node]]]:
+    """Each branch of an ``if`` that another follows, with the other's keyword and all that follows."""
+    others = node.children_by_field_name("alternative")
+    for branch, follower in zip([node, *others], others, strict=False):
+        body = follower.child_by_field_name("body")
+        yield branch, follower.children[0], [follower, others[-1]] if body is None else [body]
 
 
 def _bounds(parts: dict[str, list[tree_sitter.Node]]) -> None:

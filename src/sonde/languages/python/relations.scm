@@ -3,11 +3,9 @@
 ; the last of them. Which parts are related, the names of the relations say.
 
 (if_statement "if" @If.if condition: (_) @If.test consequence: (_) @If.body) @If
-(if_statement alternative: (elif_clause "elif" @If.else) @If.orelse) @If
-(if_statement alternative: (else_clause "else" @If.else body: (_) @If.orelse)) @If
 (elif_clause "elif" @If.if condition: (_) @If.test consequence: (_) @If.body) @If
-(if_statement alternative: (elif_clause) @If alternative: (elif_clause "elif" @If.else) @If.orelse)
-(if_statement alternative: (elif_clause) @If alternative: (else_clause "else" @If.else body: (_) @If.orelse))
+; What follows each branch is told from their order.
+(if_statement alternative: (_)) @branches
 
 (while_statement "while" @While.while condition: (_) @While.test body: (_) @While.body) @While
 (for_statement "for" @For.for left: (_) @For.target right: (_) @For.iter body: (_) @For.body) @For

@@ -54,6 +54,7 @@ def test_what_length_says_is_gone_and_nothing_else() -> None:
     assert without_length(lengths[:, 0] * 2 + 1, lengths, PARTS) is None
 
 
+@pytest.mark.slow
 def test_a_hidden_layer_finds_what_a_line_cannot() -> None:
     held = states()
     labels = ((held[2][:, 0] > 0) ^ (held[2][:, 1] > 0)).astype(int)

@@ -15,6 +15,7 @@ from sonde.lenses._probe_options import ProbeOptions
 from sonde.lenses._probe_rows import BEST, difference_row, mean_rows
 from sonde.stats.scores import Score
 from sonde.training._probe_control import control_labels, parts_within_types
+from sonde.training._probe_parts import check_labels
 
 CONTROL_TASK = "control_task"
 RANDOM_WEIGHTS = "random_weights"
@@ -78,11 +79,13 @@ def random_weights(
     for twin in twins[1:]:
         rows = np.intersect1d(rows, twin.rows)
     some = examples.only(rows)
+    where = f"the share {twins[0].share:g} that models with random weights read"
+    try:
+        check_labels(examples.task, some.labels, some.classes, some.parts)
+    except InputError as error:
+        raise InputError(f"{error}; in {where}: raise twin_share") from error
     if some.classes != examples.classes:
-        raise InputError(
-            f"task {examples.task!r}: the share {twins[0].share} that models with random weights read "
-            "lacks a class; raise twin_share or the limit"
-        )
+        raise InputError(f"task {examples.task!r}: {where} lacks a class; raise twin_share or the limit")
     real = fit(states[:, rows], some, options)
     others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
     clusters = some.clusters[some.parts.test]

@@ -118,15 +118,23 @@ def without_length(
 
     Args:
         values: The number.
-        lengths: Positive measures of length; each enters as itself, its logarithm and that squared.
+        lengths: Positive measures of length; each enters as itself, its logarithm and that squared, and none
+            goes beyond what training has, where such a curve means nothing.
         parts: Which items train.
 
     Returns:
         The rest, or None where length says it all (or all but a thousandth of its variance).
     """
-    logs = np.log(np.maximum(lengths, 1.0))
-    columns = np.column_stack([np.ones(len(values)), lengths, logs, logs**2])
-    weight, *_ = np.linalg.lstsq(columns[parts.train], values[parts.train], rcond=None)
+    known = np.maximum(lengths[parts.train], 1.0)
+    held = np.clip(lengths, known.min(axis=0), known.max(axis=0))
+    logs = np.log(held)
+    columns = np.column_stack([held, logs, logs**2])
+    mean, deviation = columns[parts.train].mean(axis=0), columns[parts.train].std(axis=0)
+    columns = np.column_stack(
+        [np.ones(len(values)), (columns - mean) / np.where(deviation > 0, deviation, 1.0)]
+    )
+    # Two measures of one length say nearly the same: what sets them apart is not to be amplified.
+    weight, *_ = np.linalg.lstsq(columns[parts.train], values[parts.train], rcond=1e-3)
     rest = values - columns @ weight
     explained = [
         np.var(rest[part]) <= _EXPLAINED * np.var(values[part]) for part in (parts.train, parts.test)

@@ -97,6 +97,21 @@ def test_the_released_classes_differ_where_the_specification_says() -> None:
     assert TASKS.load("OCT").labels[-1] == "9X"
 
 
+@pytest.mark.parametrize("name", ["cpx", "npt", "mxn", "ocu", "oct", "vcu", "vct"])
+def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
+    text = "int f(int a) { g(new R() { int[] k = {{{1}}}; void h() { if (a > 1 && k) b(); } }); for (X x : xs) {} }"
+    task = TASKS.load(name)
+    (quirk,) = task.quirks  # type: ignore[attr-defined]
+    assert quirk.startswith("inspect.")
+    rows = [
+        task.label([item(text, "java")], {}, **asked)["id"].row(0)
+        for asked in ({}, {"mode": "paper"}, {"quirks": {quirk}}, {"quirks": {"inspect.other"}})
+    ]
+    assert rows[1] == rows[2] != rows[0] == rows[3]
+    assert rows[1][3] != rows[0][3]
+    assert classes_of(task, "corrected", {quirk}) == classes_of(task, "paper")
+
+
 @pytest.mark.parametrize(
     ("text", "label", "value"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import polars as pl
 
@@ -55,7 +56,8 @@ def binned(*names: str) -> Classes:
 class Measured(ABC):
     """A task about a number of the whole function.
 
-    A subclass gives ``name``, ``corrected`` and, where the released labels go by other classes, ``paper``.
+    A subclass gives ``name``, ``corrected`` and, where the released labels follow another definition, its
+    quirk (name and one line) and, where they have other classes, ``paper``.
     """
 
     name: str
@@ -64,15 +66,16 @@ class Measured(ABC):
     needs_repository = False
     corrected: Classes
     paper: Classes | None = None
+    quirks: Mapping[str, str] = MappingProxyType({})
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes of the corrected definition, in order."""
         return self.corrected.names
 
-    def classes(self, mode: str) -> tuple[str, ...]:
+    def classes(self, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
         """The classes of a mode, in order."""
-        return self._classes(mode == "paper").names
+        return self._classes(self._is_paper(mode, quirks)).names
 
     def label(
         self,
@@ -86,7 +89,8 @@ class Measured(ABC):
 
         A label that the item brings for this task is taken as it is.
         """
-        return {item.item_id: self._table(item, mode == "paper") for item in items}
+        paper = self._is_paper(mode, quirks)
+        return {item.item_id: self._table(item, paper) for item in items}
 
     @abstractmethod
     def value(self, text: str, language: str, paper: bool) -> float:
@@ -98,6 +102,9 @@ class Measured(ABC):
         label = given if given is not None else self._classes(paper).of(value)
         rows = [(0, len(item.text), label, value)]
         return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
+
+    def _is_paper(self, mode: str, quirks: Set[str]) -> bool:
+        return mode == "paper" or bool(quirks & self.quirks.keys())
 
     def _classes(self, paper: bool) -> Classes:
         return self.paper if paper and self.paper is not None else self.corrected

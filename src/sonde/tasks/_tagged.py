@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
 
 import polars as pl
 
@@ -21,6 +22,7 @@ class TokenClasses(ABC):
     version = "1"
     target = "span"
     needs_repository = False
+    quirks: Mapping[str, str] = MappingProxyType({})
 
     def label(
         self,
@@ -34,7 +36,8 @@ class TokenClasses(ABC):
 
         Labels that the item brings for this task are taken as they are.
         """
-        return {item.item_id: self._table(item, repositories, mode == "paper") for item in items}
+        paper = mode == "paper" or bool(quirks & self.quirks.keys())
+        return {item.item_id: self._table(item, repositories, paper) for item in items}
 
     @abstractmethod
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:

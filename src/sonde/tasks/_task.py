@@ -85,10 +85,10 @@ class Task(Protocol):
         ...
 
 
-def classes_of(task: Task, mode: str) -> tuple[str, ...]:
-    """The labels that can occur in a mode: a task with other classes in paper mode has ``classes(mode)``."""
+def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
+    """The labels that can occur; a task with other ones in paper mode has ``classes(mode, quirks)``."""
     classes = getattr(task, "classes", None)
-    return task.labels if classes is None else classes(mode)
+    return task.labels if classes is None else classes(mode, quirks)
 
 
 @runtime_checkable

@@ -8,10 +8,13 @@ Complexity starts at 1, so the classes are 1 to 10.
   expressions, ``and``, ``or``, comprehensions and their ifs, assert. Functions and classes inside are left
   out.
 
-``paper``: decisions without the one, 0 to 9, with everything that the text holds.
+``paper`` (quirk ``inspect.decisions``): decisions without the one, 0 to 9, with everything that the text
+holds.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -22,6 +25,9 @@ class CyclomaticComplexity(Measured):
     name = "cpx"
     corrected = exact(1, 10)
     paper = exact(0, 9)
+    quirks: Mapping[str, str] = {
+        "inspect.decisions": "complexity is the number of decisions, without the one that it starts at"
+    }
 
     def value(self, text: str, language: str, paper: bool) -> float:
         """Cyclomatic complexity; in ``paper`` mode the number of decisions."""

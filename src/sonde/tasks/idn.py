@@ -7,8 +7,8 @@ annotated as one; where only types could tell, the convention of the language de
 dot in Java, PEP 8 in Python). Fields, parameters and keyword arguments are variables. Labels of jumps, and
 what an import takes out of a module without a capital, are none of the four.
 
-``paper``: a package is whatever leads a dotted expression, which is what the released labels look like;
-they are too inconsistent for any rule to reproduce them.
+``paper`` (quirk ``inspect.leading_names``): a package is whatever leads a dotted expression, which is what
+the released labels look like; they are too inconsistent for any rule to reproduce them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Identifiers(TokenClasses):
     name = "idn"
     labels = IDN_CLASSES
     needs_repository = True
+    quirks: Mapping[str, str] = {"inspect.leading_names": "a package is whatever leads a dotted expression"}
 
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
         """Identifiers with what they name."""

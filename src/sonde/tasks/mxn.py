@@ -3,10 +3,13 @@
 The function's body is 1. In Java a block, a class body, a switch and a single statement in the place of a
 block are one deeper; ``else if`` is not. In Python, which has no braces, a level of indentation is.
 
-``paper``: for Java the deepest curly brace, array initialisers included, layout and braceless bodies not.
+``paper`` (quirk ``inspect.braces``): for Java the deepest curly brace, array initialisers included, layout
+and braceless bodies not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -16,6 +19,7 @@ class MaximumNesting(Measured):
 
     name = "mxn"
     corrected = exact(1, 5)
+    quirks: Mapping[str, str] = {"inspect.braces": "nesting is the deepest curly brace, whatever it opens"}
 
     def value(self, text: str, language: str, paper: bool) -> float:
         """Depth of the deepest block."""

@@ -3,10 +3,13 @@
 Java counts as checkstyle does, Python by analogy; the rules stand at ``npath`` in each language's
 `metrics.py`. Above 100 no class fits.
 
-``paper``: the released labels are exact values from 1 to 10, not the bins of the text.
+``paper`` (quirk ``inspect.exact_paths``): the released labels are exact values from 1 to 10, not the bins
+of the text.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, binned, exact, metrics
 
@@ -17,6 +20,9 @@ class NPath(Measured):
     name = "npt"
     corrected = binned("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
     paper = exact(1, 10)
+    quirks: Mapping[str, str] = {
+        "inspect.exact_paths": "NPath has one class a value from 1 to 10, and counts what stands inside classes"
+    }
 
     def value(self, text: str, language: str, paper: bool) -> float:
         """NPath."""

@@ -1,6 +1,11 @@
-"""OCT: number of operators, each time that one occurs; what is an operator is said at OCU."""
+"""OCT: number of operators, each time that one occurs.
+
+What is an operator is said at OCU, in ``paper`` mode too (quirk ``inspect.any_sign``).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -10,6 +15,9 @@ class Operators(Measured):
 
     name = "oct"
     corrected = exact(0, 8, above=True)
+    quirks: Mapping[str, str] = {
+        "inspect.any_sign": "signs count as operators wherever they stand, in types, labels and loops"
+    }
 
     def value(self, text: str, language: str, paper: bool) -> float:
         """Number of operators."""

@@ -5,10 +5,13 @@ Python every name that the function binds by assignment, loop, ``with``, ``excep
 ``:=`` is one (``self`` is a parameter); imports, functions and classes bind no variable. One name is one
 variable, in however many scopes.
 
-``paper``: local declarations and fields of anonymous classes alone, no parameters.
+``paper`` (quirk ``inspect.local_declarations``): local declarations and fields of anonymous classes alone,
+no parameters.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, flow
 
@@ -18,6 +21,9 @@ class DistinctVariables(Measured):
 
     name = "vcu"
     corrected = exact(1, 10)
+    quirks: Mapping[str, str] = {
+        "inspect.local_declarations": "variables are local ones and fields of inner classes, no parameters"
+    }
 
     def value(self, text: str, language: str, paper: bool) -> float:
         """Number of distinct names of variables."""

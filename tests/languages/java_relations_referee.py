@@ -37,6 +37,7 @@ class Eclipse:
     def __init__(self, code: str) -> None:
         self.data = b"public class A {\n" + code.encode("ascii") + b"\n}"
         self.empty: Any = None
+        self.known: dict[int, list[N]] = {}
         self.body = PARSER.parse(self.data).root_node.children[0].child_by_field_name("body")
 
     def positions(self) -> list[Position]:
@@ -46,6 +47,7 @@ class Eclipse:
                 (node,) = self.read(member)
             except UnknownError:
                 self.empty = member.child_by_field_name("body")
+                self.known.clear()
                 (node,) = self.read(member)
             walk(node, found)
         return found
@@ -62,8 +64,15 @@ class Eclipse:
 
     def read(self, node: Any) -> list[N]:
         """Usually one node; none for what Eclipse leaves out, several for what it has no node around."""
+        if node.id not in self.known:
+            self.known[node.id] = self.found(node)
+        return self.known[node.id]
+
+    def found(self, node: Any) -> list[N]:
         kind = node.type
-        if kind in UNKNOWN:
+        if kind in UNKNOWN or (
+            kind.endswith("_literal") and "string" not in kind and b"_" in self.text(node)
+        ):
             raise UnknownError
         if (
             kind in ABSENT
@@ -82,6 +91,8 @@ class Eclipse:
         if kind in LEAVES or (kind == "switch_expression" and node.parent.type not in HOLDERS):
             if kind == "string_literal" and b"\n" in self.text(node) and self.text(node)[:3] != b'"""':
                 raise UnknownError
+            # What is inside is not there, but has to parse.
+            self.kids(node)
             return [made]
         if node == self.empty:
             return [made]
@@ -174,17 +185,19 @@ class Eclipse:
     constructor_body = block
 
     def assert_statement(self, node: Any, made: N) -> None:
-        """To Java 1.3 `assert` is a name: of a method, or of a type."""
+        """To Java 1.3 `assert` is a name: of a method, or of a type; and `yield` is."""
         asserted = real(node)
         if [c.type for c in asserted] == ["parenthesized_expression"]:
             inner = self.kids(asserted[0])
             call = N(made.start, asserted[0].end_byte, inner, "Call")
-            call.ends = {"func": N(made.start, made.start + 6), "args": over(inner)}
+            call.ends = {"func": N(made.start, made.start + 5), "args": over(inner)}
             made.kids = [call]
         elif [c.type for c in asserted] == ["identifier"]:
             made.kids = self.kids(node)
         else:
             raise UnknownError
+
+    yield_statement = assert_statement
 
     def method_invocation(self, node: Any, made: N) -> None:
         made.kids = self.kids(node)
@@ -312,7 +325,7 @@ LEAVES = {
     *("lambda_expression", "method_reference", "string_literal", "character_literal", "identifier", ";"),
     *("type_identifier", "this", "integral_type", "floating_point_type", "boolean_type"),
 }
-UNKNOWN = {"enum_declaration", "record_declaration", "yield_statement", "binary_integer_literal"}
+UNKNOWN = {"enum_declaration", "record_declaration", "binary_integer_literal", "hex_floating_point_literal"}
 ABSENT = {"resource_specification", "receiver_parameter", "super", "dimensions"}
 SPLICED = {
     *("formal_parameters", "argument_list", "type_arguments", "type_parameters", "type_bound", "class_body"),

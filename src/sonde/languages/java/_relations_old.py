@@ -11,10 +11,11 @@ _NEW_NUMBER = re.compile(r"0[bB]|.*_|0[xX].*[pP]", re.DOTALL)
 # What Java 1.3 cannot parse, what Eclipse's level JLS3 leaves out, and what is an empty leaf to it.
 _UNKNOWN = frozenset(
     (
-        *("enum_declaration", "record_declaration", "annotation_type_declaration", "yield_statement"),
+        *("enum_declaration", "record_declaration", "annotation_type_declaration"),
         *("template_expression", "type_pattern", "guard"),
     )
 )
+_NAMES_ONCE = {"assert_statement": "assert", "yield_statement": "yield"}
 _LEFT_OUT = frozenset(("resource_specification",))
 _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
@@ -32,8 +33,8 @@ def old_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
 
 
 def is_unknown(frame: Frame) -> bool:
-    """Whether Java 1.3 cannot parse a node. There, ``assert`` is a name: ``assert (x);`` is a call."""
-    if frame.kind == "assert_statement":
+    """Whether Java 1.3 cannot parse a node. There, ``assert`` and ``yield`` are names, see `_named`."""
+    if frame.kind in _NAMES_ONCE:
         kinds = [node.kind for _, node in frame.parts]
         return kinds not in (["ParenthesizedExpression"], ["SimpleName"])
     return frame.kind in _UNKNOWN or (frame.kind == "pattern" and frame.around == "switch_label")
@@ -49,14 +50,15 @@ def is_empty(frame: Frame) -> bool:
     return frame.kind in _EMPTY or is_switch_expression(frame)
 
 
-def _assert(frame: Frame, text: str) -> Node:
-    name = Node("SimpleName", frame.start, frame.start + len("assert"))
-    asserted = frame.parts[0][1]
-    if asserted.kind == "SimpleName":
-        frame.parts = [("type", name), ("declarator", asserted)]
+def _named(frame: Frame, text: str) -> Node:
+    """`assert (x);` is a call of `assert`, and `assert x;` declares a variable of that type."""
+    name = Node("SimpleName", frame.start, frame.start + len(_NAMES_ONCE[frame.kind]))
+    follows = frame.parts[0][1]
+    if follows.kind == "SimpleName":
+        frame.parts = [("type", name), ("declarator", follows)]
         return frame.node("VariableDeclarationStatement")
-    inner = [("arguments", node) for _, node in asserted.parts]
-    call = Node("MethodInvocation", frame.start, asserted.end, [("name", name), *inner])
+    inner = [("arguments", node) for _, node in follows.parts]
+    call = Node("MethodInvocation", frame.start, follows.end, [("name", name), *inner])
     frame.parts = [("", call)]
     return frame.node("ExpressionStatement")
 
@@ -109,7 +111,7 @@ def _annotated_type(frame: Frame, text: str) -> Node:
 
 
 OLD_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
-    "assert_statement": _assert,
+    **dict.fromkeys(_NAMES_ONCE, _named),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
     "switch_label": _case,

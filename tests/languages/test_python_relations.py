@@ -214,6 +214,14 @@ def test_no_piece_of_a_program_breaks_the_labeller(mode: str) -> None:
                 )
 
 
+def test_a_carriage_return_alone_is_counted() -> None:
+    for mode in ("corrected", "paper"):
+        assert (
+            FACET.relate("def f(x):\r    return x.y\n", mode=mode).problem
+            == "carriage return without a newline"
+        )
+
+
 def test_deep_nesting_is_no_crash() -> None:
     for code in (
         "(" * 3000 + "x" + ")" * 3000,

@@ -26,7 +26,6 @@ from sonde.languages.python._relations_scan import Scan, matching, scan, width
 
 OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
-_LINE = re.compile(r"\r\n|\r|\n")
 # Stands for the node when the text before it is tokenized; no word of a program.
 _MARK = "_EndOfLineSymbol_"
 
@@ -87,7 +86,7 @@ class Places:
         self._words = words
         self._quirks = quirks
         self._newlines = newlines
-        self._lines = [0, *(found.end() for found in _LINE.finditer(text))]
+        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
         self._ascii = text.isascii()
         self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
         self._ends: dict[tuple[int, int], int] = {}

@@ -52,6 +52,9 @@ class PythonRelations:
         on = quirks_on(mode, quirks, QUIRKS)
         scanned = scan(text)
         words = _words(scanned, mode, delimiters)
+        if text.count("\r") != text.count("\r\n"):
+            # It ends a line to Python's parser and not to its tokenizer, so that words and nodes part ways.
+            return Related(words, problem="carriage return without a newline")
         found = self._corrected(text, scanned, delimiters) if not on else None
         if found is None:
             tree = _relations_paper.parsed(text, on)

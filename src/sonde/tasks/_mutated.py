@@ -3,64 +3,95 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
 from typing import cast
+
+import numpy as np
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits
-from sonde.tasks._balance import SMALLEST, Matching, deal, largest, split_sizes
+from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import FAULT, ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
+from sonde.tasks._words import leaning
 
 _SURVEYED = 4_000
 """Functions over which the words are counted that faults put in."""
+
+_BINS = 5
+
+_WIDER = 3
+"""Sides differ in length by chance alone, so bins of three quarters of an octave are enough."""
 
 
 def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
-    Functions are read in the order of the pool only until there are enough.
+    Functions are read in the order of the pool, only until there are enough where faults are not levelled.
     """
     task = cast(Mutation, asked.task)
-    edits = facet_of(asked.language, "edits", Edits)
-    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
     sides = deal(_sizes(pool), asked.seed)
     wanted = split_sizes(asked.size // 2)
+    counts: Counter[str] = Counter()
+    candidates = _candidates(pool, asked, task, sides, counts)
+    if task.levelled and asked.mode != "paper":
+        candidates = _levelled(list(candidates))
     matching = {name: Matching[Example]((ORIGINAL, FAULT)) for name in wanted}
-    around = {name: Surroundings(edits, name, asked.mode == "paper", survey) for name in wanted}
-    tried = without = 0
-    for item in pool.items:
-        split = sides[item.cluster]
-        if len(matching[split].blocks) >= wanted[split]:
-            if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
-                break
-            continue
-        tried += 1
-        found = _example(item, task, around[split], asked.seed, pool.tokens[item.item_id])
-        if found is None:
-            without += 1
-            continue
-        stratum, example = found
+    for split, stratum, example in candidates:
         matching[split].add(example.label, stratum, example)
+        if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
+            break
     number = largest({name: len(one.blocks) for name, one in matching.items()}, asked.size // 2)
     if number < SMALLEST:
         scarce = min(matching, key=lambda name: len(matching[name].blocks) / max(wanted[name], 1))
         raise InputError(
             f"task {task.name!r} in {asked.language}: the {scarce} split has "
             f"{len(matching[scarce].blocks)} faults with an untouched function to match, "
-            f"of {tried} functions read; draw from more code"
+            f"of {counts['read']} functions read; draw from more code"
         )
-    drawn = Drawn(report={"read": tried, "no place for the fault": without, "matched": 1.0})
+    drawn = Drawn(report={**counts, "matched": 1.0})
     for name, size in split_sizes(number).items():
         drawn.rows += [(name, True, one) for block in matching[name].blocks[:size] for one in block]
     return drawn
+
+
+Candidate = tuple[str, Hashable, Example]
+
+
+def _candidates(
+    pool: Pool, asked: Asked, task: Mutation, sides: Mapping[str, str], counts: Counter[str]
+) -> Iterator[Candidate]:
+    """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
+    edits = facet_of(asked.language, "edits", Edits)
+    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    around = {name: Surroundings(edits, name, asked.mode == "paper", survey) for name in SHARES}
+    for item in pool.items:
+        split = sides[item.cluster]
+        counts["read"] += 1
+        found = _example(item, task, around[split], asked.seed, pool.tokens[item.item_id])
+        if found is None:
+            counts["no place for the fault"] += 1
+        else:
+            yield split, *found
+
+
+def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """The candidates with strata that say how faulty they look, in fifths of all candidates."""
+    if not candidates:
+        return
+    texts = [example.item.text for _, _, example in candidates]
+    scores = leaning(texts, [example.label == FAULT for _, _, example in candidates])
+    parts = np.searchsorted(np.quantile(scores, np.linspace(0, 1, _BINS + 1)[1:-1]), scores)
+    for (split, stratum, example), part in zip(candidates, parts.tolist(), strict=True):
+        yield split, (stratum, part), example
 
 
 def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
@@ -70,7 +101,7 @@ def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
 
 def _example(
     item: Item, task: Mutation, around: Surroundings, seed: int, tokens: int
-) -> tuple[object, Example] | None:
+) -> tuple[Hashable, Example] | None:
     """An item on its side with its stratum; None where the fault has no place in it."""
     draw = Random(derive_seed(seed, task.name, item.item_id))
     if unit_hash(seed, "side", item.item_id) < 0.5:
@@ -91,4 +122,4 @@ def _example(
         tokens=tokens,
         cluster=item.cluster,
     )
-    return (stratum, length_class(tokens) // 2), example
+    return (stratum, length_class(tokens) // _WIDER), example

@@ -58,6 +58,11 @@ class Mutation:
     """Base of the tasks whose faults are made.
 
     A task defines `fault` and, where a fault leaves a trace, `stratum` and `survey`.
+
+    Attributes:
+        levelled: Whether faults are also matched by how faulty all their words look together (see
+            `sonde.tasks._words.leaning`): where a fault takes away what goes with the rest of the function,
+            the rest tells. That costs a fault for every function of the pool.
     """
 
     name: ClassVar[str]
@@ -65,6 +70,7 @@ class Mutation:
     target: ClassVar[str] = "mutation"
     labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
     needs_repository: ClassVar[bool] = False
+    levelled: ClassVar[bool] = False
 
     def label(
         self,

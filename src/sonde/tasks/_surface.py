@@ -17,7 +17,6 @@ around says nothing about which token is asked for.
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -29,6 +28,7 @@ from jaxtyping import Float
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.tasks._dataset import Dataset
+from sonde.tasks._words import bag_words
 
 SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "example_id": pl.String,
@@ -41,11 +41,6 @@ SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
 _STRENGTHS = (0.003, 0.03, 0.3, 3.0)
 _LEAVES = (2, 4, 8, 16, 32, 64)
 _SEED = 0
-_COUNTED = 200_000
-
-_LEXER = re.compile(
-    r"\w+|>>>=|\*\*=|//=|<<=|>>=|>>>|\.\.\.|\+\+|--|&&|\|\||->|::|\*\*|//|<<|>>|[-+*/%&|^!=<>:@]=|[^\w\s]"
-)
 
 Rows = list[dict[str, Any]]
 Fit = Callable[[Any, Sequence[str], Any], Sequence[str]]
@@ -147,17 +142,13 @@ def _regression(parts: Mapping[str, Rows], matrices: Mapping[str, Any]) -> Seque
 
 def _bag(parts: Mapping[str, Rows], texts: Mapping[str, Item]) -> Sequence[str]:
     """Logarithms of token counts; tokens of one training example only are left out."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectorizer = CountVectorizer(analyzer=_same, min_df=2)
+    vectorizer = _vectorizer(2)
     bags = {name: [bag_words(texts[row["item_id"]].text) for row in rows] for name, rows in parts.items()}
     vectorizer.fit(bags["train"])
     return _regression(parts, {name: vectorizer.transform(bag).log1p() for name, bag in bags.items()})
 
 
 def _spelling(parts: Mapping[str, Rows], texts: Mapping[str, Item]) -> Sequence[str]:
-    from sklearn.feature_extraction.text import CountVectorizer
-
     def spelt(row: dict[str, Any]) -> list[str]:
         text = texts[row["item_id"]].text
         grams = _grams("a", text[row["start"] : row["end"]])
@@ -165,14 +156,18 @@ def _spelling(parts: Mapping[str, Rows], texts: Mapping[str, Item]) -> Sequence[
             grams += _grams("b", text[row["other_start"] : row["other_end"]])
         return grams
 
-    vectorizer = CountVectorizer(analyzer=_same)
+    vectorizer = _vectorizer(1)
     bags = {name: [spelt(row) for row in rows] for name, rows in parts.items()}
     vectorizer.fit(bags["train"])
     return _regression(parts, {name: vectorizer.transform(bag).log1p() for name, bag in bags.items()})
 
 
-def _same(words: Sequence[str]) -> Sequence[str]:
-    return words
+def _vectorizer(least: int) -> Any:
+    """Counts of words that are cut already; those of fewer than ``least`` texts are left out."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer: Any = CountVectorizer
+    return vectorizer(analyzer=tuple, min_df=least)
 
 
 def _grams(side: str, word: str) -> list[str]:
@@ -187,15 +182,6 @@ def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, fl
     first, second = sorted(((row["start"], row["end"]), (row["other_start"], row["other_end"])))
     between = texts[row["item_id"]].text[first[1] : second[0]]
     return float(second[0] - first[0]), float(len(between.split()))
-
-
-@functools.lru_cache(maxsize=_COUNTED)
-def bag_words(text: str) -> tuple[str, ...]:
-    """Words and signs of a text in order, those of strings and comments too.
-
-    One rule for every language, which reads the same tokens whether or not the text parses.
-    """
-    return tuple(_LEXER.findall(text))
 
 
 def _has_error(item: Item) -> bool:

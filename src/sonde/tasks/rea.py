@@ -13,9 +13,7 @@ from sonde.tasks._mutation import (
     Stratum,
     Surroundings,
     by_weight,
-    capped,
     replaced,
-    surfaces,
 )
 
 _DRAWS = 6
@@ -26,7 +24,8 @@ class RelationalToAssignment(Mutation):
     """Code as written, or with one relational operator replaced by an assignment operator; it still parses.
 
     The new operator is drawn as often as the corpus has it, so it mostly is ``=``. An untouched function
-    beside the faulty one has the same operator as often, and as many of the other kind left.
+    beside the faulty one has the same operator, and looks as faulty by all its words: comparisons go with
+    ``if``, so that one less would show.
 
     In Python assignment is a statement: ``if a = b`` does not parse, nor does any relational operator inside
     an expression that becomes ``=``, save in arguments of a call; a parser answers. So the direction is the
@@ -38,13 +37,14 @@ class RelationalToAssignment(Mutation):
     """
 
     name = "rea"
+    levelled = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """How often each operator that is put in occurs."""
         return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
-        """An operator of the kind that faults put in, how often it stands there, how many of the other."""
+        """An operator of the kind that faults put in."""
         edits = around.edits
         if around.paper:
             published = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
@@ -52,8 +52,7 @@ class RelationalToAssignment(Mutation):
         given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
         if not given or not taken:
             return None
-        sign = draw.choice(taken).surface
-        return sign, capped(surfaces(taken)[sign]), capped(len(given))
+        return draw.choice(taken).surface
 
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Mistake one operator; None where that would leave none of its kind."""
@@ -62,14 +61,14 @@ class RelationalToAssignment(Mutation):
             old = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
             changes = [(place, draw.choice(_PUBLISHED_NEW)) for place in old]
             return Fault(replaced(text, *changes), ()) if changes else None
-        given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
+        given = edits.places(text, edits.confusion.given)
         if len(given) < 2 or not around.survey:
             return None
         for _ in range(_DRAWS):
             sign, place = by_weight(around.survey, draw), draw.choice(given)
             changed = replaced(text, (place, sign))
             if edits.parses(changed):
-                return Fault(changed, (sign, capped(surfaces(taken)[sign] + 1), capped(len(given) - 1)))
+                return Fault(changed, sign)
         return None
 
 

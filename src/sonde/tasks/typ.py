@@ -7,7 +7,7 @@ from random import Random
 
 from sonde.base.fingerprint import unit_hash
 from sonde.tasks._balance import SHARES, split_sizes
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, capped, replaced
+from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, replaced
 
 _SHORT = 5
 
@@ -20,19 +20,21 @@ class DetectInvalidTypes(Mutation):
 
     A misspelling is no word, so that whoever has seen it once knows it: each misspelling occurs in one split
     only, and nothing that is learned of one in training helps in the test. The function keeps at least one
-    type that is spelt well, and is matched with an untouched one that has as many.
+    type that is spelt well, and is matched with an untouched one that looks as faulty by all its words: a
+    parameter less of a known type would show.
 
     Paper mode: all primitive types of the function are misspelt, whichever split it is in; one token answers.
     """
 
     name = "typ"
+    levelled = True
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
-        """How many types are spelt well."""
+        """Nothing to match but all words together, but the function must have a type."""
         types = around.edits.places(text, "type")
         if not types:
             return None
-        return () if around.paper else capped(len(types), 6)
+        return ()
 
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Misspell one type; None where the function has fewer than two."""
@@ -50,7 +52,7 @@ class DetectInvalidTypes(Mutation):
         if not known:
             return None
         changed = replaced(text, (place, draw.choice(known)))
-        return Fault(changed, capped(len(types) - 1, 6)) if around.edits.parses(changed) else None
+        return Fault(changed, ()) if around.edits.parses(changed) else None
 
 
 def misspellings(word: str, reserved: frozenset[str]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sonde.experiments.drawing import Refused
-from sonde.experiments.plan import ObserveJob
+from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.store.rundir import RunDirectory
 
 
@@ -19,7 +19,9 @@ class Outcome:
 
     Attributes:
         directory: The folder of the run.
-        jobs: The plan that was carried out.
+        jobs: The observations that were planned.
+        trainings: The trainings that were planned.
+        trained: Arms that had to be trained this time.
         observed: Items that needed a forward pass this time.
         reused: Items whose observations were there already.
         scores_key: Key of the scores; it changes when any score can.
@@ -31,6 +33,8 @@ class Outcome:
 
     directory: RunDirectory
     jobs: tuple[ObserveJob, ...] = ()
+    trainings: tuple[TrainJob, ...] = ()
+    trained: int = 0
     observed: int = 0
     reused: int = 0
     scores_key: str = ""

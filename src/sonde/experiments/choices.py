@@ -12,7 +12,7 @@ from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, ReadingLens
+from sonde.lenses import LENSES, Lens
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
 from sonde.tasks import TASKS
 
@@ -56,7 +56,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     return tuple(choices)
 
 
-def _tasks(experiment: Experiment, lens: ReadingLens) -> tuple[str, ...]:
+def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:
     """The tasks of a lens: those that the user names and it takes, else its own."""
     if not (experiment.tasks and lens.takes):
         return tuple(lens.tasks)
@@ -67,13 +67,13 @@ def _tasks(experiment: Experiment, lens: ReadingLens) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mine))
 
 
-def _quirks(lens: ReadingLens, tasks: Sequence[str]) -> frozenset[str]:
+def _quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
     """The quirks of a lens and of the tasks that it asks."""
     of_tasks = (getattr(TASKS.load(task), "quirks", {}) for task in tasks)
     return frozenset(lens.quirks).union(*of_tasks)
 
 
-def _check_tasks(experiment: Experiment, lenses: Sequence[ReadingLens]) -> None:
+def _check_tasks(experiment: Experiment, lenses: Sequence[Lens]) -> None:
     for name in experiment.tasks:
         task = TASKS.load(name)
         if not any(task.target in lens.takes for lens in lenses):

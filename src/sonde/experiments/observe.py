@@ -21,7 +21,7 @@ from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured
+from sonde.lenses import Captured, reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -72,7 +72,7 @@ def observe_job(job: ObserveJob) -> Observed:
     prepared = prepare(loaded, _items(job), job.language)
     labels = {part.lens.name: _labels(job, part.lens) for part in missing}
     passes = {
-        lens.name: LENSES.load(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
+        lens.name: reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
         for lens in (part.lens for part in missing)
     }
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
@@ -83,7 +83,7 @@ def observe_job(job: ObserveJob) -> Observed:
         for part in missing:
             name = part.lens.name
             captured = [Captured(one.prepared, one.captures[name]) for one in few]
-            table = LENSES.load(part.lens.source).observe(
+            table = reading_lens(part.lens.source).observe(
                 captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
             )
             frames[name].append(table)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
-from sonde.lenses import LensSettings, Twin
+from sonde.lenses import Arm, LensSettings, Twin
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -116,6 +116,32 @@ class ObserveJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainJob:
+    """Train one arm of a lens. Carries keys only.
+
+    Attributes:
+        root: The folder of the run.
+        model: The model of the run.
+        corpus: The corpus that the examples come from.
+        language: Their language.
+        arm: What is trained.
+        part: What to write: what the arm answers to each example.
+    """
+
+    root: str
+    model: ModelSpec
+    corpus: str
+    language: str
+    arm: Arm
+    part: Part
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The one part."""
+        return (self.part,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Items of one corpus and language, in hash order: what a row of scores is about."""
 
@@ -140,6 +166,7 @@ class Reading:
         inputs: What is shown, in hash order: items of the group, and what tasks derive from them.
         labels: Fingerprint of the labels of the inputs.
         twins: Re-initialised models that are shown a share of it.
+        arms: What is trained on it, for a lens that trains; such a lens observes nothing.
         model: The one model that a later stage is about; None for all.
     """
 
@@ -148,6 +175,7 @@ class Reading:
     inputs: tuple[Item, ...]
     labels: str
     twins: tuple[Twin, ...] = ()
+    arms: tuple[Arm, ...] = ()
     model: str | None = None
 
 
@@ -172,6 +200,7 @@ class Plan:
     """Jobs in the order in which they are best done, and what is scored when they are."""
 
     jobs: tuple[ObserveJob, ...]
+    trainings: tuple[TrainJob, ...]
     answers: tuple[Answer, ...]
 
 
@@ -200,7 +229,7 @@ def plan(
     readings: Sequence[Reading],
     components: Mapping[str, str],
 ) -> Plan:
-    """All observation jobs of a run or of a later stage of it.
+    """All jobs of a run or of a later stage of it.
 
     Inputs that the same lenses read are forwarded together, so that each is forwarded once.
 
@@ -212,9 +241,14 @@ def plan(
             versions of capture, alignment, grammar and the libraries that compute.
     """
     jobs: list[ObserveJob] = []
+    trainings: dict[str, TrainJob] = {}
     answers: list[Answer] = []
     for model in models:
-        mine = [reading for reading in readings if reading.model in (None, model.name)]
+        for reading in (reading for reading in readings if reading.arms):
+            arms = [_training(run, model, models[0], reading, arm, components) for arm in reading.arms]
+            trainings |= {job.part.key: job for job in arms}
+            answers.append(Answer(model=model, reading=reading, parts=_parts(arms), twins=()))
+        mine = [one for one in readings if not one.arms and one.model in (None, model.name)]
         own = _jobs(run, model, mine, components)
         twins = [
             (twin, reading, _jobs(run, _twin(model, twin), [_shared(reading, twin)], components))
@@ -229,7 +263,31 @@ def plan(
             beside = tuple((twin, _parts(more)) for twin, other, more in twins if other is reading)
             if parts := _parts(own, reading):
                 answers.append(Answer(model=model, reading=reading, parts=parts, twins=beside))
-    return Plan(jobs=tuple(jobs), answers=tuple(answers))
+    return Plan(jobs=tuple(jobs), trainings=tuple(trainings.values()), answers=tuple(answers))
+
+
+def _training(
+    run: RunDirectory,
+    model: ModelChoice,
+    first: ModelChoice,
+    reading: Reading,
+    arm: Arm,
+    components: Mapping[str, str],
+) -> TrainJob:
+    """The job of one arm; one that needs no model is the same for all models, filed under the first."""
+    of = model if arm.needs_model else first
+    basis = (model.revision, model.spec) if arm.needs_model else ()
+    key = fingerprint("arm", basis, reading.lens, reading.labels, arm, components[reading.group.language])
+    folder = run.observations(reading.lens.folder, of.name)
+    name = f"{reading.group.prefix}-{arm.task}-{arm.name}-{arm.seed}-{key[:16]}.parquet"
+    return TrainJob(
+        root=str(run.root),
+        model=of.spec,
+        corpus=reading.group.corpus,
+        language=reading.group.language,
+        arm=arm,
+        part=Part(lens=reading.lens, relative=f"{folder}/{name}", key=key),
+    )
 
 
 def _jobs(
@@ -283,7 +341,7 @@ def _shared(reading: Reading, twin: Twin) -> Reading:
     return dataclasses.replace(reading, inputs=share)
 
 
-def _parts(jobs: Sequence[ObserveJob], reading: Reading | None = None) -> tuple[Part, ...]:
+def _parts(jobs: Sequence[ObserveJob | TrainJob], reading: Reading | None = None) -> tuple[Part, ...]:
     """The parts of some jobs, or those of one reading among them."""
     if reading is None:
         return tuple(part for job in jobs for part in job.parts)

@@ -10,10 +10,10 @@ from typing import Any
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._experiment import Experiment
 from sonde.experiments._progress import Progress
-from sonde.experiments.drawing import DEFAULT_SIZE, Refused, draw, unseen
+from sonde.experiments.drawing import DEFAULT_SIZE, Drawn, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
 from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_of
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, TrainingLens, reading_lens
 from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 
@@ -62,24 +62,31 @@ def read_drawn(
         items = list(pool.items) if experiment.include_seen else unseen(pool)
         for lens in lenses:
             drawn = draw(lens, pool, items, size, store, progress)
-            reader, settings = LENSES.load(lens.source), settings_of(lens)
-            labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
-            read.readings.append(
-                Reading(
-                    lens=dataclasses.replace(lens, tasks=drawn.tasks),
-                    group=pool,
-                    inputs=tuple(reader.inputs(drawn.inputs, labels, settings)),
-                    labels=drawn.key,
-                    twins=reader.twins(settings),
-                )
-            )
+            read.readings.append(_drawn_reading(lens, pool, drawn, store))
             read.refused.extend(drawn.refused)
             read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
     return read
 
 
-def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
+def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore) -> Reading:
+    able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
+    if isinstance(reader, TrainingLens):
+        arms = reader.arms(drawn.tasks, settings)
+        return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, arms=arms)
+    reader = reading_lens(lens.source)
+    labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
+    return Reading(
+        lens=able,
+        group=pool,
+        inputs=tuple(reader.inputs(drawn.inputs, labels, settings)),
+        labels=drawn.key,
+        twins=reader.twins(settings),
+    )
+
+
+def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
+    reader, settings = reading_lens(lens.source), settings_of(lens)
     labels = {task: read_labels(store, task, group) for task in lens.tasks}
     return Reading(
         lens=lens,
@@ -95,7 +102,9 @@ def follow_ups(answers: Sequence[Answer], scores: Mapping[str, Sequence[Score]])
     more: list[Reading] = []
     for answer in answers:
         reading, lens = answer.reading, answer.reading.lens
-        found = LENSES.load(lens.source).follow_up(scores[answer.key], settings_of(lens))
+        if reading.arms:
+            continue
+        found = reading_lens(lens.source).follow_up(scores[answer.key], settings_of(lens))
         if found is not None:
             next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
             more.append(dataclasses.replace(reading, lens=next_stage, twins=(), model=answer.model.name))

@@ -16,11 +16,12 @@ from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
-from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, plan
+from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, TrainJob, plan
 from sonde.experiments.readings import follow_ups, read_drawn, read_items_of
 from sonde.experiments.scoring import score_all, write_scores
 from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
+from sonde.experiments.train import train_job
 from sonde.lenses import LENSES
 from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
@@ -52,12 +53,15 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
         outcome.jobs += stage.jobs
         with outcome.timed("observe"):
             _observe(stage.jobs, execution, progress, outcome)
+        if stage.trainings:
+            with outcome.timed("train"):
+                _train(stage.trainings, execution, progress, outcome)
         with outcome.timed("score"), progress.stage("scoring", len(stage.answers)) as advance:
             found = score_all(store, stage.answers, advance)
         scores |= found
         readings = follow_ups(stage.answers, found)
     outcome.scores_key = write_scores(store, scores)
-    _drop_stale(store, outcome.jobs)
+    _drop_stale(store, [*outcome.jobs, *outcome.trainings])
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         progress.note(f"{relative} was damaged and has been computed again")
@@ -165,7 +169,16 @@ def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progres
             advance(len(job.item_ids))
 
 
-def _drop_stale(store: PartStore, jobs: Sequence[ObserveJob]) -> None:
+def _train(jobs: Sequence[TrainJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
+    outcome.trainings += tuple(jobs)
+    executor = EXECUTORS.load(execution.executor)
+    with progress.stage("training", len(jobs)) as advance:
+        for _, trained in executor.map(train_job, jobs, workers=execution.workers):
+            outcome.trained += trained
+            advance()
+
+
+def _drop_stale(store: PartStore, jobs: Sequence[ObserveJob | TrainJob]) -> None:
     """Remove parts of earlier plans, so that the folder holds what the scores are about and nothing else."""
     planned = {part.relative for job in jobs for part in job.parts}
     for folder in {Path(relative).parent.as_posix() for relative in planned}:

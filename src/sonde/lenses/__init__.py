@@ -2,24 +2,49 @@
 
 from sonde.base.registry import Registry
 from sonde.lenses._lens import (
+    Arm,
     Captured,
+    Lens,
     LensDefaults,
     LensSettings,
     ReadingLens,
     Scoring,
+    Training,
+    TrainingLens,
     Twin,
     TwinObservations,
 )
 
-LENSES: Registry[ReadingLens] = Registry("sonde.lenses", "lens", "lens")
+LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens")
+
+
+def reading_lens(source: str) -> ReadingLens:
+    """A lens by name or path that is known to read a frozen model."""
+    lens = LENSES.load(source)
+    assert isinstance(lens, ReadingLens), source
+    return lens
+
+
+def training_lens(source: str) -> TrainingLens:
+    """A lens by name or path that is known to train."""
+    lens = LENSES.load(source)
+    assert isinstance(lens, TrainingLens), source
+    return lens
+
 
 __all__ = [
     "LENSES",
+    "Arm",
     "Captured",
+    "Lens",
     "LensDefaults",
     "LensSettings",
     "ReadingLens",
     "Scoring",
+    "Training",
+    "TrainingLens",
     "Twin",
     "TwinObservations",
+    "reading_lens",
+    "training_lens",
 ]

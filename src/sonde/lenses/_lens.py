@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import polars as pl
 
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
-from sonde.models import Capabilities
+from sonde.models import Capabilities, ModelSpec
 from sonde.stats.scores import Score
 
 Option = str | int | float | bool
@@ -92,12 +93,45 @@ class Scoring:
     twins: tuple[TwinObservations, ...] = ()
 
 
-@runtime_checkable
-class ReadingLens(Protocol):
-    """A lens that reads a frozen model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One training: what is trained on the examples of one task, and from which seed.
 
-    The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
+    Attributes:
+        name: What is trained, for example ``"pretrained"`` or ``"bag_of_tokens"``.
+        task: Public name of the task.
+        seed: Seed of the training.
+        needs_model: Whether it begins with the model of the run; else it is trained once for all models.
     """
+
+    name: str
+    task: str
+    seed: int
+    needs_model: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What an arm is trained with.
+
+    Attributes:
+        examples: The data set of the task with the ``text`` of each example's input.
+        model: The model of the run; a lens loads of it what it needs.
+        language: Public name of the language.
+        folder: A folder of this arm's own, where checkpoints survive a kill and trained models stay.
+        settings: What the user chose.
+    """
+
+    examples: pl.DataFrame
+    model: ModelSpec
+    language: str
+    folder: Path
+    settings: LensSettings
+
+
+@runtime_checkable
+class Lens(Protocol):
+    """What every lens answers."""
 
     @property
     def name(self) -> str:
@@ -137,6 +171,42 @@ class ReadingLens(Protocol):
     def refuses(self, capabilities: Capabilities) -> str | None:
         """One line saying why this lens cannot read such a model and which can, or None."""
         ...
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """Every number of the lens, each with its interval."""
+        ...
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """A few lines that a run prints when it is done, from the lens's rows of ``scores.parquet``."""
+        ...
+
+
+@runtime_checkable
+class TrainingLens(Lens, Protocol):
+    """A lens that trains: `train` is called once an arm, then `score` once."""
+
+    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+        """What is trained for these tasks, in the order in which it is best done."""
+        ...
+
+    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
+        """Train, and give the rows of the item table: what is answered to each example.
+
+        A call after a kill goes on from the checkpoints in ``training.folder`` and ends with the rows of an
+        undisturbed one.
+
+        Raises:
+            SondeError: The data or the model cannot be trained on; one line.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadingLens(Lens, Protocol):
+    """A lens that reads a frozen model.
+
+    The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
+    """
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """Re-initialised models to be observed beside the model, as a control."""
@@ -178,10 +248,6 @@ class ReadingLens(Protocol):
         """
         ...
 
-    def score(self, scoring: Scoring) -> list[Score]:
-        """Every number of the lens, each with its interval."""
-        ...
-
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """What a further stage has to know of this one's scores; None where there is no further stage.
 
@@ -189,10 +255,6 @@ class ReadingLens(Protocol):
         `score` run again with ``settings.stage`` raised and the answer in ``settings.found``, and the scores
         are added to those of the first.
         """
-        ...
-
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """A few lines that a run prints when it is done, from the lens's rows of ``scores.parquet``."""
         ...
 
 

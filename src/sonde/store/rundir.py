@@ -44,6 +44,11 @@ class RunDirectory:
         return self.root / "inputs.parquet"
 
     @property
+    def trained(self) -> Path:
+        """Checkpoints and trained models, a folder an arm."""
+        return self.root / "trained"
+
+    @property
     def scores(self) -> Path:
         """One row a number."""
         return self.root / "scores.parquet"

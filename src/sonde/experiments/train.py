@@ -1,0 +1,44 @@
+"""The training job: keys in, one table out. Runs in this process or in any other with the run's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from sonde.experiments.labels import label_path
+from sonde.experiments.plan import TrainJob, group_prefix, settings_of
+from sonde.experiments.tables import scan_inputs
+from sonde.lenses import Training, training_lens
+from sonde.store.parts import PartStore
+from sonde.store.rundir import RunDirectory
+
+
+def train_job(job: TrainJob) -> bool:
+    """Train an arm and write what it answers, unless that is there.
+
+    Returns:
+        Whether anything had to be trained.
+
+    Raises:
+        SondeError: The arm cannot be trained, or its table could not be written.
+    """
+    store = PartStore(Path(job.root))
+    if store.notes(job.part.relative, job.part.key) is not None:
+        return False
+    run = RunDirectory(Path(job.root))
+    prefix = group_prefix(job.corpus, job.language)
+    texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
+    examples = pl.scan_parquet(run.root / label_path(job.arm.task, prefix)).join(texts, on="item_id")
+    training = Training(
+        examples=examples.sort("example_id").collect(),
+        model=job.model,
+        language=job.language,
+        folder=run.trained / job.part.key[:16],
+        settings=settings_of(job.part.lens),
+    )
+    table = training_lens(job.part.lens.source).train(job.arm, training)
+    columns = {"arm": job.arm.name, "task": job.arm.task, "seed": job.arm.seed}
+    named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    store.put(job.part.relative, job.part.key, named, {})
+    return True

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sonde.lenses._cloze_candidates import contests, place
 from sonde.lenses._cloze_plan import ONE
+from sonde.lenses._cloze_statements import candidate_ids
 from sonde.lenses._cloze_vocabulary import Vocabulary, own_vocabulary, segmented, unified
 from sonde.models import manifest
+from sonde.tasks._cloze_candidates import place
 from sonde.tasks._cloze_quizzes import path_number
 
 PUBLISHED_MODES = ("full", "first", "last")
@@ -45,7 +46,7 @@ def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return _with_groups(_with_other_answers(joined))
 
 
-def contested(answers: pl.DataFrame, labels: pl.DataFrame, seed: int, size: int) -> pl.DataFrame:
+def contested(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """Quizzes decided by whole statements: the rank of the right one among its candidates.
 
     ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords. Ties
@@ -53,21 +54,21 @@ def contested(answers: pl.DataFrame, labels: pl.DataFrame, seed: int, size: int)
     """
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
     rows: list[tuple[str, int, int, float, int]] = []
-    for contest in contests(labels, seed, size):
-        found = [nats.get(item) for item in contest.item_ids]
+    for row in labels.iter_rows(named=True):
+        found = [nats.get(item) for item in candidate_ids(row)]
         held = [one for one in found if one is not None]
         if len(held) < len(found):
             continue
         sums = np.array([one["nats"] for one in held])
         means = sums / np.array([max(one["pieces"], 1) for one in held])
         ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
-        rows.append((contest.quiz_id, *ranks, float(sums[0]), len(held)))
+        rows.append((row["quiz_id"], *ranks, float(sums[0]), len(held)))
     schema = {
         "quiz_id": pl.String,
         "rank": pl.Int32,
         "rank_per_piece": pl.Int32,
         "nats": pl.Float64,
-        "candidates": pl.Int32,
+        "competing": pl.Int32,
     }
     table = pl.DataFrame(rows, schema=schema, orient="row")
     return _with_groups(labels.join(table, on="quiz_id", how="inner"))

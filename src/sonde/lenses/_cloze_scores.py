@@ -68,15 +68,15 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     yield from _overlap(names, base)
 
 
-def score_candidates(scoring: Scoring, labels: pl.DataFrame, size: int) -> Iterator[Score]:
+def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     """Every table of a model that scores whole statements."""
     answers = scoring.observations.collect()
-    frame = contested(answers, labels, scoring.settings.seed, size)
+    frame = contested(answers, labels)
     frame = with_seen(frame, scoring.template.model).with_columns(status=pl.lit(ONE))
     base = dataclasses.replace(scoring.template, task="api_cloze", pooling="candidates")
     alone = frame.filter(pl.col("context") == "")
     names = alone.filter(pl.col("template").is_in(["call", "import"]))
-    chance = pl.min_horizontal(pl.lit(1.0), 1.0 / pl.col("candidates"))
+    chance = 1.0 / pl.col("competing")
     for column, other in (("rank", "sum"), ("rank_per_piece", "mean")):
         for template, part in ((base, names), *_by_template(alone, base)):
             named = dataclasses.replace(template, params={"name": "candidates", "other": other})
@@ -89,7 +89,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame, size: int) -> Itera
         for _, score in means(part, {"chance": chance}, named):
             yield score
         yield from _cuts(part, template, minimum_of(scoring.settings))
-    yield from _twin_candidates(scoring, labels, size, base)
+    yield from _twin_candidates(scoring, labels, base)
     yield from _paired(frame, "adversarial", base)
 
 
@@ -239,9 +239,9 @@ def _overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     )
 
 
-def _twin_candidates(scoring: Scoring, labels: pl.DataFrame, size: int, base: Score) -> Iterator[Score]:
+def _twin_candidates(scoring: Scoring, labels: pl.DataFrame, base: Score) -> Iterator[Score]:
     for twin in scoring.twins:
-        frame = contested(twin.observations.collect(), labels, scoring.settings.seed, size)
+        frame = contested(twin.observations.collect(), labels)
         names = frame.filter((pl.col("context") == "") & pl.col("template").is_in(["call", "import"]))
         named = dataclasses.replace(base, control=TWIN, params={"name": "candidates", "other": "sum"})
         yield from _at_k(names, "rank", named)

@@ -11,22 +11,18 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from sonde.base.errors import UnknownNameError, UsageError
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
-from sonde.lenses._cloze_candidates import CANDIDATES, statements
 from sonde.lenses._cloze_observe import TOP_K, observe_quizzes, observe_texts
 from sonde.lenses._cloze_plan import asks_of, distinct_variants, quizzes_by_item, word_by_word
 from sonde.lenses._cloze_scores import score_candidates, score_masked
+from sonde.lenses._cloze_statements import statements
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
-from sonde.tasks._cloze_options import OPTIONS
+from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
 
 NEEDS = ("encoder", "decoder")
-
-MASKED, CAUSAL, PLL = "masked", "candidates", "pll"
-OBJECTIVES = (MASKED, CAUSAL, PLL)
 
 TASK = "api_cloze"
 TWIN_SHARE = 0.25
@@ -40,9 +36,6 @@ class Cloze(LensDefaults):
     quirks: Mapping[str, str] = {}
     options: Mapping[str, str] = {
         **OPTIONS,
-        "objective": "masked: one mask; candidates: whole statements, for decoders; pll: whole statements, "
-        "for masked models (default masked)",
-        "candidates": f"statements a quiz at most, with candidates and pll (default {CANDIDATES})",
         "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own",
         "min_count": "fewest quizzes that a library needs for a row of its own (default 20)",
     }
@@ -69,16 +62,16 @@ class Cloze(LensDefaults):
         """The statements that quizzes are cut from, or the candidate statements of each quiz."""
         if _objective(settings) == MASKED:
             return items
-        return statements(labels[TASK], settings.seed, candidates(settings))
+        return statements(labels[TASK])
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """Masked inputs of every statement, or the statements as they are."""
         objective = _objective(settings)
-        if objective == CAUSAL:
+        if objective == CANDIDATES:
             return (Pass(Plain(), (TokenScores(top_k=1),)),)
-        if objective == PLL:
+        if objective != MASKED:
             words = {one.item.item_id: word_by_word(one) for one in prepared}
             return (Pass(Masked(words), (TokenScores(top_k=1),)),)
         quizzes = quizzes_by_item(labels[TASK])
@@ -109,28 +102,11 @@ class Cloze(LensDefaults):
         labels = scoring.labels[TASK]
         if _objective(scoring.settings) == MASKED:
             return list(score_masked(scoring, labels))
-        return list(score_candidates(scoring, labels, candidates(scoring.settings)))
+        return list(score_candidates(scoring, labels))
 
 
 def _objective(settings: LensSettings) -> str:
-    objective = str(settings.options.get("objective", MASKED))
-    if objective not in OBJECTIVES:
-        raise UnknownNameError("objective", objective, OBJECTIVES)
-    return objective
-
-
-def candidates(settings: LensSettings) -> int:
-    """Statements a quiz at most.
-
-    Raises:
-        UsageError: The option makes no sense.
-    """
-    value = settings.options.get("candidates", CANDIDATES)
-    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= CANDIDATES:
-        raise UsageError(
-            f"lens 'cloze': option candidates = {value!r} is not a whole number from 2 to {CANDIDATES}"
-        )
-    return value
+    return objective_of(settings.options)
 
 
 lens = Cloze()

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.tasks._cloze_candidates import MOST
 from sonde.tasks._cloze_quizzes import Wanted
 from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import TEMPLATES
+
+MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
+OBJECTIVES = (MASKED, CANDIDATES, PLL)
 
 OPTIONS: Mapping[str, str] = {
     "templates": f"which statements are asked about, with commas (default {','.join(TEMPLATES)})",
@@ -19,6 +23,9 @@ OPTIONS: Mapping[str, str] = {
     "contexts": "at most so many lines of words before a statement, each a quiz of its own (default 0)",
     "queries": "JSON file of words by name, in place of the first lines of documentation",
     "separator": "what stands between words and statement (default a newline)",
+    "objective": "masked: a piece is left out; candidates: whole statements with each of several names, for "
+    "decoders; pll: the same, for masked models (default masked)",
+    "candidates": f"names for each level at most, with candidates and pll (default {MOST})",
 }
 
 
@@ -39,9 +46,29 @@ def wanted_of(options: Mapping[str, Any], size: int, seed: int) -> Wanted:
         contexts=contexts,
         queries=_queries(str(options["queries"])) if "queries" in options else {},
         separator=str(options.get("separator", "\n")),
+        candidates=0 if objective_of(options) == MASKED else _candidates(options),
         limit=size,
         seed=seed,
     )
+
+
+def objective_of(options: Mapping[str, Any]) -> str:
+    """How answers are scored.
+
+    Raises:
+        UnknownNameError: There is no such objective.
+    """
+    objective = str(options.get("objective", MASKED))
+    if objective not in OBJECTIVES:
+        raise UnknownNameError("objective", objective, OBJECTIVES)
+    return objective
+
+
+def _candidates(options: Mapping[str, Any]) -> int:
+    value = options.get("candidates", MOST)
+    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= MOST:
+        raise UsageError(f"option candidates = {value!r} is not a whole number from 2 to {MOST}")
+    return value
 
 
 def within_of(options: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.languages import facet_of
 from sonde.languages._imports import Imports
 from sonde.tasks._cloze_aliases import AliasPool
-from sonde.tasks._cloze_segments import REFERENCE, blanks, segments
+from sonde.tasks._cloze_candidates import Candidates, place
+from sonde.tasks._cloze_segments import FULL, REFERENCE, WHOLE, blanks, segments
 from sonde.tasks._cloze_statements import (
     ADVERSARIAL,
     ALIAS,
@@ -54,6 +55,7 @@ QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "files": pl.Int32,
     "repositories": pl.Int32,
     "paths": pl.List(pl.UInt64),
+    "candidates": pl.List(pl.String),
 }
 
 
@@ -67,6 +69,8 @@ class Wanted:
         contexts: At most so many lines of words before a statement, the shortest; 0 leaves words out.
         queries: Words for each name, in place of the first lines of documentation.
         separator: What stands between the words and the statement.
+        candidates: At most so many names for each level, the right one first, and nothing but whole levels is
+            asked for; 0 asks for pieces and lists no candidates.
         limit: At most this many quizzes; a larger limit contains a smaller one.
         seed: Draws other names and other adversarial aliases.
     """
@@ -76,6 +80,7 @@ class Wanted:
     contexts: int = 0
     queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     separator: str = "\n"
+    candidates: int = 0
     limit: int | None = None
     seed: int = 0
 
@@ -125,7 +130,7 @@ class _Maker:
     """Makes the quizzes of one name after the other."""
 
     def __init__(
-        self, gathered: Gathered, names: Iterable[Name], wanted: Wanted, left_out: Counter[str]
+        self, gathered: Gathered, names: Sequence[Name], wanted: Wanted, left_out: Counter[str]
     ) -> None:
         self._wanted = wanted
         self._left_out = left_out
@@ -137,6 +142,15 @@ class _Maker:
                 {alias: of for (language, alias), of in gathered.modules.items() if language == one}
             )
             for one in languages
+        }
+        self._candidates = {
+            one: Candidates(
+                ((name.name, name.calls) for name in names if name.language == one),
+                wanted.candidates,
+                wanted.seed,
+            )
+            for one in languages
+            if wanted.candidates
         }
 
     def of(self, name: Name) -> Iterator[dict[str, Any]]:
@@ -165,6 +179,8 @@ class _Maker:
             if pieces is None:
                 continue
             for mode, (start, end) in blanks(pieces).items():
+                if self._candidates and mode not in (FULL, WHOLE):
+                    continue
                 at = (level.start + start, level.start + end)
                 row = {
                     **provenance,
@@ -175,8 +191,18 @@ class _Maker:
                     "pieces": len(pieces),
                     "level_start": level.start,
                     "level_end": level.end,
+                    "candidates": self._competing(provenance, levels, level.index),
                 }
                 yield _asked(row, text, *at)
+
+    def _competing(
+        self, provenance: Mapping[str, Any], levels: Sequence[str], number: int
+    ) -> tuple[str, ...]:
+        if not self._candidates:
+            return ()
+        identity = f"{provenance['name']} {number}"
+        where = place(number, len(levels))
+        return self._candidates[provenance["language"]].of(levels[number], where, identity)
 
     def _aliased(
         self, name: Name, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]

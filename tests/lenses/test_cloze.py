@@ -1,0 +1,185 @@
+"""The cloze lens on the bundled models, against transformers run by hand, one prompt at a time."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from sonde.alignment import align, encode, surfaces
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.capture import CaptureSettings
+from sonde.capture.forward import observe_lenses
+from sonde.capture.requests import Prepared
+from sonde.corpora import Item, SourceFile
+from sonde.languages import LANGUAGES
+from sonde.lenses import Captured, LensSettings
+from sonde.lenses._cloze_plan import ONE, SEVERAL
+from sonde.lenses.cloze import lens
+from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
+from sonde.tasks import Dataset
+from sonde.tasks.api_cloze import task
+
+TEXT = """
+import numpy as np
+import os.path
+from collections import OrderedDict, defaultdict
+from logging import getLogger
+
+getLogger("")
+np.zeros(1)
+np.random.normal(1)
+os.path.join("a")
+OrderedDict()
+defaultdict(list)
+"""
+
+
+@lru_cache(maxsize=2)
+def model(name: str) -> LoadedModel:
+    return load_model(ModelSpec(name=name, device="cpu"))
+
+
+def drawn(**options: Any) -> Dataset:
+    file = SourceFile(path="a", text=TEXT, language="python", cluster="r", repository="r")
+    given = {"templates": "call,import,alias", **options}
+    return task.draw([file], size=1000, seed=0, language="python", mode="corrected", options=given)
+
+
+def prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:
+    language = LANGUAGES.load("python")
+    found: list[Prepared] = []
+    for item in items:
+        tree = language.parse(item.text)
+        tokens = language.tokens(tree)
+        found.append(Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text), tree, tokens)))
+    return found
+
+
+def observed(name: str, data: Dataset, *, budget: int = 0, **options: Any) -> pl.DataFrame:
+    loaded, settings = model(name), LensSettings(options=options)
+    labels = {"api_cloze": data.examples}
+    ready = prepared(loaded, lens.inputs(data.inputs, labels, settings))
+    passes = lens.passes(ready, labels, settings)
+    captured = [
+        Captured(one.prepared, one.captures["cloze"])
+        for one in observe_lenses(
+            loaded, ready, {"cloze": passes}, settings=CaptureSettings(token_budget=budget)
+        )
+    ]
+    return lens.observe(captured, labels, settings, surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+
+
+@pytest.fixture(scope="module")
+def answers() -> pl.DataFrame:
+    return observed("sonde/mini-encoder", drawn())
+
+
+@torch.inference_mode()
+def log_probabilities(ids: list[int], positions: Sequence[int]) -> torch.Tensor:
+    loaded = model("sonde/mini-encoder")
+    special = loaded.special
+    shown = [special.mask if at in positions else number for at, number in enumerate(ids)]
+    row = torch.tensor([[*special.prefix, *shown, *special.suffix]])
+    logits = loaded.model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0]
+    return logits[len(special.prefix) + positions[0]].double().log_softmax(-1)
+
+
+def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
+    loaded = model("sonde/mini-encoder")
+    quizzes = {row["quiz_id"]: row for row in drawn().examples.iter_rows(named=True)}
+    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    statuses = set()
+    for row in answers.iter_rows(named=True):
+        quiz = quizzes[row["quiz_id"]]
+        text = quiz["prefix"] + quiz["answer"] + quiz["suffix"]
+        found = encode(loaded.tokenizer, text)
+        ids = found.ids.tolist()
+        touched = [
+            at
+            for at, (start, end) in enumerate(zip(found.start, found.end, strict=True))
+            if start < quiz["end"] and quiz["start"] < end and text[start:end].strip()
+        ]
+        exact = text[found.start[touched[0]] : found.end[touched[-1]]].strip() == quiz["answer"]
+        assert (row["status"] in (ONE, SEVERAL)) == exact
+        statuses.add(row["status"])
+        if row["status"] == ONE:
+            values = log_probabilities(ids, touched)
+            assert row["nats"] == pytest.approx(-float(values[ids[touched[0]]]), abs=1e-4)
+            assert row["rank_id"] == int((values >= values[ids[touched[0]]] - 1e-4).sum())
+            best: dict[str, float] = {}
+            for number, value in enumerate(values.tolist()):
+                best[names[number].lstrip()] = max(best.get(names[number].lstrip(), -np.inf), value)
+            if not quiz["prefix"] or quiz["prefix"][-1].isspace():
+                gold = best[quiz["answer"]]
+            else:
+                gold = float(values[names.index(quiz["answer"])])
+            others = [value for name, value in best.items() if name != quiz["answer"]]
+            if row["gold_rank_known"]:
+                assert row["rank"] == 1 + sum(value >= gold - 1e-4 for value in others)
+            assert row["top"][0] == names[int(values.argmax())]
+        elif row["status"] == SEVERAL:
+            nats = [
+                -float(log_probabilities(ids, touched[at:])[ids[touched[at]]]) for at in range(len(touched))
+            ]
+            assert row["nats"] == pytest.approx(sum(nats), abs=1e-3)
+    assert {ONE, SEVERAL} <= statuses
+    assert len(answers) == len(quizzes)
+
+
+def test_batches_do_not_change_ranks(answers: pl.DataFrame) -> None:
+    one_by_one = observed("sonde/mini-encoder", drawn(), budget=1)
+    together = observed("sonde/mini-encoder", drawn(), budget=64 * 64)
+    for other in (one_by_one, together):
+        assert other.select("quiz_id", "rank", "rank_id").equals(answers.select("quiz_id", "rank", "rank_id"))
+
+
+@torch.inference_mode()
+def test_a_decoder_scores_whole_statements() -> None:
+    data = drawn(objective="candidates", candidates=4)
+    rows = observed("sonde/mini-decoder", data, objective="candidates")
+    loaded = model("sonde/mini-decoder")
+    texts = {item.item_id: item.text for item in lens.inputs((), {"api_cloze": data.examples}, CANDIDATES)}
+    assert rows.height == len(texts) > data.examples.height
+    for row in rows.head(25).iter_rows(named=True):
+        ids = [loaded.special.bos, *encode(loaded.tokenizer, texts[row["item_id"]]).ids.tolist()]
+        values = loaded.model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        nats = -sum(float(values[at, number]) for at, number in enumerate(ids[1:]))
+        assert row["nats"] == pytest.approx(nats, abs=1e-3)
+        assert row["pieces"] == len(ids) - 1
+
+
+CANDIDATES = LensSettings(options={"objective": "candidates"})
+
+
+def test_pseudo_log_likelihood_hides_the_rest_of_a_word() -> None:
+    data = drawn(objective="pll", candidates=2, templates="import")
+    rows = observed("sonde/mini-encoder", data, objective="pll")
+    loaded = model("sonde/mini-encoder")
+    texts = {item.item_id: item.text for item in lens.inputs((), {"api_cloze": data.examples}, CANDIDATES)}
+    for row in rows.head(6).iter_rows(named=True):
+        found = encode(loaded.tokenizer, texts[row["item_id"]])
+        ids, starts = found.ids.tolist(), found.start.tolist()
+        ends = [start for start in range(len(found.text)) if not found.text[start].isidentifier()]
+        nats = 0.0
+        for at in range(len(ids)):
+            ink = next((c for c in range(starts[at], len(found.text)) if not found.text[c].isspace()), None)
+            stop = min((end for end in ends if ink is not None and end > ink), default=len(found.text))
+            inside = ink is not None and found.text[ink].isidentifier()
+            masked = [at, *(later for later in range(at + 1, len(ids)) if inside and starts[later] < stop)]
+            nats -= float(log_probabilities(ids, masked)[ids[at]])
+        assert row["nats"] == pytest.approx(nats, abs=1e-3)
+
+
+def test_models_that_cannot_be_asked_are_refused() -> None:
+    given = {"layers": 1, "heads": 1, "d_model": 1, "vocab": 1, "context": 1, "attention": "none"}
+    assert lens.refuses(Capabilities(kind="encoder", masks=True, **given)) is None
+    refusal = lens.refuses(Capabilities(kind="encoder", masks=False, **given))
+    assert refusal is not None and "no mask token" in refusal
+    with pytest.raises(InputError, match="masks nothing"):
+        observed("sonde/mini-decoder", drawn())
+    with pytest.raises(UnknownNameError, match="objective"):
+        lens.twins(LensSettings(options={"objective": "mask"}))

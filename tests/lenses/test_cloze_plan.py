@@ -1,0 +1,90 @@
+"""Quizzes in the subwords of a model: which are asked, and how."""
+
+import polars as pl
+import pytest
+from tests.lenses.conftest import item_of, prepared_of
+
+from sonde.capture.requests import Prepared
+from sonde.lenses._cloze_plan import (
+    CUT,
+    ONE,
+    SEVERAL,
+    Quiz,
+    asks_of,
+    distinct_variants,
+    quizzes_by_item,
+    word_by_word,
+)
+from sonde.lenses._cloze_vocabulary import vocabulary_of
+
+
+def prepared(text: str, pieces: list[str]) -> Prepared:
+    return prepared_of(item_of(text), pieces)
+
+
+def quiz(text: str, answer: str) -> Quiz:
+    start = text.index(answer)
+    return Quiz(
+        answer, answer, start, start + len(answer), not text[:start] or text[start - 1].isspace(), True
+    )
+
+
+IMPORT = "from numpy import zeros_like"
+PIECES = ["from", " num", "py", " import", " zeros", "_", "like"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "variants"),
+    [
+        ("num", ONE, ((1,),)),
+        ("py", ONE, ((2,),)),
+        ("numpy", SEVERAL, ((1, 2), (2,))),
+        ("zeros_like", SEVERAL, ((4, 5, 6), (5, 6), (6,))),
+        ("zer", CUT, ()),
+        ("umpy", CUT, ()),
+    ],
+)
+def test_an_answer_is_asked_for_by_its_pieces(
+    answer: str, status: str, variants: tuple[tuple[int, ...], ...]
+) -> None:
+    (ask,) = asks_of(prepared(IMPORT, PIECES), [quiz(IMPORT, answer)])
+    assert (ask.status, ask.variants) == (status, variants)
+
+
+def test_an_answer_that_ends_inside_a_piece_is_not_asked() -> None:
+    (ask,) = asks_of(prepared("np.r_(", ["np", ".", "r", "_("]), [quiz("np.r_(", "r_")])
+    assert ask.status == CUT
+
+
+def test_inputs_are_asked_for_once() -> None:
+    asks = asks_of(prepared(IMPORT, PIECES), [quiz(IMPORT, one) for one in ("py", "numpy", "like")])
+    assert distinct_variants(asks) == ((2,), (1, 2), (6,))
+
+
+def test_a_word_hides_its_rest() -> None:
+    one = prepared("f(numpy, x)", ["f", "(", "num", "p", "y", ",", " x", ")"])
+    assert word_by_word(one) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
+
+
+def test_quizzes_know_what_stands_before_them() -> None:
+    row = {"item_id": "i", "quiz_id": "q", "answer": "b", "start": 7, "end": 8, "level_start": 7}
+    table = pl.DataFrame([{**row, "prefix": "import "}, {**row, "prefix": "mport a", "level_start": 6}])
+    first, second = quizzes_by_item(table)["i"]
+    assert (first.word_start, first.initial) == (True, True)
+    assert (second.word_start, second.initial) == (False, False)
+
+
+def test_after_a_blank_both_forms_are_right() -> None:
+    surfaces = ("rand", " rand", "ran", "d", ".")
+    vocabulary = vocabulary_of(surfaces)
+    assert vocabulary.right("rand", word_start=True, initial=True) == (0, 1)
+    assert vocabulary.right("rand", word_start=False, initial=True) == (0,)
+    assert vocabulary.right("random", word_start=True, initial=True) == ()
+
+
+def test_wordpiece_marks_what_goes_on() -> None:
+    surfaces = ("rand", "##rand", "##om", "om", "##s", ".")
+    vocabulary = vocabulary_of(surfaces)
+    assert vocabulary.wordpiece
+    assert vocabulary.right("om", word_start=False, initial=False) == (2,)
+    assert vocabulary.right("rand", word_start=False, initial=True) == (0,)

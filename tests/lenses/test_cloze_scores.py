@@ -1,0 +1,289 @@
+"""Tables of the cloze lens against loops over hand-made answers."""
+
+from collections import Counter, defaultdict
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sonde.lenses import LensSettings, Scoring
+from sonde.lenses._cloze_controls import with_majority, with_unigram
+from sonde.lenses._cloze_judged import contested, judged
+from sonde.lenses._cloze_observe import ANSWERS_SCHEMA, TEXT
+from sonde.lenses._cloze_plan import CUT, ONE
+from sonde.lenses._cloze_scores import KS
+from sonde.lenses._cloze_statements import candidate_ids, statements
+from sonde.lenses._lens import Twin, TwinObservations
+from sonde.lenses.cloze import lens
+from sonde.stats.scores import Score
+from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+
+LIBRARIES = [f"lib{number}" for number in range(15)]
+
+
+def quiz(number: int, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "item_id": f"i{number}", "quiz_id": f"q{number}", "base_id": f"q{number}", "template": "call",
+        "mode": "full", "name": f"lib.f{number}", "kind": "call", "language": "python", "library": "lib",
+        "level": 1, "levels": 2, "pieces": 1, "prefix": f"lib{number}.", "answer": f"f{number}",
+        "context": "", "suffix": "(", "start": 4, "end": 6, "level_start": 4, "level_end": 6, "alias": "",
+        "visible": False, "calls": 1, "files": 1, "repositories": 1, "paths": [1], "candidates": [],
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+def answer(quiz_id: str, rank: int | None, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "item_id": "i", "quiz_id": quiz_id, "status": CUT if rank is None else ONE, "pieces": 1,
+        "nats": None if rank is None else float(rank), "rank_id": None if rank is None else rank + 1,
+        "rank": rank, "greedy": rank == 1, "gold_id": 0, "gold_rank_known": True, "characters": 2,
+    }  # fmt: skip
+    return {**row, **changes}
+
+
+def tables(quizzes: list[dict[str, Any]], answers: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return (
+        pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"),
+        pl.DataFrame(quizzes, schema=dict(QUIZ_SCHEMA), orient="row"),
+    )
+
+
+def scoring(
+    quizzes: list[dict[str, Any]],
+    answers: list[dict[str, Any]],
+    *,
+    frequencies: pl.DataFrame | None = None,
+    twin: list[dict[str, Any]] | None = None,
+    **options: Any,
+) -> Scoring:
+    observations, labels = tables(quizzes, answers)
+    twins = () if twin is None else (TwinObservations(Twin(0, 1.0), tables([], twin)[0].lazy()),)
+    return Scoring(
+        observations=observations.lazy(),
+        items=pl.DataFrame(),
+        template=Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0),
+        settings=LensSettings(options=options),
+        labels={"api_cloze": labels},
+        frequencies=frequencies,
+        twins=twins,
+    )
+
+
+def found(
+    scores: list[Score], metric: str, where: str, *, control: str | None = None, **params: Any
+) -> Score:
+    (one,) = [
+        score
+        for score in scores
+        if (score.metric, score.slice, score.control) == (metric, where, control)
+        and all(score.params.get(name) == value for name, value in params.items())
+    ]
+    return one
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    rng = np.random.default_rng(0)
+    quizzes, answers = [], []
+    for number in range(600):
+        quizzes.append(
+            quiz(
+                number,
+                template=str(rng.choice(["call", "import"])),
+                mode=str(rng.choice(["full", "first", "last", "middle", "whole"])),
+                library=str(rng.choice(LIBRARIES)),
+                calls=int(rng.integers(1, 40)),
+                answer=f"a{rng.integers(20)}",
+                level=int(rng.integers(3)),
+                levels=3,
+            )
+        )
+        rank = None if rng.random() < 0.1 else int(rng.integers(1, 80))
+        answers.append(answer(f"q{number}", rank))
+    return quizzes, answers
+
+
+def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    quizzes, answers = many
+    scores = lens.score(scoring(quizzes, answers))
+    ranks = [
+        a["rank"]
+        for q, a in zip(quizzes, answers, strict=True)
+        if q["template"] == "call" and q["mode"] in ("full", "first", "last") and a["rank"]
+    ]
+    for k in KS:
+        score = found(scores, "p_at_k", "template=call", name="single", k=k)
+        assert score.value == pytest.approx(mean(rank <= k for rank in ranks))
+        assert (score.n, score.n_clusters) == (len(ranks), len(LIBRARIES))
+        assert score.ci_low is not None and score.ci_low < score.value < score.ci_high
+        strict = found(scores, "p_at_k", "template=call", name="id", k=k)
+        assert strict.value == pytest.approx(mean(rank + 1 <= k for rank in ranks))
+    mrr = found(scores, "mrr", "template=call", name="single")
+    assert mrr.value == pytest.approx(mean(1 / rank for rank in ranks))
+
+
+def test_cuts(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    quizzes, answers = many
+    scores = lens.score(scoring(quizzes, answers, min_count=5))
+    groups: dict[str, list[int]] = defaultdict(list)
+    for q, a in zip(quizzes, answers, strict=True):
+        if q["template"] != "import" or not a["rank"]:
+            continue
+        groups[f"mode={q['mode']}"].append(a["rank"])
+        if q["mode"] in ("full", "first", "last"):
+            groups[f"place={('top', 'inner', 'member')[q['level']]}"].append(a["rank"])
+            calls = q["calls"]
+            bucket = "1" if calls == 1 else "2-4" if calls < 5 else "5-19" if calls < 20 else "20+"
+            groups[f"calls={bucket}"].append(a["rank"])
+            groups[f"library={q['library']}"].append(a["rank"])
+    assert len(groups) > 20
+    for name, ranks in groups.items():
+        score = found(scores, "p_at_k", f"template=import;{name}", k=10)
+        assert score.value == pytest.approx(mean(rank <= 10 for rank in ranks)), name
+        assert score.n == len(ranks)
+
+
+def test_unasked_answers_are_counted(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    quizzes, answers = many
+    scores = lens.score(scoring(quizzes, answers))
+    status = [
+        a["status"]
+        for q, a in zip(quizzes, answers, strict=True)
+        if q["template"] == "call" and q["mode"] != "whole"
+    ]
+    share = found(scores, "share_cut", "template=call")
+    assert share.value == pytest.approx(mean(one == CUT for one in status))
+
+
+def test_several_right_answers() -> None:
+    prompt = {"prefix": "np.", "suffix": "("}
+    quizzes = [quiz(number, **prompt, answer=name) for number, name in enumerate(["ones", "zeros", "full"])]
+    quizzes.append(quiz(3, prefix="os.", answer="path"))
+    answers = [answer("q0", 2), answer("q1", 5), answer("q2", 9), answer("q3", 4)]
+    frame = judged(*tables(quizzes, answers))
+    assert frame["rank_filtered"].to_list() == [2, 4, 7, 4]
+    assert frame["rank_any"].to_list() == [2, 2, 2, 4]
+
+
+def test_the_same_statement_asked_twice_is_one_answer() -> None:
+    prompt = {"prefix": "import a as k\nk.", "suffix": "(", "answer": "f", "template": "adversarial"}
+    frame = judged(*tables([quiz(0, **prompt), quiz(1, **prompt)], [answer("q0", 3), answer("q1", 3)]))
+    assert frame["rank_filtered"].to_list() == [3, 3]
+
+
+def test_majority_leaves_the_own_library_out(
+    many: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
+    quizzes, answers = many
+    frame = with_majority(judged(*tables(quizzes, answers)))
+    rows = [row for row in frame.iter_rows(named=True) if row["status"] == ONE]
+    for row in rows[:150]:
+        cell = [one for one in rows if (one["template"], one["mode"]) == (row["template"], row["mode"])]
+        counts = Counter(dict.fromkeys((one["answer"] for one in cell), 0))
+        counts.update(one["answer"] for one in cell if one["library"] != row["library"])
+        expected = sum(count >= counts[row["answer"]] for count in counts.values())
+        assert row["rank_majority"] == expected
+
+
+def test_unigrams_rank_by_training_counts() -> None:
+    quizzes = [quiz(number) for number in range(3)]
+    answers = [answer(f"q{number}", 1, gold_id=number) for number in range(3)]
+    frequencies = pl.DataFrame({"subword_id": [0, 1, 2, 3], "count": [5, 9, 5, 0]})
+    frame = with_unigram(judged(*tables(quizzes, answers)), frequencies)
+    assert frame["rank_unigram"].to_list() == [3, 1, 3]
+
+
+def test_controls_stand_beside_the_model() -> None:
+    quizzes = [quiz(number, library=f"l{number % 12}") for number in range(48)]
+    answers = [answer(f"q{number}", 1 if number % 2 else 7) for number in range(48)]
+    twin = [answer(f"q{number}", 60 if number % 3 else 1) for number in range(24)]
+    scores = lens.score(scoring(quizzes, answers, twin=twin))
+    own = found(scores, "p_at_k", "template=call", control="random_weights", k=1)
+    assert (own.value, own.n) == (pytest.approx(8 / 24), 24)
+    gain = found(scores, "p_at_k_gain", "template=call", control="random_weights", k=1)
+    assert gain.value == pytest.approx(0.5 - 8 / 24)
+    assert gain.n == 24
+
+
+def test_adversarial_aliases_are_compared_in_pairs() -> None:
+    quizzes, answers, differences = [], [], []
+    rng = np.random.default_rng(1)
+    for number in range(40):
+        library = f"l{number % 12}"
+        quizzes.append(quiz(number, template="alias", library=library, alias="np"))
+        rank = int(rng.integers(1, 12))
+        answers.append(answer(f"q{number}", rank))
+        others = rng.integers(1, 12, size=10).tolist()
+        for place, other in enumerate(others):
+            made = quiz(1000 + 10 * number + place, template="adversarial", library=library)
+            quizzes.append({**made, "base_id": f"q{number}"})
+            answers.append(answer(made["quiz_id"], other))
+        differences.append((rank <= 5) - mean(other <= 5 for other in others))
+    score = found(lens.score(scoring(quizzes, answers)), "p_at_k", "template=alias-adversarial", k=5)
+    assert score.value == pytest.approx(mean(differences))
+    assert (score.n, score.n_clusters) == (40, 12)
+
+
+def test_words_are_averaged_within_a_quiz() -> None:
+    quizzes = [quiz(number, library=f"l{number}") for number in range(12)]
+    answers = [answer(f"q{number}", 9) for number in range(12)]
+    for number in range(6):
+        for place, rank in enumerate((1, 1, 9) if number < 3 else (9,)):
+            made = quiz(
+                100 + 10 * number + place, context="Do it.", base_id=f"q{number}", library=f"l{number}"
+            )
+            quizzes.append(made)
+            answers.append(answer(made["quiz_id"], rank))
+    scores = lens.score(scoring(quizzes, answers))
+    named = "template=call;words="
+    assert found(scores, "p_at_k", f"{named}with", k=1).value == pytest.approx(3 * (2 / 3) / 6)
+    assert found(scores, "p_at_k", f"{named}without", k=1).value == 0
+    difference = found(scores, "p_at_k", f"{named}with-without", k=1)
+    assert (difference.value, difference.n) == (pytest.approx(1 / 3), 6)
+    # Quizzes behind words stand in no other table.
+    assert found(scores, "p_at_k", "template=call", name="single", k=10).n == 12
+
+
+def test_statements_are_ranked_among_their_candidates() -> None:
+    quizzes = [quiz(0, candidates=["f0", "g", "h"]), quiz(1, candidates=["f1", "g"])]
+    _, labels = tables(quizzes, [])
+    items = statements(labels)
+    assert [item.text for item in items] == ["lib0.f0(", "lib0.g(", "lib0.h(", "lib1.f1(", "lib1.g("]
+    nats = {"lib0.f0(": (6.0, 3), "lib0.g(": (5.0, 1), "lib0.h(": (6.0, 3), "lib1.f1(": (1.0, 2)}
+    answers = [
+        {"item_id": item.item_id, "status": TEXT, "nats": nats[item.text][0], "pieces": nats[item.text][1]}
+        for item in items
+        if item.text in nats
+    ]
+    frame = contested(pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"), labels)
+    # The tie counts against the right one; the second quiz lacks a statement.
+    assert frame.select("quiz_id", "rank", "rank_per_piece", "competing").rows() == [("q0", 3, 2, 3)]
+    assert [item.item_id for item in items[:3]] == candidate_ids(next(labels.iter_rows(named=True)))
+
+
+def test_candidate_tables() -> None:
+    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", "g"]) for number in range(12)]
+    _, labels = tables(quizzes, [])
+    answers = [
+        {
+            "item_id": item.item_id,
+            "status": TEXT,
+            "nats": 1.0 if "g" in item.text else 0.5 + n % 2,
+            "pieces": 2,
+        }
+        for n, item in enumerate(statements(labels))
+    ]
+    scores = lens.score(
+        Scoring(
+            observations=pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
+            items=pl.DataFrame(),
+            template=Score(model="m", lens="cloze", metric="", value=0.0, n=0, n_clusters=0),
+            settings=LensSettings(options={"objective": "candidates"}),
+            labels={"api_cloze": labels},
+        )
+    )
+    best = found(scores, "p_at_k", "template=call", name="candidates", other="sum", k=1)
+    assert best.value == 1.0
+    assert found(scores, "p_at_k", "template=call", control="chance", k=1).value == pytest.approx(0.5)

@@ -78,6 +78,8 @@ def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
         selection = wanted.selection
         items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
         return _labelled(task, corpus, items, wanted)
+    if FORMATS.load(wanted.form).whole:
+        return _labelled(task, corpus, select(corpus, wanted.selection).items, wanted)
     return _data_sets(corpus, wanted)
 
 

@@ -34,6 +34,11 @@ class Form(Protocol):
         """Tasks whose labels it can hold; empty for any."""
         ...
 
+    @property
+    def whole(self) -> bool:
+        """Whether it holds all labels of an item together: items are chosen then, and no class balanced."""
+        ...
+
     def write(self, task: Task, entries: Sequence[Labelled]) -> str:
         """The whole content of the file, in the order of the entries."""
         ...

@@ -19,6 +19,7 @@ class CodeSyntaxForm:
     """
 
     tasks: tuple[str, ...] = (TASK,)
+    whole = True
 
     def write(self, task: Task, entries: Sequence[Labelled]) -> str:
         """A JSON list with a line a sample; rows of one item that stand in several entries are joined."""

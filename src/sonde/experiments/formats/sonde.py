@@ -17,6 +17,7 @@ class SondeForm:
     """``{"id", "label", "value"}`` a row; spans add where they stand, data sets their split and text."""
 
     tasks: tuple[str, ...] = ()
+    whole = False
 
     def write(self, task: Task, entries: Sequence[Labelled]) -> str:
         """One line a row of labels."""

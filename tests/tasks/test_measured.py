@@ -99,7 +99,8 @@ def test_the_released_classes_differ_where_the_specification_says() -> None:
 
 @pytest.mark.parametrize("name", ["cpx", "npt", "mxn", "ocu", "oct", "vcu", "vct"])
 def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
-    text = "int f(int a) { g(new R() { int[] k = {{{1}}}; void h() { if (a > 1 && k) b(); } }); for (X x : xs) {} }"
+    inner = "new R() { int k = {{{1}}}; void h() { if (a > 1 && k) b(); } }"
+    text = f"int f(int a) {{ g({inner}); for (X x : y) z(); }}"
     task = TASKS.load(name)
     (quirk,) = task.quirks  # type: ignore[attr-defined]
     assert quirk.startswith("inspect.")
@@ -131,6 +132,12 @@ def test_a_label_that_the_item_brings_is_taken_as_it_is() -> None:
     assert (row["label"], row["value"]) == ("9", 5.0)
     other = Given("LEN", "A", 0, len(JAVA))
     assert task.label([item(JAVA, "java", other)], {})["id"]["label"][0] == "6"
+
+
+def test_more_paths_than_a_float_holds_are_a_number() -> None:
+    text = "def f():\n" + "    if a: b\n" * 1100
+    row = TASKS.load("npt").label([item(text, "python")], {})["id"].row(0, named=True)
+    assert row["label"] is None and 1e308 < row["value"] < float("inf")
 
 
 def test_a_language_without_metrics_is_refused_in_one_line() -> None:

@@ -17,6 +17,7 @@ statements, and control dependence.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ class _Scope:
 @dataclass(slots=True)
 class _Found:
     variables: tuple[Variable, ...]
-    owner: dict[int, int]
+    owner: list[tuple[int, int]]
     flows: list[tuple[tree_sitter.Node, tree_sitter.Node]]
 
 
@@ -148,7 +149,7 @@ class FlowOf:
             )
             for (scope, name), nodes in listed
         )
-        owner = {node.start_byte: place for place, (_, nodes) in enumerate(listed) for node in nodes}
+        owner = sorted((node.start_byte, place) for place, (_, nodes) in enumerate(listed) for node in nodes)
         return _Found(variables, owner, flows)
 
     def _declare(
@@ -232,11 +233,12 @@ def _scopes(
     return scopes, within
 
 
-def _owned(node: tree_sitter.Node, owner: dict[int, int]) -> list[int]:
+def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
     """Variables that occur in a node, in text order."""
-    return [variable for start, variable in sorted(owner.items()) if node.start_byte <= start < node.end_byte]
+    first, last = (bisect_left(owner, (byte,)) for byte in node.byte_range)
+    return [variable for _, variable in owner[first:last]]
 
 
-def _targets(node: tree_sitter.Node, owner: dict[int, int]) -> list[int]:
+def _targets(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
     """Variables that a left side writes: every name of a pattern, the leading one of ``a.b`` and ``a[i]``."""
     return _owned(node, owner)[:1] if node.type in _LED else _owned(node, owner)

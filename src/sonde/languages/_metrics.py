@@ -14,6 +14,7 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 from __future__ import annotations
 
 import tomllib
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -150,12 +151,9 @@ class MetricsOf:
         bodies = [body for body in (one.child_by_field_name("body") for one in functions) if body is not None]
         if not functions:
             return nodes
-        apart = outermost([node for node in _apart(found) if any(holds(body, node) for body in bodies)])
-        return [
-            node
-            for node in nodes
-            if any(holds(body, node) for body in bodies) and not any(holds(other, node) for other in apart)
-        ]
+        inside_bodies = _Cover(bodies)
+        apart = _Cover(outermost([node for node in _apart(found) if inside_bodies.holds(node)]))
+        return [node for node in nodes if inside_bodies.holds(node) and not apart.holds(node)]
 
     def nesting(self, text: str, *, paper: bool = False) -> int:
         """The deepest block."""
@@ -199,9 +197,9 @@ class MetricsOf:
         return sum(leaf.kind in kinds for leaf in self.leaves(text))
 
     def depth(self, text: str) -> int:
-        """Named nodes on the longest way down from the outermost function (or from the root)."""
+        """Named nodes on the longest way down from the only outermost function, else from the root."""
         functions = outermost(self.captured(text).get("function", []))
-        return deepest(functions[0] if functions else self.reading(text).root)
+        return deepest(functions[0] if len(functions) == 1 else self.reading(text).root)
 
     def patterns(self, text: str) -> Mapping[str, int]:
         """Loops in a loop, ifs in a loop, returns before the end, calls of the function by its name."""
@@ -285,6 +283,19 @@ def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
     """The last statement directly in a body."""
     statements = [child for child in body.named_children if "comment" not in child.type]
     return statements[-1] if statements else None
+
+
+class _Cover:
+    """Nodes that do not overlap, in text order."""
+
+    def __init__(self, nodes: list[tree_sitter.Node]) -> None:
+        self._starts = [node.start_byte for node in nodes]
+        self._nodes = nodes
+
+    def holds(self, node: tree_sitter.Node) -> bool:
+        """Whether one of the nodes covers another node."""
+        place = bisect_right(self._starts, node.start_byte) - 1
+        return place >= 0 and holds(self._nodes[place], node)
 
 
 def _apart(found: Captured) -> list[tree_sitter.Node]:

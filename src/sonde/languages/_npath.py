@@ -6,12 +6,34 @@ stands for "nothing yet", so that a language can tell an empty row from one with
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import tree_sitter
 
 from sonde.languages._leaves import nested
+
+
+class Weights:
+    """Operators with what each adds to the paths of the expression around it.
+
+    Args:
+        signs: Expressions of a logical operator, one path each.
+        ternaries: Conditional expressions, two paths each.
+    """
+
+    def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
+        self._listed = sorted(
+            [(node.start_byte, node.end_byte, 1) for node in signs]
+            + [(node.start_byte, node.end_byte, 2) for node in ternaries]
+        )
+
+    def between(self, start: int, end: int) -> int:
+        """What the operators between two bytes add."""
+        first = bisect_left(self._listed, (start,))
+        last = bisect_left(self._listed, (end,))
+        return sum(weight for _, stop, weight in self._listed[first:last] if stop <= end)
 
 
 @dataclass(slots=True, eq=False)

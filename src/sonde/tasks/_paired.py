@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import combinations
 from typing import NamedTuple
 
 import polars as pl
@@ -20,6 +19,10 @@ PAIR_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "other_start": pl.Int32,
     "other_end": pl.Int32,
 }
+
+
+# More stand in whole files only, where pairs of all variables would be millions.
+_BETWEEN = 100
 
 
 class Pair(NamedTuple):
@@ -66,7 +69,8 @@ class VariablePairs(ABC):
 
 
 def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
-    """Every two variables, by index, that have different names."""
-    for one, other in combinations(range(len(variables)), 2):
-        if variables[one].name != variables[other].name:
-            yield one, other
+    """Every two variables, by index, that have different names and at most 100 declared between them."""
+    for one, variable in enumerate(variables):
+        for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
+            if variables[other].name != variable.name:
+                yield one, other

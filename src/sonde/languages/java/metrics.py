@@ -10,7 +10,7 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._metrics import MetricsOf, braces
-from sonde.languages._npath import Region, branch, paths, row
+from sonde.languages._npath import Region, Weights, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
@@ -65,14 +65,7 @@ class _Checkstyle:
     """
 
     def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
-        self._weights = sorted(
-            [(node.start_byte, node.end_byte, 1) for node in signs]
-            + [(node.start_byte, node.end_byte, 2) for node in ternaries]
-        )
-
-    def operators(self, start: int, end: int) -> int:
-        """Weight of the operators between two bytes."""
-        return sum(weight for first, last, weight in self._weights if start <= first and last <= end)
+        self._weights = Weights(signs, ternaries)
 
     def rule(self, region: Region) -> None:
         """Set the value of one region."""
@@ -82,7 +75,7 @@ class _Checkstyle:
             hidden = any(
                 above.node.type in _UNARY or _in_header(above.node, node) for above in region.above()
             )
-            own = max(self.operators(start, end), 1)
+            own = max(self._weights.between(start, end), 1)
             region.value = 0 if hidden else row(region.parts) + own
         elif kind == "if_statement":
             other = node.child_by_field_name("alternative")
@@ -106,7 +99,7 @@ class _Checkstyle:
     def _header(self, node: tree_sitter.Node) -> int:
         """Operators between the brackets of a statement's head."""
         start, end = _header_of(node)
-        return self.operators(start, end)
+        return self._weights.between(start, end)
 
     def _try(self, region: Region) -> None:
         closing = [child for child in region.node.named_children if child.type == "finally_clause"]

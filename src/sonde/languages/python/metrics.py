@@ -12,7 +12,7 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._metrics import MetricsOf, holds
-from sonde.languages._npath import Region, ancestors, branch, paths, row
+from sonde.languages._npath import Region, Weights, ancestors, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
@@ -63,11 +63,11 @@ class _Rule:
 
     def __init__(self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node]) -> None:
         ternaries = [node for node in own if node.type == "conditional_expression"]
-        self._weights = [(node, 1) for node in signs] + [(node, 2) for node in ternaries]
+        self._weights = Weights(signs, ternaries)
 
     def operators(self, place: tree_sitter.Node | None) -> int:
-        """Weight of the operators in a part."""
-        return 0 if place is None else sum(weight for node, weight in self._weights if holds(place, node))
+        """What the operators in a part add."""
+        return 0 if place is None else self._weights.between(place.start_byte, place.end_byte)
 
     def rule(self, region: Region) -> None:
         """Set the value of one region."""

@@ -14,7 +14,7 @@ from sonde.experiments.plan import LensChoice, ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
-from sonde.tasks import TASKS
+from sonde.tasks import TASKS, ablations_of, quirks_of
 
 
 def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
@@ -27,7 +27,8 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     _check_tasks(experiment, lenses)
     tasks = {lens.name: _tasks(experiment, lens) for lens in lenses}
     quirks = {lens.name: _quirks(lens, tasks[lens.name]) for lens in lenses}
-    known = frozenset[str]().union(*quirks.values())
+    ablations = {lens.name: _ablations(tasks[lens.name]) for lens in lenses}
+    known = frozenset[str]().union(*quirks.values(), *ablations.values())
     for quirk in experiment.quirks:
         if quirk not in known:
             raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
@@ -39,8 +40,8 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
         for option in experiment.options.get(lens.name, {}):
             if option not in lens.options:
                 raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
-        mine = quirks[lens.name]
-        on = mine if experiment.mode == "paper" else mine & set(experiment.quirks)
+        named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
+        on = quirks[lens.name] | named if experiment.mode == "paper" else named
         choices.append(
             LensChoice(
                 name=lens.name,
@@ -69,8 +70,12 @@ def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:
 
 def _quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
     """The quirks of a lens and of the tasks that it asks."""
-    of_tasks = (getattr(TASKS.load(task), "quirks", {}) for task in tasks)
-    return frozenset(lens.quirks).union(*of_tasks)
+    return frozenset(lens.quirks).union(*(quirks_of(TASKS.load(task)) for task in tasks))
+
+
+def _ablations(tasks: Sequence[str]) -> frozenset[str]:
+    """What a user may switch on beside the quirks, and no mode does."""
+    return frozenset[str]().union(*(ablations_of(TASKS.load(task)) for task in tasks))
 
 
 def _check_tasks(experiment: Experiment, lenses: Sequence[Lens]) -> None:

@@ -8,12 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import Intake, Item, Selection, read_files, read_items, select
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, Form, Labelled
-from sonde.tasks import TASKS, CorpusTask, Repository, Task, build, repositories
+from sonde.tasks import (
+    TASKS,
+    CorpusTask,
+    Repository,
+    Task,
+    ablations_of,
+    build,
+    quirks_of,
+    repositories,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +64,22 @@ def write_label_file(wanted: Labelling, output: Path) -> int:
         rows = [row for corpus in wanted.corpora for row in _collected(task, corpus, wanted)]
         write_atomic(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         return len(rows)
-    _check(task, form, wanted.form)
+    _check(task, form, wanted)
     entries = [entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted)]
     write_atomic(output, form.write(task, entries))
     return sum(len(entry.rows) for entry in entries)
 
 
-def _check(task: Task, form: Form, name: str) -> None:
+def _check(task: Task, form: Form, wanted: Labelling) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
-            f"format {name!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
+            f"format {wanted.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
             "leave --format out for JSON lines"
         )
+    known = quirks_of(task) | ablations_of(task)
+    for quirk in wanted.quirks:
+        if quirk not in known:
+            raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
 
 
 def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Mapping[str, Any]]:

@@ -2,7 +2,15 @@
 
 from sonde.base.registry import Registry
 from sonde.tasks._repository import repositories
-from sonde.tasks._task import LABEL_SCHEMA, CorpusTask, DrawingTask, Repository, Task
+from sonde.tasks._task import (
+    LABEL_SCHEMA,
+    CorpusTask,
+    DrawingTask,
+    Repository,
+    Task,
+    ablations_of,
+    quirks_of,
+)
 
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
@@ -18,6 +26,8 @@ __all__ = [
     "DrawingTask",
     "Repository",
     "Task",
+    "ablations_of",
     "build",
+    "quirks_of",
     "repositories",
 ]

@@ -143,3 +143,13 @@ class DrawingTask(CorpusTask, Protocol):
             InputError: The files hold too little.
         """
         ...
+
+
+def quirks_of(task: Task | CorpusTask) -> frozenset[str]:
+    """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
+    return frozenset(getattr(task, "quirks", ()))
+
+
+def ablations_of(task: Task | CorpusTask) -> frozenset[str]:
+    """Names of what may be switched on like a quirk but belongs to no mode."""
+    return frozenset(getattr(task, "ablations", ()))

@@ -30,6 +30,19 @@ class SyntaxRelations:
     version = "1"
     target = "span"
     needs_repository = False
+    ablations: Mapping[str, str] = {
+        NEWLINES: "dependents take in the newline behind them",
+        NO_SEMICOLONS: "dependents end before their semicolon",
+    }
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """The quirks of the published labellers, of all languages."""
+        languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
+        found: dict[str, str] = {}
+        for name in languages:
+            found |= facet_of(name, "relations", Relations).quirks
+        return found
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt16
+from jaxtyping import Bool, Float, Int, UInt16
 from torch import Tensor
 
+from sonde.capture.ranges import Ranges
 from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
 
 NEAR_TIE = 1e-5
@@ -108,9 +109,10 @@ class WordReader:
         self._row, self._first, self._last = (
             torch.from_numpy(part).to(device) for part in (targets.row, targets.first, targets.last)
         )
-        columns, held = self._columns()
+        columns, self._average = self._columns()
         self.columns = torch.from_numpy(columns).to(device)
-        self._average, self._borders, self._allowed, self._own = self._matrices(held)
+        self._to_sum: Ranges | None = None
+        self._excluded, self._itself = self._competing()
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
         self._finite: list[Tensor] = []
@@ -118,7 +120,7 @@ class WordReader:
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Rank the words of one layer."""
         words = self._to_words(rows)
-        self._finite.append(torch.isfinite(words).all())
+        self._finite.append(torch.isfinite(words.sum()))
         self._ranks.append(self._rank(words))
         if self._rules.picks:
             self._picks.append(_pick(words, later_wins=self._rules.later_wins))
@@ -192,70 +194,67 @@ class WordReader:
         singles = int((first == last).sum())
         return _Targets(at_row[order], first[order], last[order], singles), ends, pairs
 
-    def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Int[np.ndarray, " batch"]]:
-        """Columns of all subwords of the query words, padded with column 0, and how many there are."""
-        found: list[Int[np.ndarray, " row"]] = []
-        for one, queries in zip(self._asked, self._queries, strict=True):
-            if one is None:
-                found.append(_NONE)
-                continue
-            start = one.words.first[queries]
-            _, inside = _runs(start, np.maximum(one.words.stop[queries], start) - 1)
-            found.append(np.unique(inside) + one.query_offset)
-        held = np.array([len(one) for one in found])
-        columns = np.zeros((len(found), held.max(initial=0)), dtype=np.int64)
-        for index, one in enumerate(found):
-            columns[index, : len(one)] = one
-        return columns, held
-
-    def _matrices(self, held: Int[np.ndarray, " batch"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """From rows to words, and who competes; built on the device from the words' borders."""
-        batch = len(self._asked)
-        query_start, query_stop = np.zeros((2, batch, self._height), np.int64)
-        start, stop = np.zeros((2, batch, self._width), np.int64)
-        own = np.full((batch, self._height), -1)
-        competes = np.zeros((batch, self._width), np.bool_)
-        seen = np.zeros((batch, self._height), np.int64)
+    def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
+        """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
+        held: list[Int[np.ndarray, " row"]] = []
+        start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
         for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
             if one is None:
+                held.append(_NONE)
                 continue
-            words, count = one.words, len(one.words.first)
-            query_start[index, : len(queries)] = words.first[queries] + one.query_offset
-            query_stop[index, : len(queries)] = words.stop[queries] + one.query_offset
-            start[index, :count] = words.first + one.key_offset
-            stop[index, :count] = words.stop + one.key_offset
-            own[index, : len(queries)] = queries
-            competes[index, :count] = words.candidates
-            seen[index, : len(queries)] = words.stop[queries] + one.key_offset
+            first = one.words.first[queries]
+            beyond = np.maximum(one.words.stop[queries], first)
+            mine = np.unique(_runs(first, beyond - 1)[1])
+            start[index, : len(queries)] = np.searchsorted(mine, first)
+            stop[index, : len(queries)] = np.searchsorted(mine, beyond)
+            held.append(mine + one.query_offset)
+        columns = np.zeros((len(held), max((len(one) for one in held), default=0)), dtype=np.int64)
+        for index, one in enumerate(held):
+            columns[index, : len(one)] = one
+        return columns, Ranges(start, stop, columns.shape[1], self._device, mean=True)
+
+    def _competing(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
+        """Words that are no candidates of a query word, and the query words themselves."""
+        batch = len(self._asked)
+        first = np.zeros((batch, 1, self._width), np.int64)
+        seen, own = np.zeros((2, batch, self._height, 1), np.int64)
+        competes = np.zeros((batch, 1, self._width), np.bool_)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is not None:
+                count = len(one.words.first)
+                first[index, 0, :count] = one.words.first
+                seen[index, : len(queries), 0] = one.words.stop[queries]
+                own[index, : len(queries), 0] = queries
+                competes[index, 0, :count] = one.words.candidates
+        itself = own == np.arange(self._width)
+        excluded = np.repeat(~competes, self._height, axis=1)
+        if not self._rules.self_competes:
+            excluded = excluded | itself
+            if self._causal:
+                excluded |= first >= seen
         to = self._device
-        columns = self.columns[:, None, :]
-        count = torch.from_numpy(held).to(to)[:, None, None]
-        begins, ends = (torch.from_numpy(side).to(to)[:, :, None] for side in (query_start, query_stop))
-        inside = (columns >= begins) & (columns < ends)
-        inside &= torch.arange(columns.shape[2], device=to) < count
-        # A word without subwords has no row: its attention is nothing, not an average over nothing.
-        average = inside.float() / inside.sum(-1, keepdim=True).clamp(min=1)
-        borders = torch.stack([torch.from_numpy(start), torch.from_numpy(stop)]).to(to)
-        allowed = torch.from_numpy(competes).to(to)[:, None, :].expand(-1, self._height, -1)
-        if self._causal and not self._rules.self_competes:
-            allowed = allowed & (borders[0][:, None, :] < torch.from_numpy(seen).to(to)[:, :, None])
-        itself = torch.arange(self._width, device=to) == torch.from_numpy(own).to(to)[:, :, None]
-        return average, borders, allowed, itself
+        return torch.from_numpy(excluded)[:, :, None].to(to), torch.from_numpy(itself)[:, :, None].to(to)
+
+    def _segments(self, tokens: int) -> Ranges:
+        """The columns of each word; how many columns there are is known when the first layer comes."""
+        if self._to_sum is None:
+            start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
+            for index, one in enumerate(self._asked):
+                if one is not None:
+                    count = len(one.words.first)
+                    start[index, :count] = one.words.first + one.key_offset
+                    stop[index, :count] = one.words.stop + one.key_offset
+            self._to_sum = Ranges(start, stop, tokens, self._device)
+        return self._to_sum
 
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
         batch, heads, count, tokens = rows.shape
-        averaged = torch.bmm(self._average, rows.transpose(1, 2).reshape(batch, count, heads * tokens))
-        place = torch.arange(tokens, device=rows.device)[:, None]
-        start, stop = self._borders[:, :, None, :]
-        inside = ((place >= start) & (place < stop)).float()
-        words = torch.bmm(averaged.reshape(batch, self._height * heads, tokens), inside)
+        averaged = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
+        words = self._segments(tokens).over_last(averaged.reshape(batch, self._height * heads, tokens))
         words = words.reshape(batch, self._height, heads, self._width)
         if self._rules.self_competes:
-            words = words.masked_fill(self._own[:, :, None], 0.0)
-            excluded = ~self._allowed
-        else:
-            excluded = ~self._allowed | self._own
-        return words.masked_fill(excluded[:, :, None], _EXCLUDED).flatten(0, 1)
+            words.masked_fill_(self._itself, 0.0)
+        return words.masked_fill_(self._excluded, _EXCLUDED).flatten(0, 1)
 
     def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
         cells = words.shape[1] * words.shape[2]
@@ -266,7 +265,8 @@ class WordReader:
             beyond = min(at + step, self._singles) if at < self._singles else at + step
             chosen = slice(at, beyond)
             last = None if at < self._singles else self._last[chosen]
-            parts.append(_count(words[self._row[chosen]], self._first[chosen], last, self._rules.later_wins))
+            held = words.index_select(0, self._row[chosen])
+            parts.append(_count(held, self._first[chosen], last, self._rules.later_wins))
         return torch.cat(parts)
 
 
@@ -285,21 +285,31 @@ def _count(
     last: Int[Tensor, " target"] | None,
     later_wins: bool,
 ) -> Int[Tensor, "target head"]:
-    """Rank of a word, or of the best word from ``first`` to ``last``, among the words of its row."""
+    """Rank of a word, or of the best word from ``first`` to ``last``, among the words of its row.
+
+    Args:
+        words: What is paid to each word; overwritten.
+        first: First word looked for.
+        last: Last word; None where all are single words.
+        later_wins: Which of equal words is ahead.
+    """
     place = torch.arange(words.shape[2], device=words.device)
     if last is None:
         best = words.gather(2, first[:, None, None].expand(-1, words.shape[1], 1))
-        last = first
-        inside = place == first[:, None]
+        last, own = first, 1
     else:
-        inside = (place >= first[:, None]) & (place <= last[:, None])
-        best = words.masked_fill(~inside[:, None], _EXCLUDED).amax(-1, keepdim=True)
+        inside = ((place >= first[:, None]) & (place <= last[:, None]))[:, None]
+        best = words.masked_fill(~inside, _EXCLUDED).amax(-1, keepdim=True)
+        words.masked_fill_(inside, _EXCLUDED)
+        own = 0
+    # Differences stay in float: comparisons that make booleans are several times slower on a processor.
     if later_wins:
-        after = place > last[:, None]
-        ahead = (words > best) | ((words == best) & after[:, None])
+        ahead = words.sub_(best)
+        ahead = ahead.masked_fill_((ahead == 0) & (place <= last[:, None])[:, None], -1.0).ge_(0)
+        own = 0
     else:
-        ahead = (words >= best * (1 - NEAR_TIE)) & ~inside[:, None]
-    rank = (ahead.sum(-1, dtype=torch.int32) + 1).clamp(max=NEVER - 1)
+        ahead = words.sub_(best * (1 - NEAR_TIE)).ge_(0)
+    rank = (ahead.sum(-1).to(torch.int32) + (1 - own)).clamp(max=NEVER - 1)
     return rank.masked_fill(best[:, :, 0] < 0, NEVER)
 
 

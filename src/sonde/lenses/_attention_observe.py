@@ -134,15 +134,14 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
             continue
         words, edges = read_item(item, named, settings)
         for side, found in sides.items():
-            rows += [
-                {**start, "side": side, **row} for row in _of_side(side, found, words, edges, item.language)
-            ]
+            rows += [{**start, **row} for row in side_rows(side, found, words, edges, item.language)]
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
 
 
-def _of_side(
+def side_rows(
     side: str, found: WordRanks, words: Words, edges: Edges, language: str
 ) -> Iterator[dict[str, object]]:
+    """One row a relation of one item on one side of a model, without what names the item."""
     layers, heads = found.ranks.shape[:2]
     ranks = clamped(found)
     backwards = _CAUSAL[side]
@@ -155,6 +154,7 @@ def _of_side(
         some = mine[hits.edge]
         place = np.cumsum(mine) - 1
         yield {
+            "side": side,
             "relation": name,
             "backwards": backwards,
             "edges": int(mine.sum()),

@@ -13,6 +13,7 @@ from sonde.lenses._cloze_controls import with_majority, with_unigram
 from sonde.lenses._cloze_judged import contested, judged
 from sonde.lenses._cloze_observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses._cloze_plan import CUT, ONE
+from sonde.lenses._cloze_predictions import preferred
 from sonde.lenses._cloze_scores import KS
 from sonde.lenses._cloze_statements import candidate_ids, statements
 from sonde.lenses._lens import Twin, TwinObservations
@@ -287,3 +288,32 @@ def test_candidate_tables() -> None:
     best = found(scores, "p_at_k", "template=call", name="candidates", other="sum", k=1)
     assert best.value == 1.0
     assert found(scores, "p_at_k", "template=call", control="chance", k=1).value == pytest.approx(0.5)
+
+
+def test_words_are_preferred_where_no_answer_is_published() -> None:
+    words = [
+        ("e1", "max", 2.0),
+        ("e1", "min", 1.0),
+        ("e2", "max", 3.0),
+        ("e2", "min", 3.0),
+        ("e3", "max", 1.0),
+    ]
+    quizzes = [
+        quiz(number, template="clozetest", name=name, answer=word, prefix=name, candidates=[word])
+        for number, (name, word, _) in enumerate([*words, ("e3", "min", None)])
+    ]
+    answers = [answer(f"q{number}", 1, nats=nats) for number, (_, _, nats) in enumerate(words)]
+    answers.append(answer("q5", None))
+    observations, labels = tables(quizzes, answers)
+    assert preferred(observations, labels).rows() == [("e1", "min"), ("e2", "max")]
+    scores = lens.score(scoring(quizzes, answers))
+    assert [(score.slice, score.value, score.n) for score in scores] == [
+        ("template=clozetest;word=max", 0.5, 2),
+        ("template=clozetest;word=min", 0.5, 2),
+    ]
+    texts = [
+        {"item_id": item.item_id, "status": TEXT, "nats": float(number), "pieces": 3}
+        for number, item in enumerate(statements(labels))
+    ]
+    whole = pl.DataFrame(texts, schema=dict(ANSWERS_SCHEMA), orient="row")
+    assert preferred(whole, labels).rows() == [("e1", "max"), ("e2", "max"), ("e3", "max")]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.corpora import SourceFile
+from sonde.corpora import Given, SourceFile
 from sonde.tasks import Dataset, DrawingTask
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
 from sonde.tasks._cloze_quizzes import Quizzes, Wanted, quizzes
@@ -230,3 +230,27 @@ def test_bad_input_says_so(tmp_path: Path) -> None:
     (tmp_path / "q.json").write_text('{"a": "b"}')
     with pytest.raises(InputError, match="not of the form"):
         task.draw(few, **call, options={"queries": str(tmp_path / "q.json")})
+
+
+def test_files_may_bring_their_quizzes() -> None:
+    text = "Keep it . x = max ( a )"
+    given = Given("api_cloze", "max,min", 14, 17)
+    files = [
+        SourceFile(
+            path=name,
+            text=text,
+            language="text",
+            cluster=name,
+            repository=name,
+            identifier=name,
+            given=(given,),
+        )
+        for name in ("e-1", "e-2", "e-3")
+    ]
+    drawn = task.draw(files, size=5, seed=0, language="text", mode="corrected", options={})
+    assert drawn.examples.height == 4
+    assert set(drawn.examples.select("prefix", "answer", "suffix").rows()) == {
+        ("Keep it . x = ", "max", " ( a )"),
+        ("Keep it . x = ", "min", " ( a )"),
+    }
+    assert {item.text for item in drawn.inputs} == {text, text.replace("max", "min")}

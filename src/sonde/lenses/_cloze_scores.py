@@ -25,9 +25,11 @@ from sonde.lenses._cloze_judged import (
     with_unified,
 )
 from sonde.lenses._cloze_plan import CUT, ONE, SEVERAL
+from sonde.lenses._cloze_predictions import prediction_scores
 from sonde.lenses._cloze_sums import means
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.stats.scores import Score
+from sonde.tasks._cloze_given import GIVEN
 
 KS = (1, 5, 10, 20, 30, 40, 50)
 MINIMUM = 20
@@ -46,8 +48,11 @@ _CONTROLS: Mapping[str, str] = {UNIGRAM: "rank_unigram", MAJORITY: "rank_majorit
 
 def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     """Every table of a masked model."""
-    frame = _prepared(scoring, labels)
     base = dataclasses.replace(scoring.template, task="api_cloze")
+    if GIVEN in labels["template"]:
+        yield from prediction_scores(scoring.observations.collect(), labels, base)
+        return
+    frame = _prepared(scoring, labels)
     alone = frame.filter(pl.col("context") == "")
     published = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES))
     names = published.filter(pl.col("template").is_in(["call", "import"]))
@@ -71,9 +76,11 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
 def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     """Every table of a model that scores whole statements."""
     answers = scoring.observations.collect()
-    frame = contested(answers, labels)
-    frame = with_seen(frame, scoring.template.model).with_columns(status=pl.lit(ONE))
-    base = dataclasses.replace(scoring.template, task="api_cloze", pooling="candidates")
+    base = dataclasses.replace(scoring.template, task="api_cloze")
+    if GIVEN in labels["template"]:
+        yield from prediction_scores(answers, labels, base)
+        return
+    frame = with_seen(contested(answers, labels), scoring.template.model).with_columns(status=pl.lit(ONE))
     alone = frame.filter(pl.col("context") == "")
     names = alone.filter(pl.col("template").is_in(["call", "import"]))
     chance = 1.0 / pl.col("competing")

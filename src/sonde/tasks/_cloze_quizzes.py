@@ -193,7 +193,7 @@ class _Maker:
                     "level_end": level.end,
                     "candidates": self._competing(provenance, levels, level.index),
                 }
-                yield _asked(row, text, *at)
+                yield asked(row, text, *at)
 
     def _competing(
         self, provenance: Mapping[str, Any], levels: Sequence[str], number: int
@@ -236,7 +236,7 @@ class _Maker:
                 "level_start": level.start,
                 "level_end": level.end,
             }
-            yield _asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+            yield asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
         """The same quizzes behind words about the name: the shortest by tokens, then by text."""
@@ -253,7 +253,7 @@ class _Maker:
                     "level_end": row["level_end"] + shift,
                 }
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _asked(moved, text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+                yield asked(moved, text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
 
 
 def _provenance(name: Name) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _provenance(name: Name) -> dict[str, Any]:
     }
 
 
-def _asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
+def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
     """A quiz about the characters from ``start`` to ``end`` of a text, compared with the quiz ``base``."""
     prefix, answer, suffix = text[:start], text[start:end], text[end:]
     identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)

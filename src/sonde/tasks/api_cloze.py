@@ -14,6 +14,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.tasks import Dataset
+from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_options import wanted_of, within_of
 from sonde.tasks._cloze_quizzes import Wanted, quizzes
 from sonde.tasks._names import gather
@@ -46,6 +47,8 @@ class ApiCloze:
     ) -> Dataset:
         """Draw at most ``size`` quizzes; see `sonde.tasks.DrawingTask`.
 
+        Files that bring quizzes of their own (`codexglue`) are taken as they are.
+
         Args:
             files: The files of a corpus in one language.
             size: Quizzes wanted.
@@ -58,7 +61,12 @@ class ApiCloze:
             UsageError: An option that makes no sense.
             InputError: No name gives a quiz under the size, or there are too few aliases.
         """
-        gathered = gather(files, within=within_of(options))
+        held = list(files)
+        given = given_quizzes(held, limit=size, seed=seed)
+        if not given.is_empty():
+            report = {"asked": size, "size": given.height, "files": len(held)}
+            return Dataset(self.name, self.version, given, tuple(items_of_quizzes(given)), report)
+        gathered = gather(held, within=within_of(options))
         made = quizzes(gathered, wanted_of(options, size, seed))
         if made.table.is_empty():
             raise InputError(

@@ -1,0 +1,136 @@
+"""Functions with a word left out, as CodeXGLUE's ClozeTest publishes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora._corpus import Given, Intake, SourceFile
+from sonde.corpora._decode import is_usable
+from sonde.languages import LANGUAGES
+
+MASK = "<mask>"
+TASK = "api_cloze"
+WORDS: Mapping[str, tuple[str, ...]] = {"maxmin": ("max", "min")}
+"""What may stand at the mask, by the name before the number of an entry."""
+
+_SEPARATOR = "<CODESPLIT>"
+_REPORTED = 5
+_TEXT = "text"
+
+
+class CodeXGlue:
+    """`codexglue:FILE`, a JSON list of ``{"idx", "nl_tokens", "pl_tokens"}`` with one ``<mask>`` an entry.
+
+    The text is what the published script reads: words, then code, joined by blanks. At the mask stands the
+    first of the words that compete; a given label of the task `api_cloze` says where, and which words compete
+    (``max,min``). The answers are not published. The language is that of the file's name or folder where
+    sonde knows it, else ``text``.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file an entry, in the file's order.
+
+        Raises:
+            InputError: The file does not exist or is no such list, or entries of it are malformed: all of
+                them are looked for, and the first few are named by number.
+            UsageError: FILE is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'codexglue' needs a file; name it as codexglue:FILE")
+        corpus, path = f"codexglue:{argument}", Path(argument).expanduser()
+        language = _language(path)
+        for name in languages:
+            LANGUAGES.load(name)
+        for entry in _entries(corpus, path):
+            file = _file(entry, language)
+            if (not languages or language in languages) and is_usable(file.text, file.path, intake):
+                yield file
+
+
+def predictions(answers: Iterable[tuple[str, str]]) -> str:
+    """Answers in the form that the published evaluator takes, a line each: ``idx<CODESPLIT>word``.
+
+    Args:
+        answers: Number of each entry and the word for it.
+    """
+    return "".join(f"{number}{_SEPARATOR}{word}\n" for number, word in answers)
+
+
+def _file(entry: Mapping[str, Any], language: str) -> SourceFile:
+    number, code = entry["idx"], entry["pl_tokens"]
+    words = WORDS[number.rpartition("-")[0]]
+    at = code.index(MASK)
+    before = " ".join([*entry["nl_tokens"], *code[:at], ""])
+    text = before + " ".join([words[0], *code[at + 1 :]])
+    given = Given(TASK, ",".join(words), len(before), len(before) + len(words[0]))
+    return SourceFile(
+        path=number,
+        text=text,
+        language=language,
+        cluster=number,
+        repository=number,
+        unit="function",
+        identifier=number,
+        given=(given,),
+    )
+
+
+def _entries(corpus: str, path: Path) -> list[dict[str, Any]]:
+    """The entries of a file, checked.
+
+    Raises:
+        InputError: See `CodeXGlue.files`.
+    """
+    if not path.is_file():
+        raise InputError(f"corpus {corpus!r}: no such file")
+    try:
+        entries = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"corpus {corpus!r}: not JSON ({str(error).partition(':')[0]})") from None
+    if not isinstance(entries, list):
+        raise InputError(f"corpus {corpus!r}: not a list of entries")
+    seen: dict[str, int] = {}
+    bad: list[tuple[int, str]] = []
+    for number, entry in enumerate(entries, 1):
+        fault = _fault(entry)
+        if not fault and entry["idx"] in seen:
+            fault = f"idx {entry['idx']!r} is that of entry {seen[entry['idx']]}"
+        if fault:
+            bad.append((number, fault))
+        else:
+            seen[entry["idx"]] = number
+    if bad:
+        shown = "; ".join(f"entry {number}: {fault}" for number, fault in bad[:_REPORTED])
+        more = f"; and {len(bad) - _REPORTED} more" if len(bad) > _REPORTED else ""
+        raise InputError(f"corpus {corpus!r}: {shown}{more}")
+    return entries
+
+
+def _fault(entry: Any) -> str:
+    match entry:
+        case {"idx": str(number), "nl_tokens": list(words), "pl_tokens": list(code)}:
+            pass
+        case dict():
+            return "not an object with 'idx', 'nl_tokens' and 'pl_tokens'"
+        case _:
+            return "not a JSON object"
+    if not all(isinstance(token, str) for token in (*words, *code)):
+        return "a token is not a string"
+    if (masks := code.count(MASK)) != 1:
+        return f"{masks} tokens of the code are {MASK}, not one"
+    kind = number.rpartition("-")[0]
+    if kind not in WORDS:
+        return f"idx {number!r} is of no known test; known: {', '.join(WORDS)}"
+    return ""
+
+
+def _language(path: Path) -> str:
+    known = LANGUAGES.names()
+    return next((name for name in (path.stem, path.parent.name) if name in known), _TEXT)
+
+
+source = CodeXGlue()

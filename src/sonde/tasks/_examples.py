@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,12 +76,20 @@ class Drawn:
 
 
 def example_table(rows: Iterable[tuple[str, bool, Example]], task: str, version: str) -> pl.DataFrame:
-    """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id."""
+    """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id.
+
+    A published file may hold an example several times; each time counts, under an id of its own.
+    """
+    times: Counter[tuple[Any, ...]] = Counter()
+
+    def identity(one: Example) -> str:
+        place = (one.item.item_id, one.start, one.end, one.other_start, one.label)
+        times[place] += 1
+        return fingerprint("example", task, version, place, times[place])
+
     listed = [
         (
-            fingerprint(
-                "example", task, version, one.item.item_id, one.start, one.end, one.other_start, one.label
-            ),
+            identity(one),
             one.item.item_id,
             one.source.item_id,
             one.start,

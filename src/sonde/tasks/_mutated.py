@@ -18,7 +18,7 @@ from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
-from sonde.tasks._mutation import FAULT, ORIGINAL, Mutation, Surroundings, mutated
+from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
 from sonde.tasks._words import leaning
 
@@ -44,7 +44,7 @@ def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
     candidates = _candidates(pool, asked, task, sides, counts)
     if task.levelled and asked.mode != "paper":
         candidates = _levelled(list(candidates))
-    matching = {name: Matching[Example]((ORIGINAL, FAULT)) for name in wanted}
+    matching = {name: Matching[Example](task.labels) for name in wanted}
     for split, stratum, example in candidates:
         matching[split].add(example.label, stratum, example)
         if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
@@ -88,7 +88,7 @@ def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
     if not candidates:
         return
     texts = [example.item.text for _, _, example in candidates]
-    scores = leaning(texts, [example.label == FAULT for _, _, example in candidates])
+    scores = leaning(texts, [example.label != ORIGINAL for _, _, example in candidates])
     parts = np.searchsorted(np.quantile(scores, np.linspace(0, 1, _BINS + 1)[1:-1]), scores)
     for (split, stratum, example), part in zip(candidates, parts.tolist(), strict=True):
         yield split, (stratum, part), example
@@ -96,7 +96,7 @@ def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 
 def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
     sizes = Counter(item.cluster for item in pool.items)
-    return {cluster: {FAULT: size} for cluster, size in sizes.items()}
+    return {cluster: {ORIGINAL: size} for cluster, size in sizes.items()}
 
 
 def _example(
@@ -112,7 +112,7 @@ def _example(
         fault = task.fault(item.text, around, draw)
         if fault is None:
             return None
-        stratum, label, derived = fault.stratum, FAULT, mutated(item, fault.text, task.name)
+        stratum, label, derived = fault.stratum, task.labels[1], mutated(item, fault.text, task.name)
     example = Example(
         item=derived,
         source=item,

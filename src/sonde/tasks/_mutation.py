@@ -24,7 +24,8 @@ from sonde.languages import facet_of
 from sonde.languages._edits import Edits, Place
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
-ORIGINAL, FAULT = "ORIG", "FAULT"
+ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
+"""Labels as published: faults of the jumbling tasks are called replaced."""
 
 Stratum = Hashable
 

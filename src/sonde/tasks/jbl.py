@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from sonde.tasks._jumble import exchanged, neighbours
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings
+from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings
 
 _DRAWS = 40
 
@@ -22,6 +22,7 @@ class JumbledTokens(Mutation):
     """
 
     name = "jbl"
+    labels = (ORIGINAL, REPLACED)
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """Nothing to match: the tokens are the same."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from sonde.tasks._jumble import shuffled
-from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings
+from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings
 
 _SHARE = 1.0
 
@@ -19,6 +19,7 @@ class JumbledFully(Mutation):
     """
 
     name = "jft"
+    labels = (ORIGINAL, REPLACED)
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """Nothing to match: the tokens are the same."""

@@ -78,6 +78,7 @@ PYTHON = [
     # match: 1 + 2 (guard) and the one that nothing took; then with a case that takes everything.
     ("def f():\n    match a:\n        case 1: b\n        case c.d if e and g: h\n", 4, 4),
     ("def f():\n    match a:\n        case 1: b\n        case _: c\n", 2, 2),
+    ("def f():\n    match a:\n        case b,: c\n        case d: e\n", 2, 2),
     # (body 2 * else 1 + 1 + 1) * finally 2.
     (
         "def f():\n    try:\n        if a: b\n    except E: c\n    except F: d\n    else: e\n"
@@ -92,7 +93,7 @@ PYTHON = [
     # Comprehensions branch but are one expression; functions inside are not this one.
     ("def f():\n    return [a for b in c if d if e]\n", 4, 1),
     ("def f():\n    def g():\n        if a: b\n    return lambda: c or d\n", 2, 1),
-    ("def f(a=b or c):\n    assert d and e\n", 3, 1),
+    ("def f(a=b or c):\n    assert d and e\n", 2, 1),
 ]
 
 

@@ -98,16 +98,11 @@ def python() -> Metrics:
 
 def test_complexity_of_python_is_radons(python: Metrics, functions: list[Parsed]) -> None:
     visitors = pytest.importorskip("radon.visitors")
-    wrong, compared = [], 0
-    for code, module, node in functions:
-        theirs = visitors.ComplexityVisitor.from_code(module).functions[0].complexity
-        compared += 1
-        if python.complexity(code) != theirs:
-            wrong.append(node)
-    assert compared > 1000
-    # radon does not look inside an assert: every difference has to be one of those.
-    assert all(any(isinstance(inner, ast.Assert) for inner in ast.walk(node)) for node in wrong)
-    assert len(wrong) <= 0.01 * compared
+    assert len(functions) > 1000
+    for code, module, _ in functions:
+        assert (
+            python.complexity(code) == visitors.ComplexityVisitor.from_code(module).functions[0].complexity
+        ), code
 
 
 def test_length_of_python_is_the_tokenizers(python: Metrics, functions: list[Parsed]) -> None:

@@ -151,8 +151,8 @@ class MetricsOf:
         bodies = [body for body in (one.child_by_field_name("body") for one in functions) if body is not None]
         if not functions:
             return nodes
-        inside_bodies = _Cover(bodies)
-        apart = _Cover(outermost([node for node in _apart(found) if inside_bodies.holds(node)]))
+        inside_bodies = Cover(bodies)
+        apart = Cover(outermost([node for node in _apart(found) if inside_bodies.holds(node)]))
         return [node for node in nodes if inside_bodies.holds(node) and not apart.holds(node)]
 
     def nesting(self, text: str, *, paper: bool = False) -> int:
@@ -285,8 +285,12 @@ def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
     return statements[-1] if statements else None
 
 
-class _Cover:
-    """Nodes that do not overlap, in text order."""
+class Cover:
+    """Nodes that do not overlap, in text order, to ask what lies in one of them.
+
+    Args:
+        nodes: The nodes.
+    """
 
     def __init__(self, nodes: list[tree_sitter.Node]) -> None:
         self._starts = [node.start_byte for node in nodes]

@@ -2,16 +2,16 @@
 
 Cyclomatic complexity is radon's: if, elif, loops, ``except``, cases of a match (all of them, one that takes
 everything excepted), conditional expressions, ``and`` and ``or``, comprehensions and their ifs, the
-``else`` of a loop or try, and assert, each one, and one more. Functions and classes inside the function
-count apart; decorators and default values belong to no path through it. radon does not look inside an
-assert; here its expressions count as everywhere else.
+``else`` of a loop or try, and assert, each one, and one more. An assert is one decision, whatever it says.
+Functions and classes inside the function count apart; decorators and default values belong to no path
+through it.
 """
 
 from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages._metrics import MetricsOf, holds
+from sonde.languages._metrics import Cover, MetricsOf, holds, outermost
 from sonde.languages._npath import Region, Weights, ancestors, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -28,6 +28,10 @@ class PythonMetrics(MetricsOf):
         decisions = found.get("decision", [])
         if not paper:
             decisions = self.own(text, decisions)
+        asserted = Cover(outermost([node for node in decisions if node.type == "assert_statement"]))
+        decisions = [
+            node for node in decisions if node.type == "assert_statement" or not asserted.holds(node)
+        ]
         open_matches = {
             match.id
             for match in (
@@ -123,7 +127,7 @@ def _hidden(region: Region) -> bool:
 def takes_all(case: tree_sitter.Node) -> bool:
     """Whether a case matches everything: ``case _`` or a bare name."""
     patterns = [child for child in case.named_children if child.type == "case_pattern"]
-    if len(patterns) != 1:
+    if len(patterns) != 1 or any(child.type == "," for child in case.children):
         return False
     inner = patterns[0].named_children
     if not inner:

@@ -13,6 +13,7 @@ from tests.lenses.conftest import item_of, prepared_of, words_of
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import HiddenStates, ItemCapture
 from sonde.corpora import Item, item_id
+from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, LensSettings, Scoring, Twin
 from sonde.lenses._lens import Captured, TwinObservations
 from sonde.lenses._probe_data import Examples, states_of
@@ -92,7 +93,8 @@ def score(
     **options: str | float | bool,
 ) -> pl.DataFrame:
     made = {item_id(text, "python", "function"): text for text in texts(1000)}
-    items = pl.DataFrame({"item_id": list(made), "text": list(made.values())})
+    clusters = [f"cluster{at % 40}" for at in range(len(made))]
+    items = pl.DataFrame({"item_id": list(made), "text": list(made.values()), "cluster": clusters})
     facts = {"language": "python", "unit": "function", "path": "a.py", "name": "f"}
     scoring = Scoring(
         observations=observations.lazy(),
@@ -459,3 +461,32 @@ def test_twins_are_three_over_a_quarter_and_go_with_the_controls() -> None:
     twins = lens.twins(LensSettings())
     assert [twin.share for twin in twins] == [0.25] * 3 and len({twin.seed for twin in twins}) == 3
     assert lens.twins(LensSettings(options={"controls": False})) == ()
+
+
+@pytest.mark.slow
+def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
+    """A node a direction, a token the sum of its path; the other layers are noise."""
+    language = LANGUAGES.load("python")
+    frame = functions([("no", "yes")[at % 2] for at in range(150)])
+    rng = np.random.default_rng(0)
+    parts: list[pl.DataFrame] = []
+    for text, item in zip(texts(150), frame["item_id"].to_list(), strict=True):
+        tree = language.parse(text)
+        tokens = language.tokens(tree)
+        paths = np.zeros((len(tree), 64), dtype=np.float32)
+        for node, above in enumerate(tree.parent.tolist()):
+            if above >= 0:
+                paths[node] = paths[above]
+                paths[node, node] = 1.0
+        states = rng.normal(size=(len(tokens), 2, 64)).astype(np.float32)
+        states[:, 1] = paths[tokens.node]
+        ends = {"start": tokens.start.tolist(), "end": tokens.end.tolist()}
+        parts.append(observed([item] * len(tokens), states, "span", **ends))
+    whole = observed(frame["item_id"].to_list(), rng.normal(size=(150, 2, 64)))
+    table = score({"task": frame}, pl.concat([whole, *parts]), structural=1.0)
+    best = one(table, task="syntax_tree", metric="uuas", slice="best", control=None)
+    assert best["layer"] == 1
+    for metric in ("uuas", "distance_spearman", "depth_spearman"):
+        rows = table.filter((pl.col("metric") == metric) & (pl.col("slice") == "all")).sort("layer")
+        assert rows["value"][1] > rows["value"][0] + 0.2
+        assert one(table, metric=metric, control="neighbours")["n"] == best["n"]

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from sonde.alignment.spans import Subwords
 from sonde.base.errors import CaptureError
+from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
 from sonde.lenses._lens import Captured
@@ -33,6 +34,9 @@ STATES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
 WHOLE = -1
 SPAN = "span"
 TOKEN_UNIT = "token"
+
+SHORTEST_TREE, LONGEST_TREE = 6, 64
+"""Code tokens of the functions that structural probes look at."""
 
 _TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
 
@@ -90,11 +94,33 @@ def examples_of(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     return pl.concat([table.select(columns) for table in labels.values()])
 
 
+def wanted_of(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
+) -> dict[str, tuple[bool, tuple[Place, ...]]]:
+    """`ends_of` for all tasks, and every code token of the functions that structural probes look at."""
+    found = ends_of(examples_of(labels))
+    for one in prepared:
+        if structural and looked_at(one.item.item_id, one.item.unit, len(one.tokens), structural):
+            is_whole, places = found.get(one.item.item_id, (False, ()))
+            tokens = zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True)
+            found[one.item.item_id] = is_whole, tuple(sorted({*places, *tokens}))
+    return found
+
+
+def looked_at(item: str, unit: str, tokens: int, share: float) -> bool:
+    """Whether structural probes look at an item; long texts would outweigh all others."""
+    short = SHORTEST_TREE <= tokens <= LONGEST_TREE
+    return unit != TOKEN_UNIT and short and unit_hash("structural probe", item) < share
+
+
 def requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], pooling: tuple[str, ...]
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    pooling: tuple[str, ...],
+    structural: float = 0.0,
 ) -> tuple[Pass, ...]:
     """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
-    wanted = ends_of(examples_of(labels))
+    wanted = wanted_of(prepared, labels, structural)
     spans: dict[str, tuple[tuple[int, int], ...]] = {}
     for one in prepared:
         _, places = wanted.get(one.item.item_id, (False, ()))
@@ -118,14 +144,17 @@ def subwords_of(
 
 
 def observe_items(
-    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], pooling: tuple[str, ...]
+    observed: Sequence[Captured],
+    labels: Mapping[str, pl.DataFrame],
+    pooling: tuple[str, ...],
+    structural: float = 0.0,
 ) -> pl.DataFrame:
     """The rows of a few items; a place that no subword belongs to has none.
 
     Raises:
         CaptureError: A state is infinite or NaN.
     """
-    wanted = ends_of(examples_of(labels))
+    wanted = wanted_of([one.prepared for one in observed], labels, structural)
     rows: list[tuple[str, int, int, str]] = []
     vectors: list[Float[np.ndarray, "layer d_model"]] = []
     for one in observed:

@@ -35,6 +35,7 @@ OPTIONS: Mapping[str, str] = {
     "controls": "surface baselines, control tasks and models with random weights (default true)",
     "curves": "accuracy at 100, 1,000 and 10,000 examples (default true)",
     "mdl": "online codelength of the labels (default false)",
+    "structural": "share of the functions whose syntax trees structural probes look for (default 0)",
     "isolated": "show tokens alone as well as in their function (default false)",
     "twin_share": f"share of the inputs that models with random weights read (default {TWIN_SHARE})",
     "device": "where probes are trained, as PyTorch names it (default cpu)",
@@ -53,6 +54,7 @@ class ProbeOptions:
     controls: bool
     curves: bool
     mdl: bool
+    structural: float
     isolated: bool
     twin_share: float
     paper: bool
@@ -71,9 +73,6 @@ def read_options(settings: LensSettings) -> ProbeOptions:
             raise UnknownNameError("quirk", quirk, QUIRKS)
     quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
     pooling = ("summary",) if SUMMARY in quirks else ("mean", "last")
-    share = settings.options.get("twin_share", TWIN_SHARE)
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise UsageError(f"lens 'probe': option twin_share = {share!r} is no share; give 0 to 1")
     seeds = settings.options.get("seeds", TWIN_SEEDS)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise UsageError(f"lens 'probe': option seeds = {seeds!r} is not a whole number of at least 1")
@@ -86,7 +85,8 @@ def read_options(settings: LensSettings) -> ProbeOptions:
         curves=_switch(settings, "curves", default=True),
         mdl=_switch(settings, "mdl", default=False),
         isolated=_switch(settings, "isolated", default=ISOLATED in quirks),
-        twin_share=float(share),
+        structural=_share(settings, "structural", 0.0),
+        twin_share=_share(settings, "twin_share", TWIN_SHARE),
         paper=PROTOCOL in quirks,
         device=str(settings.options.get("device", "cpu")),
     )
@@ -118,6 +118,13 @@ def _penalties(settings: LensSettings) -> tuple[float, ...]:
     if isinstance(value, bool) or min(found) <= 0:
         raise UsageError(f"lens 'probe': option l2 = {value!r}: give numbers above 0, as 1,0.1,0.01")
     return found
+
+
+def _share(settings: LensSettings, option: str, default: float) -> float:
+    share = settings.options.get(option, default)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise UsageError(f"lens 'probe': option {option} = {share!r} is no share; give 0 to 1")
+    return float(share)
 
 
 def _switch(settings: LensSettings, option: str, *, default: bool) -> bool:

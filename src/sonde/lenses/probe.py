@@ -19,6 +19,7 @@ from sonde.lenses._probe_headline import headline_lines
 from sonde.lenses._probe_observe import isolated_items, observe_items, requests
 from sonde.lenses._probe_options import OPTIONS, QUIRKS, TWIN_SEEDS, read_options
 from sonde.lenses._probe_score import score_task
+from sonde.lenses._probe_structure import structure
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
 
@@ -65,7 +66,8 @@ class Probe(LensDefaults):
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass that pools the states of every layer, embeddings included."""
-        return requests(prepared, labels, read_options(settings).pooling)
+        options = read_options(settings)
+        return requests(prepared, labels, options.pooling, options.structural)
 
     def observe(
         self,
@@ -79,12 +81,14 @@ class Probe(LensDefaults):
         Raises:
             CaptureError: A state is infinite or NaN.
         """
-        return observe_items(observed, labels, read_options(settings).pooling)
+        options = read_options(settings)
+        return observe_items(observed, labels, options.pooling, options.structural)
 
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of every task; a task that cannot be scored says why, and the others go on."""
         options = read_options(scoring.settings)
-        return [row for task in scoring.labels for row in score_task(scoring, task, options)]
+        rows = [row for task in scoring.labels for row in score_task(scoring, task, options)]
+        return [*rows, *structure(scoring, options)] if options.structural else rows
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The chosen layer of every task with its gain over the best surface baseline."""

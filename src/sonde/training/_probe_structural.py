@@ -1,0 +1,260 @@
+"""Structural probes: are distances and depths in the syntax tree squared norms of a projection of the states?
+
+After Hewitt and Manning (2019), for all layers at once. Their trees are of words; here the words are code
+tokens, their distance is the number of edges between them in the syntax tree, and the edges that a spanning
+tree is compared with link the first token of every node to the first token of each of its children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.sparse.csgraph import minimum_spanning_tree
+from torch import Tensor
+
+from sonde.base.errors import InputError
+from sonde.stats.metrics import spearman
+
+RANK = 64
+_BATCH = 16
+_RATE = 1e-3
+_EPOCHS = 40
+_PATIENCE = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """The tokens of one text.
+
+    Attributes:
+        states: Their states.
+        distance: Edges between two tokens in the syntax tree.
+        depth: Edges between a token and the root.
+        links: Pairs of tokens that the compared tree links; one fewer than tokens.
+    """
+
+    states: Float[np.ndarray, "layer token d_model"]
+    distance: Int[np.ndarray, "token token"]
+    depth: Int[np.ndarray, " token"]
+    links: Int[np.ndarray, "link 2"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structure:
+    """Structural probes of every layer on the test texts.
+
+    Attributes:
+        distance_spearman: Mean over a text's tokens of the rank correlation of their distances to the others.
+        uuas: Share of the links that the spanning tree of the predicted distances has.
+        depth_spearman: Rank correlation of the depths.
+        valid_loss: Of the distance probe, on the validation texts.
+        best: The layer where that is least.
+    """
+
+    distance_spearman: Float[np.ndarray, "layer text"]
+    uuas: Float[np.ndarray, "layer text"]
+    depth_spearman: Float[np.ndarray, "layer text"]
+    valid_loss: Float[np.ndarray, " layer"]
+    best: int
+
+
+def tree_of(
+    parent: Int[np.ndarray, " node"], leaves: Int[np.ndarray, " token"]
+) -> tuple[Int[np.ndarray, "token token"], Int[np.ndarray, " token"], Int[np.ndarray, "link 2"]]:
+    """Distances, depths and links of some nodes of a tree, in their order.
+
+    Args:
+        parent: Row of each node's parent, -1 for the root.
+        leaves: The nodes, in text order, each once.
+    """
+    paths = [_path(parent, leaf) for leaf in leaves.tolist()]
+    depth = np.array([len(path) - 1 for path in paths], dtype=np.int64)
+    distance = np.zeros((len(paths), len(paths)), dtype=np.int64)
+    for row, one in enumerate(paths):
+        for column in range(row):
+            shared = next(
+                (at for at, (a, b) in enumerate(zip(one, paths[column], strict=False)) if a != b),
+                min(len(one), len(paths[column])),
+            )
+            distance[row, column] = len(one) + len(paths[column]) - 2 * shared
+    first: dict[int, int] = {}
+    links: list[tuple[int, int]] = []
+    for index, path in enumerate(paths):
+        # The token opens all nodes below the lowest one that an earlier token opened.
+        known = next((node for node in reversed(path) if node in first), None)
+        if known is not None:
+            links.append((first[known], index))
+        first.update((node, index) for node in path if node not in first)
+    return distance + distance.T, depth, np.array(links, dtype=np.int64).reshape(-1, 2)
+
+
+def _path(parent: Int[np.ndarray, " node"], node: int) -> list[int]:
+    found = [node]
+    while (node := int(parent[node])) >= 0:
+        found.append(node)
+    return found[::-1]
+
+
+def probe_structure(
+    texts: Sequence[Sentence],
+    split: Sequence[str],
+    *,
+    rank: int = RANK,
+    seed: int = 0,
+    epochs: int = _EPOCHS,
+    device: torch.device | str = "cpu",
+) -> Structure:
+    """Train distance and depth probes on the training texts, stop on validation, tell test.
+
+    Args:
+        texts: The texts.
+        split: The split of each.
+        rank: Rows of the projection.
+        seed: Draws the first projection and the batches.
+        epochs: At most so many.
+        device: Where to compute.
+
+    Raises:
+        InputError: A split has no text.
+    """
+    parts = {
+        part: [text for text, own in zip(texts, split, strict=True) if own == part]
+        for part in ("train", "valid", "test")
+    }
+    for part, held in parts.items():
+        if not held:
+            raise InputError(f"structural probe: no function in split {part!r}; raise the limit or its share")
+    stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
+    mean, deviation = stacked.mean(axis=1, keepdims=True), stacked.std(axis=1, keepdims=True)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    valid, test = (_pad(parts[part], mean, scale, device) for part in ("valid", "test"))
+    generator = torch.Generator().manual_seed(seed)
+    layers, _, width = stacked.shape
+    drawn = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
+    rng = np.random.default_rng(seed)
+
+    def shuffled() -> Iterator[_Batch]:
+        for rows in np.array_split(rng.permutation(len(parts["train"])), -(-len(parts["train"]) // _BATCH)):
+            yield _pad([parts["train"][row] for row in rows], mean, scale, device)
+
+    weight, loss = _train(drawn.to(device), shuffled, valid, epochs)
+    with torch.no_grad():
+        near, deep = (part.cpu().numpy() for part in _predict(weight, test))
+    return _measured(near, deep, parts["test"], loss[0].cpu().numpy())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Texts side by side; ``present`` marks their tokens."""
+
+    states: Float[Tensor, "layer text token d_model"]
+    distance: Float[Tensor, "text token token"]
+    depth: Float[Tensor, "text token"]
+    present: Bool[Tensor, "text token"]
+
+
+def _pad(
+    texts: Sequence[Sentence],
+    mean: Float[np.ndarray, "layer 1 d_model"],
+    scale: Float[np.ndarray, "layer 1 d_model"],
+    device: torch.device | str,
+) -> _Batch:
+    layers, _, width = texts[0].states.shape
+    longest = max(len(text.depth) for text in texts)
+    states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
+    distance = np.zeros((len(texts), longest, longest), dtype=np.float32)
+    depth = np.zeros((len(texts), longest), dtype=np.float32)
+    present = np.zeros((len(texts), longest), dtype=np.bool_)
+    for row, text in enumerate(texts):
+        size = len(text.depth)
+        states[:, row, :size] = (text.states - mean) / scale
+        distance[row, :size, :size] = text.distance
+        depth[row, :size] = text.depth
+        present[row, :size] = True
+    return _Batch(*(torch.from_numpy(part).to(device) for part in (states, distance, depth, present)))
+
+
+def _predict(
+    weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch
+) -> tuple[Float[Tensor, "layer text token token"], Float[Tensor, "layer text token"]]:
+    near = batch.states @ weight[0][:, None]
+    squares = near.square().sum(3)
+    products = near @ near.mT
+    # |a - b|^2 by products: the differences of all pairs would take the rank times the memory.
+    distance = (squares[..., None] + squares[:, :, None] - 2 * products).clamp(min=0.0)
+    depth = (batch.states @ weight[1][:, None]).square().sum(3)
+    return distance, depth
+
+
+def _loss(weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch) -> Float[Tensor, "probe layer"]:
+    """Mean over texts of the mean distance between prediction and tree, as in the original."""
+    distance, depth = _predict(weight, batch)
+    sizes = batch.present.sum(1)
+    pairs = batch.present[:, :, None] & batch.present[:, None]
+    near = ((distance - batch.distance).abs() * pairs).sum((2, 3)) / sizes**2
+    deep = ((depth - batch.depth).abs() * batch.present).sum(2) / sizes
+    return torch.stack([near.mean(1), deep.mean(1)])
+
+
+def _train(
+    start: Float[Tensor, "probe layer d_model rank"],
+    batches: Callable[[], Iterator[_Batch]],
+    valid: _Batch,
+    epochs: int,
+) -> tuple[Float[Tensor, "probe layer d_model rank"], Float[Tensor, "probe layer"]]:
+    """Adam with early stopping; each probe keeps the projection of its best epoch."""
+    weight = start.clone().requires_grad_()
+    optimiser = torch.optim.Adam([weight], lr=_RATE)
+    kept, least = start.clone(), torch.full(start.shape[:2], torch.inf, device=start.device)
+    waited = 0
+    for _ in range(epochs):
+        for batch in batches():
+            optimiser.zero_grad()
+            _loss(weight, batch).sum().backward()
+            optimiser.step()
+        with torch.no_grad():
+            found = _loss(weight, valid)
+        better = found < least
+        least = torch.where(better, found, least)
+        kept[better] = weight.detach()[better]
+        waited = 0 if bool(better.any()) else waited + 1
+        if waited == _PATIENCE:
+            break
+    return kept, least
+
+
+def _measured(
+    near: Float[np.ndarray, "layer text token token"],
+    deep: Float[np.ndarray, "layer text token"],
+    texts: Sequence[Sentence],
+    loss: Float[np.ndarray, " layer"],
+) -> Structure:
+    measures = np.zeros((3, len(near), len(texts)))
+    for row, text in enumerate(texts):
+        size = len(text.depth)
+        for layer in range(len(near)):
+            measures[:, layer, row] = compare(near[layer, row, :size, :size], deep[layer, row, :size], text)
+    return Structure(*measures, valid_loss=loss, best=int(loss.argmin()))
+
+
+def compare(
+    distance: Float[np.ndarray, "token token"], depth: Float[np.ndarray, " token"], text: Sentence
+) -> tuple[float, float, float]:
+    """Rank correlation of distances, share of links found, and rank correlation of depths."""
+    size = len(text.depth)
+    others = ~np.eye(size, dtype=np.bool_)
+    rows = [distance[token][others[token]] for token in range(size)]
+    gold = [text.distance[token][others[token]].astype(np.float64) for token in range(size)]
+    # The spanning tree takes 0 for no edge at all.
+    spanning = minimum_spanning_tree(distance + 1e-6)
+    found = {frozenset(pair) for pair in zip(*(part.tolist() for part in spanning.nonzero()), strict=True)}
+    links = {frozenset(pair) for pair in text.links.tolist()}
+    return (
+        float(np.nanmean(spearman(np.stack(rows), np.stack(gold)))),
+        len(found & links) / max(1, len(links)),
+        float(spearman(depth[None], text.depth[None].astype(np.float64))[0]),
+    )

@@ -22,7 +22,7 @@ from sonde.languages.python._relations_quirks import (
     LAYOUT_ENDS,
     RETOKENIZED,
 )
-from sonde.languages.python._relations_scan import Scan, matching, scan, width
+from sonde.languages.python._scan import Scan, matching, scan, width
 
 OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")

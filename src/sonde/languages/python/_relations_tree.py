@@ -17,7 +17,7 @@ from sonde.languages._relations import Edge
 from sonde.languages._text import Source
 from sonde.languages.python._relations_places import before_brackets, behind_brackets, is_layout
 from sonde.languages.python._relations_rules import CHILDREN, RELATION_TYPES
-from sonde.languages.python._relations_scan import Scan
+from sonde.languages.python._scan import Scan
 
 _RELATED: dict[str, list[tuple[str, str]]] = defaultdict(list)
 for _name in RELATION_TYPES:

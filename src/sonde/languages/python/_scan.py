@@ -1,8 +1,9 @@
-"""Python's words as Python 3.9's `tokenize` gives them, whichever interpreter runs this.
+"""Python's words as `tokenize` gives them in Python 3.8 to 3.11, whichever interpreter runs this.
 
-CodeSyntax counts in those words. From Python 3.12 on the module takes f-strings apart and refuses half a
-program, so the rules are written out here: every string is one word, indents, newlines and comments are
-words, the ends of blocks, of a last line without a newline and of the text are empty words.
+CodeSyntax and CuBERT count in those words. From Python 3.12 on the module takes f-strings apart and refuses
+half a program, so the rules are written out here: every string is one word, indents, newlines and comments
+are words, the ends of blocks, of a last line without a newline and of the text are empty words, a character
+that begins no word is a word of its own.
 """
 
 from __future__ import annotations
@@ -27,12 +28,19 @@ _SEVERAL_LINES = (
     r"'''[^'\\]*(?:(?:\\(?s:.)|'(?!''))[^'\\]*)*'''" + "|" + r'"""[^"\\]*(?:(?:\\(?s:.)|"(?!""))[^"\\]*)*"""'
 )
 
+# The first line of a string that a backslash continues, and what a further line has to hold to end it.
+_BROKEN = r"'[^\n'\\]*(?:\\.[^\n'\\]*)*\\\r?\n" + "|" + r'"[^\n"\\]*(?:\\.[^\n"\\]*)*\\\r?\n'
+_CLOSING = {
+    "'": re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'"),
+    '"': re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"'),
+}
+
 # In the order in which `tokenize` tries them: three quotes before an empty string, numbers before the dot.
 _WORD = re.compile(
     rf"[ \f\t]*(?:(?P<join>\\\r?\n)|(?P<end>\Z)|(?P<comment>\#[^\r\n]*)"
     rf"|(?P<string>{_PREFIX}(?:{_SEVERAL_LINES}))|(?P<unclosed>{_PREFIX}(?:'''|\"\"\"))"
     rf"|(?P<number>{_NUMBER})|(?P<newline>\r?\n)|(?P<operator>{_OPERATOR})"
-    rf"|(?P<short>{_PREFIX}(?:{_ONE_LINE}))|(?P<name>\w+))"
+    rf"|(?P<short>{_PREFIX}(?:{_ONE_LINE}))|(?P<broken>{_PREFIX}(?:{_BROKEN}))|(?P<name>\w+))"
 )
 _MARGIN = re.compile(r"[ \f\t]*")
 
@@ -46,6 +54,8 @@ class Scan:
         start: First character.
         end: One past the last character.
         depth: How many brackets are open before the word.
+        kind: What `tokenize` calls each word: ``NAME``, ``NUMBER``, ``STRING``, ``OP``, ``COMMENT``,
+            ``NEWLINE``, ``NL``, ``INDENT``, ``DEDENT``, ``ENDMARKER`` or ``ERRORTOKEN``.
         whole: Whether the text was read to its end; else the words are those before the fault.
     """
 
@@ -53,14 +63,16 @@ class Scan:
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
     whole: bool = True
 
-    def add(self, surface: str, start: int, depth: int = 0) -> None:
+    def add(self, surface: str, start: int, kind: str, depth: int = 0) -> None:
         """Append a word."""
         self.surface.append(surface)
         self.start.append(start)
         self.end.append(start + len(surface))
         self.depth.append(depth)
+        self.kind.append(kind)
 
 
 def width(margin: str) -> int:
@@ -96,7 +108,7 @@ def scan(text: str) -> Scan:
             position, fresh = begin, False
         found = _WORD.match(text, position)
         if found is None:
-            words.add(text[position], position, depth)
+            words.add(text[position], position, "ERRORTOKEN", depth)
             position += 1
             continue
         kind = found.lastgroup
@@ -106,9 +118,16 @@ def scan(text: str) -> Scan:
             words.whole = position < len(text)
         elif kind == "unclosed":
             words.whole = False
-        elif kind != "end":
-            begin = found.start(kind or 0)
-            words.add(text[begin:position], begin, depth)
+        elif kind == "broken":
+            position, closed = _continued(text, found.start(kind), position)
+            words.whole = position > 0
+            if words.whole:
+                begin = found.start(kind)
+                words.add(text[begin:position], begin, "STRING" if closed else "ERRORTOKEN", depth)
+                fresh = not closed and depth == 0
+        elif kind is not None and kind != "end":
+            begin = found.start(kind)
+            words.add(text[begin:position], begin, _kind(kind, text[begin], depth), depth)
             if kind == "newline":
                 fresh = depth == 0
             elif kind == "operator":
@@ -122,14 +141,44 @@ def scan(text: str) -> Scan:
     return words
 
 
+_KINDS = {"comment": "COMMENT", "string": "STRING", "short": "STRING", "number": "NUMBER", "operator": "OP"}
+
+
+def _kind(group: str, initial: str, depth: int) -> str:
+    if group == "newline":
+        return "NL" if depth > 0 else "NEWLINE"
+    if group == "name":
+        # Digits of other scripts match as words and begin no name: what is left over is an operator.
+        return "NAME" if initial.isidentifier() else "OP"
+    return _KINDS[group]
+
+
+def _continued(text: str, begin: int, position: int) -> tuple[int, bool]:
+    """The end of a string whose first line a backslash continues, and whether its quote is closed there.
+
+    A line that neither closes it nor is continued ends it as an error; 0 where the text ends first.
+    """
+    quote = text[begin:position].lstrip("bBrRuUfF")[0]
+    while position < len(text):
+        beyond = text.find("\n", position) + 1 or len(text)
+        line = text[position:beyond]
+        closed = _CLOSING[quote].match(line)
+        if closed:
+            return position + closed.end(), True
+        if not line.endswith(("\\\n", "\\\r\n")):
+            return beyond, False
+        position = beyond
+    return 0, False
+
+
 def _blank_line(words: Scan, text: str, begin: int) -> int:
     """A line without code: its comment and its newline, which is empty where the text ends; the next line."""
     beyond = text.find("\n", begin) + 1 or len(text)
     if text[begin] == "#":
         comment = text[begin:beyond].rstrip("\r\n")
-        words.add(comment, begin)
+        words.add(comment, begin, "COMMENT")
         begin += len(comment)
-    words.add(text[begin:beyond], begin)
+    words.add(text[begin:beyond], begin, "NL")
     return beyond
 
 
@@ -138,12 +187,12 @@ def _indent(words: Scan, indents: list[int], margin: str, begin: int) -> bool:
     column = width(margin)
     if column > indents[-1]:
         indents.append(column)
-        words.add(margin, begin - len(margin))
+        words.add(margin, begin - len(margin), "INDENT")
     while column < indents[-1]:
         if column not in indents:
             return False
         indents.pop()
-        words.add("", begin)
+        words.add("", begin, "DEDENT")
     return True
 
 
@@ -152,9 +201,10 @@ def _finish(words: Scan, indents: list[int], text: str) -> None:
     line = text[text.rfind("\n") + 1 :]
     # `tokenize` leaves the newline out where the last line looks like a comment, or is blank.
     if line.strip(" \f\t") and line[-1] != "\r" and not line.strip().startswith("#"):
-        words.add("", len(text))
-    for _ in indents:
-        words.add("", len(text))
+        words.add("", len(text), "NEWLINE")
+    for _ in indents[1:]:
+        words.add("", len(text), "DEDENT")
+    words.add("", len(text), "ENDMARKER")
 
 
 def matching(words: Sequence[str], other: Sequence[str]) -> int:

@@ -156,6 +156,7 @@ def test_nodes_have_keywords_names_and_literals() -> None:
             ("2.0", "NUM"),
         ),
     ]
+    assert "KDC" not in dict(words("x = A.class;", facet("java").nodes("x = A.class;"))).values()
     text = "def f(self): return super().g(None, ...) or import_ + 'x'\nfrom a import b as c\n"
     found = dict(words(text, facet("python").nodes(text)))
     expected = {

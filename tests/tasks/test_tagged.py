@@ -64,6 +64,7 @@ def test_import_statements_are_read_beside_the_functions() -> None:
     table = TASKS.load("idn").label([derived], known)[derived.item_id]
     assert set(table["label"]) == {"IDP"}
     assert derived.item_id != one.item_id
+    assert not list(TASKS.load("ktx").beside([one], known))  # type: ignore[attr-defined]
 
 
 def test_classes_of_tokens_are_those_of_the_task() -> None:

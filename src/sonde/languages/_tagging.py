@@ -132,8 +132,9 @@ class TaggingOf:
         more = self.tables.more
         found: list[Tagged] = []
         for leaf in self.metrics.leaves(text):
-            special = more.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
-            label = special or self._class(leaf, paper=False) or labels.get(leaf.start, "")
+            label = more.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
+            if not label or leaf.kind in self.tables.under.get(leaf.parent, {}):
+                label = self._class(leaf, paper=False) or labels.get(leaf.start, "")
             if label:
                 found.append(Tagged(leaf.start, leaf.end, label))
         return tuple(found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from types import MappingProxyType
 
 import polars as pl
 
-from sonde.corpora import Item
+from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._tagging import Tagged, Tagging
 from sonde.tasks._task import LABEL_SCHEMA, Repository
@@ -38,6 +39,44 @@ class TokenClasses(ABC):
         """
         paper = mode == "paper" or bool(quirks & self.quirks.keys())
         return {item.item_id: self._table(item, repositories, paper) for item in items}
+
+    def beside(
+        self, items: Iterable[Item], repositories: Mapping[str, Repository]
+    ) -> Iterator[tuple[Item, Item]]:
+        """What else to draw tokens from: the import statements of the items' files, as items of their own.
+
+        Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of the
+        files around has nothing beside.
+
+        Args:
+            items: The functions.
+            repositories: The files around.
+
+        Yields:
+            An item, and what its file imports; each file once.
+        """
+        seen: set[tuple[str, str]] = set()
+        for item in items:
+            known = repositories.get(item.repository) if self.needs_repository else None
+            text = known.imports.get(item.path, "") if known is not None else ""
+            if text and (item.repository, item.path) not in seen:
+                seen.add((item.repository, item.path))
+                own = item_id(text, item.language, "imports")
+                yield (
+                    item,
+                    replace(
+                        item,
+                        item_id=own,
+                        identifier=own,
+                        text=text,
+                        unit="imports",
+                        name="imports",
+                        offset=0,
+                        docstring="",
+                        tags=(),
+                        given=(),
+                    ),
+                )
 
     @abstractmethod
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:

@@ -3,7 +3,8 @@
 INSPECT's first token task, set aside because it mixes what KTX and IDN ask apart. The classes are theirs,
 and ``KDC`` words that declare (class, def, extends), ``KPC`` that import, ``KOB`` that stand for an object
 (this, super, new; self in Python), ``KOT`` constants (true, null), ``STR`` and ``NUM`` literals. The names
-of INSPECT's own twenty are known for some only, and ``paper`` is the same definition.
+of INSPECT's own twenty are known for some only, and ``paper`` is the same definition. Java's import words
+stand in no function: they are read from the import statements of the files, see `beside`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""Cloze quizzes: gathered against full projection, sorted against unsorted batches, and quizzes a second.
+
+Ratios are of processor time, runs interleaved, the median of pairs: a busy machine slows both sides alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sysconfig
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from jaxtyping import Int
+
+from sonde.alignment import align, encode, surfaces
+from sonde.capture.batches import compose, pad
+from sonde.capture.forward import observe_lenses
+from sonde.capture.requests import Prepared
+from sonde.corpora import SourceFile
+from sonde.languages import LANGUAGES
+from sonde.lenses import LENSES, Captured, LensSettings
+from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
+from sonde.tasks import Dataset
+from sonde.tasks.api_cloze import task
+
+_FILES = ("argparse.py", "ast.py", "calendar.py", "inspect.py", "pdb.py", "shutil.py", "tarfile.py")
+_REPEATS = 5
+_BATCH = 64
+_LENGTH = 16
+_QUIZZES = 1024
+
+
+def run() -> list[dict[str, str | float | None]]:
+    """Measure the three; rows of name, value, unit, target."""
+    data, loaded = _data_set(), load_model(ModelSpec(name="sonde/mini-encoder", device="cpu"))
+    prepared = _prepared(loaded, data)
+    name = f"full / gathered projection, 6x512 encoder, 50k vocabulary, {_LENGTH} tokens"
+    return [
+        _row(name, _full_over_gathered(), "x", 1.5),
+        _row(
+            "unsorted / sorted batches, bundled encoder", _unsorted_over_sorted(loaded, prepared), "x", None
+        ),
+        _row(
+            "masked quizzes asked and read, bundled encoder", _rate(loaded, prepared, data), "quizzes/s", None
+        ),
+    ]
+
+
+def _row(name: str, value: float, unit: str, target: float | None) -> dict[str, str | float | None]:
+    return {"name": name, "value": round(value, 2), "unit": unit, "target": target}
+
+
+def _data_set() -> Dataset:
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    texts = [(folder / name).read_text(encoding="utf-8") for name in _FILES]
+    files = [SourceFile(name, text, "python", "c", "r") for name, text in zip(_FILES, texts, strict=True)]
+    options = {"templates": "call,import"}
+    return task.draw(files, size=_QUIZZES, seed=0, language="python", mode="corrected", options=options)
+
+
+def _prepared(loaded: LoadedModel, data: Dataset) -> list[Prepared]:
+    language = LANGUAGES.load("python")
+    found: list[Prepared] = []
+    for item in data.inputs:
+        tree = language.parse(item.text)
+        tokens = language.tokens(tree)
+        found.append(Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text), tree, tokens)))
+    return found
+
+
+@torch.inference_mode()
+def _full_over_gathered() -> float:
+    config = transformers.RobertaConfig(
+        vocab_size=50265,
+        hidden_size=512,
+        intermediate_size=2048,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        max_position_embeddings=130,
+    )
+    model = transformers.RobertaForMaskedLM(config).eval()
+    body, head = FAMILIES.load("roberta").body_and_head(model)
+    ids = torch.randint(5, config.vocab_size, (_BATCH, _LENGTH))
+    at = torch.randint(1, _LENGTH - 1, (_BATCH,))
+    rows = torch.arange(_BATCH)
+
+    def full() -> None:
+        head(body(input_ids=ids).last_hidden_state)[rows, at].log_softmax(-1)
+
+    def gathered() -> None:
+        head(body(input_ids=ids).last_hidden_state[rows, at]).log_softmax(-1)
+
+    return _ratio(full, gathered)
+
+
+@torch.inference_mode()
+def _unsorted_over_sorted(loaded: LoadedModel, prepared: Sequence[Prepared]) -> float:
+    rows = [np.asarray(one.alignment.subwords.ids, np.int64) for one in prepared]
+    order = np.random.default_rng(0).permutation(len(rows)).tolist()
+    budget = _BATCH * int(np.mean([len(row) for row in rows]))
+    by_length = compose([len(row) for row in rows], [one.item.item_id for one in prepared], budget)
+    shuffled = [order[at : at + _BATCH] for at in range(0, len(order), _BATCH)]
+    body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+
+    def forward(batches: Sequence[Sequence[int]]) -> Callable[[], None]:
+        made = [_tensors([rows[index] for index in batch]) for batch in batches]
+
+        def work() -> None:
+            for ids, mask in made:
+                body(input_ids=ids, attention_mask=mask)
+
+        return work
+
+    return _ratio(forward(shuffled), forward(by_length))
+
+
+def _tensors(rows: Sequence[Int[np.ndarray, " token"]]) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = pad([np.ones(len(row), dtype=np.int64) for row in rows], 0)
+    return torch.from_numpy(pad(rows, 0)), torch.from_numpy(mask)
+
+
+def _ratio(first: Callable[[], None], second: Callable[[], None]) -> float:
+    ratios: list[float] = []
+    for repeat in range(_REPEATS + 1):
+        begun = time.process_time()
+        first()
+        between = time.process_time()
+        second()
+        ended = time.process_time()
+        if repeat:  # the first round warms caches
+            ratios.append((between - begun) / (ended - between))
+    return statistics.median(ratios)
+
+
+def _rate(loaded: LoadedModel, prepared: Sequence[Prepared], data: Dataset) -> float:
+    lens, settings, labels = LENSES.load("cloze"), LensSettings(), {"api_cloze": data.examples}
+    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    taken: list[float] = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        passes = {"cloze": lens.passes(prepared, labels, settings)}
+        observed = [
+            Captured(one.prepared, one.captures["cloze"]) for one in observe_lenses(loaded, prepared, passes)
+        ]
+        lens.observe(observed, labels, settings, names)
+        taken.append(time.perf_counter() - begun)
+    return data.examples.height / min(taken)

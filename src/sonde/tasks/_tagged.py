@@ -43,7 +43,7 @@ class TokenClasses(ABC):
     def beside(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
     ) -> Iterator[tuple[Item, Item]]:
-        """What else to draw tokens from: the import statements of the items' files, as items of their own.
+        """What else to draw tokens from: the import statements of the items' files, as own items.
 
         Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of the
         files around has nothing beside.

@@ -10,8 +10,10 @@ from __future__ import annotations
 import random
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -185,6 +187,82 @@ def test_edges_of_the_class_library_are_those_of_the_plain_implementation() -> N
 def test_words_of_the_class_library_are_javalangs() -> None:
     for code in methods(200):
         assert list(JAVA.words(code, mode="paper").surface) == strings(code, False)
+
+
+def has(*fields: str) -> Callable[[Any], bool]:
+    return lambda node: all(node.child_by_field_name(name) for name in fields)
+
+
+def holds(*kinds: str) -> Callable[[Any], bool]:
+    return lambda node: set(kinds) <= {child.type for child in node.children}
+
+
+# How many nodes of which kinds there has to be an edge for, once nothing is dropped.
+ONE_EDGE_EACH: dict[str, tuple[set[str], Callable[[Any], bool]]] = {
+    "If:if->test": ({"if_statement"}, has("condition")),
+    "If:if->body": ({"if_statement"}, has("condition")),
+    "If:test->body": ({"if_statement"}, has("condition")),
+    "If:if->else": ({"if_statement"}, has("alternative")),
+    "If:test->orelse": ({"if_statement"}, has("alternative")),
+    "If:body->orelse": ({"if_statement"}, has("alternative")),
+    "While:while->test": ({"while_statement"}, has("condition")),
+    "While:while->body": ({"while_statement"}, has("condition")),
+    "While:test->body": ({"while_statement"}, has("condition")),
+    "Do:do->body": ({"do_statement"}, has("condition")),
+    "Do:do->test": ({"do_statement"}, has("condition")),
+    "Do:body->test": ({"do_statement"}, has("condition")),
+    "For:for->body": ({"for_statement"}, has("body")),
+    "For:for->test": ({"for_statement"}, has("condition")),
+    "For:for->initializers": ({"for_statement"}, has("init")),
+    "For:for->updaters": ({"for_statement"}, has("update")),
+    "For:initializers->test": ({"for_statement"}, has("init", "condition")),
+    "For:initializers->updaters": ({"for_statement"}, has("init", "update")),
+    "For:initializers->body": ({"for_statement"}, has("init")),
+    "For:test->updaters": ({"for_statement"}, has("condition", "update")),
+    "For:test->body": ({"for_statement"}, has("condition")),
+    "For:updaters->body": ({"for_statement"}, has("update")),
+    "Try:body->handler": ({"try_statement", "try_with_resources_statement"}, holds("catch_clause")),
+    "Try:body->finalbody": ({"try_statement", "try_with_resources_statement"}, holds("finally_clause")),
+    "Try:handler->finalbody": (
+        *({"try_statement", "try_with_resources_statement"}, holds("catch_clause", "finally_clause")),
+    ),
+    "IfExp:test->body": ({"ternary_expression"}, has("condition")),
+    "IfExp:test->orelse": ({"ternary_expression"}, has("condition")),
+    "IfExp:body->orelse": ({"ternary_expression"}, has("condition")),
+    "Switch:switch->expr": (
+        {"switch_expression"},
+        lambda node: node.named_children[-1].named_child_count > 0,
+    ),
+    "Assign:target->value": ({"assignment_expression"}, has("left")),
+    "Subscript:value->slice": ({"array_access"}, has("index")),
+    "InstanceofExpr:expr->type": ({"instanceof_expression"}, has("left")),
+    "LabeledStatement:label->body": ({"labeled_statement"}, lambda node: True),
+    "Call:func->args": (
+        {"method_invocation"},
+        lambda node: not holds("super")(node) and node.child_by_field_name("arguments").named_child_count > 0,
+    ),
+    "Attribute:value->attr": (
+        *({"method_invocation"}, lambda node: not holds("super")(node) and has("object")(node)),
+    ),
+}
+
+
+@with_sources
+def test_corrected_edges_of_the_class_library_are_one_a_construct() -> None:
+    java = LANGUAGES.load("java")
+    for code in methods(200):
+        if "/*" in code or "//" in code:
+            continue
+        nodes, waiting = [], [java.syntax(f"class A {{ {code} }}")[1].root_node]
+        while waiting:
+            nodes.append(waiting.pop())
+            waiting.extend(nodes[-1].children)
+        related = JAVA.relate(code)
+        assert not related.problem
+        found = Counter(edge.relation for edge in related.edges)
+        for relation, (kinds, fits) in ONE_EDGE_EACH.items():
+            expected = sum(node.type in kinds and fits(node) for node in nodes)
+            assert found[relation] == expected, (relation, code)
 
 
 TEXTS = st.lists(

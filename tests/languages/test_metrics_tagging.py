@@ -144,7 +144,7 @@ def test_nodes_have_keywords_names_and_literals() -> None:
     text = "class A extends B { int f() { return new C(this, null, \"d\", 1) == true ? 'e' : 2.0; } }"
     found = [pair for pair in words(text, facet("java").nodes(text)) if pair[1] != "SYM"]
     assert found == [
-        *(("class", "KDC"), ("A", "IDC"), ("extends", "KDC"), ("B", "IDC"), ("int", "KPT"), ("f", "IDM")),
+        *(("class", "KMD"), ("A", "IDC"), ("extends", "KMD"), ("B", "IDC"), ("int", "KPT"), ("f", "IDM")),
         *(("return", "KFC"), ("new", "KOB"), ("C", "IDC"), ("this", "KOB"), ("null", "KOT"), ('"d"', "STR")),
         *(
             ("1", "NUM"),
@@ -156,7 +156,7 @@ def test_nodes_have_keywords_names_and_literals() -> None:
             ("2.0", "NUM"),
         ),
     ]
-    assert "KDC" not in dict(words("x = A.class;", facet("java").nodes("x = A.class;"))).values()
+    assert "KMD" not in dict(words("x = A.class;", facet("java").nodes("x = A.class;"))).values()
     text = "def f(self): return super().g(None, ...) or import_ + 'x'\nfrom a import b as c\n"
     found = dict(words(text, facet("python").nodes(text)))
     expected = {

@@ -73,7 +73,7 @@ def test_classes_of_tokens_are_those_of_the_task() -> None:
         assert TASKS.load(task).labels == classes
         assert {label for _, label in spans(task, item(JAVA, "void"), known)} <= set(classes)
     assert ("return", "KFC") in spans("ktx", item(PYTHON, "def"), known)
-    assert ("def", "KDC") in spans("ast", item(PYTHON, "def"), known)
+    assert ("def", "KMD") in spans("ast", item(PYTHON, "def"), known)
 
 
 def test_paper_mode_reads_the_text_of_a_token_alone() -> None:

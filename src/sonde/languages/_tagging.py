@@ -3,9 +3,8 @@
 A language's `tagging.toml` holds the tables; `tagging.py` says what they cannot, which is mostly what a
 name names. Classes of KTX, after INSPECT: ``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers,
 ``KEH`` errors, ``OAR`` arithmetic, ``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise,
-``OUT`` unary and conditional operators, ``SYM`` brackets and separators. AST adds identifiers, declaring
-(``KDC``), importing (``KPC``), object (``KOB``) and constant (``KOT``) words, and literals (``STR``,
-``NUM``).
+``OUT`` unary and conditional operators, ``SYM`` brackets and separators. AST adds identifiers, words for
+objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 KTX_CLASSES: tuple[str, ...] = ("KPT", "KFC", "KMD", "KEH", "OAR", "OAS", "ORE", "OLB", "OUT", "SYM")
 IDN_CLASSES: tuple[str, ...] = ("IDC", "IDM", "IDP", "IDV")
-AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KDC", "KPC", "KOB", "KOT", "STR", "NUM")
+AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KOB", "KOT", "STR", "NUM")
 
 
 class Tagged(NamedTuple):

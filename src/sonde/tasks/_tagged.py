@@ -45,8 +45,8 @@ class TokenClasses(ABC):
     ) -> Iterator[tuple[Item, Item]]:
         """What else to draw tokens from: the import statements of the items' files, as own items.
 
-        Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of the
-        files around has nothing beside.
+        Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of
+        the files around has nothing beside.
 
         Args:
             items: The functions.

@@ -1,10 +1,10 @@
-"""AST: the class of a token, of keywords, operators, signs, identifiers and literals, twenty in all.
+"""AST: the class of a token, of keywords, operators, signs, identifiers and literals, eighteen in all.
 
 INSPECT's first token task, set aside because it mixes what KTX and IDN ask apart. The classes are theirs,
-and ``KDC`` words that declare (class, def, extends), ``KPC`` that import, ``KOB`` that stand for an object
-(this, super, new; self in Python), ``KOT`` constants (true, null), ``STR`` and ``NUM`` literals. The names
-of INSPECT's own twenty are known for some only, and ``paper`` is the same definition. Java's import words
-stand in no function: they are read from the import statements of the files, see `beside`.
+and ``KOB`` words for an object (this, super, new; self, cls and super in Python), ``KOT`` constants (true,
+null), ``STR`` and ``NUM`` literals; words that declare (class, extends, def) are with the modifiers.
+INSPECT had twenty classes, two of them of one word each (import, enum): no word is in two splits here, so
+such a class could not be asked. ``paper`` is the same definition.
 """
 
 from __future__ import annotations

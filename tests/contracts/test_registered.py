@@ -85,7 +85,7 @@ def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> 
     assert isinstance(task, Task)
     assert task.name == name
     assert task.version
-    assert task.target in ("item", "span", "pair", "mutation")
+    assert task.target in ("item", "span", "pair", "relation", "mutation")
     one = item(language)
     file = SourceFile(one.path, one.text, language, "c", "r")
     around = repositories([file]) if task.needs_repository else {}

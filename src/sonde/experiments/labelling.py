@@ -91,7 +91,7 @@ def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
         selection = wanted.selection
         items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
         return _labelled(task, corpus, items, wanted)
-    if FORMATS.load(wanted.form).whole:
+    if FORMATS.load(wanted.form).whole or task.target == "relation":
         return _labelled(task, corpus, select(corpus, wanted.selection).items, wanted)
     return _data_sets(corpus, wanted)
 

@@ -51,7 +51,10 @@ class Task(Protocol):
 
     @property
     def target(self) -> str:
-        """What is labelled: ``"item"``, ``"span"``, ``"pair"`` (of spans) or ``"mutation"`` (of items)."""
+        """``"item"``, ``"span"``, ``"pair"`` or ``"relation"`` (of spans), or ``"mutation"`` (of items).
+
+        Relations are all labelled together; of all others a balanced data set can be built.
+        """
         ...
 
     @property

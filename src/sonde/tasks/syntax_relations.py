@@ -28,7 +28,7 @@ class SyntaxRelations:
 
     name = TASK
     version = "1"
-    target = "span"
+    target = "relation"
     needs_repository = False
     ablations: Mapping[str, str] = {
         NEWLINES: "dependents take in the newline behind them",

@@ -20,8 +20,12 @@ SMALLEST = 5
 
 def split_sizes(number: int) -> dict[str, int]:
     """Examples of one class in each split, out of ``number``; a larger number never asks for fewer."""
-    fifth = number // 5
-    return {"train": number - 2 * fifth, "valid": fifth, "test": fifth}
+    fifth, rest = divmod(number, 5)
+    return {
+        "train": 3 * fifth + (rest + 1) // 2,
+        "valid": fifth + (rest >= 2),
+        "test": fifth + (rest >= 4),
+    }
 
 
 def largest(available: Mapping[str, int], wanted: int) -> int:

@@ -23,6 +23,7 @@ class InspectForm:
     """
 
     tasks: tuple[str, ...] = ()
+    whole = False
 
     def write(self, task: Task, entries: Sequence[Labelled]) -> str:
         """One line a label, in the order of the entries; neither text nor label holds a tab or a newline.

@@ -1,0 +1,338 @@
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, item_id
+from sonde.tasks import EXAMPLE_SCHEMA, Dataset, build
+from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
+from sonde.tasks._pool import length_class, pool_of
+
+TASK = """
+import polars as pl
+from sonde.tasks import LABEL_SCHEMA
+
+class Planted:
+    name = "planted"
+    version = "1"
+    target = "TARGET"
+    labels = LABELS
+    needs_repository = False
+
+    def label(self, items, repositories, *, mode="corrected", quirks=frozenset()):
+        return {item.item_id: self.table(item.text) for item in items}
+
+    def table(self, text):
+        return pl.DataFrame(list(self.rows(text)), schema=SCHEMA, orient="row")
+
+    def rows(self, text):
+ROWS
+
+SCHEMA = dict(LABEL_SCHEMA) | EXTRA
+task = Planted()
+"""
+
+WHOLE = """
+        label = "many" if text.count("if") > 1 else "one" if "if" in text else None
+        yield 0, len(text), label, float(text.count("if"))
+"""
+TOKENS = """
+        import re
+        for found in re.finditer(r"\\w+", text):
+            if found[0].startswith(("name", "word")):
+                yield found.start(), found.end(), found[0][:4], None
+"""
+PAIRS = """
+        import re
+        found = [match.span() for match in re.finditer(r"name_\\w+", text)]
+        for number, first in enumerate(found[:-2]):
+            yield *first, "next", None, *found[number + 1]
+            yield *first, "far", None, *found[number + 2]
+"""
+
+
+def planted(
+    folder: Path, rows: str, labels: tuple[str, ...], target: str, extra: str = "{}", name: str = "planted"
+) -> str:
+    path = folder / f"{name}.py"
+    body = TASK.replace("ROWS", rows).replace("LABELS", repr(labels)).replace("EXTRA", extra)
+    path.write_text(body.replace("TARGET", target).replace('"planted"', repr(name)), encoding="utf-8")
+    return str(path)
+
+
+def word(draw: random.Random) -> str:
+    return "".join(draw.choices("abcdeghjklmnop", k=6))
+
+
+def function(number: int, draw: random.Random) -> Item:
+    """A function of words of its own, with one ``if`` or two, longer or shorter."""
+    lines = [f"def name_{word(draw)}(name_{word(draw)}, word_{word(draw)}):"]
+    lines += [f"    {word(draw)} = {word(draw)} + {word(draw)}" for _ in range(draw.randint(1, 12))]
+    lines += [f"    if {word(draw)}:\n        {word(draw)}(name_{word(draw)})"] * draw.choice([1, 2])
+    return item("\n".join(lines) + "\n", f"cluster{number % 23}", number)
+
+
+def item(text: str, cluster: str, number: int = 0, **more: object) -> Item:
+    fixed = {"language": "python", "unit": "function", "name": "f", "offset": 0, "repository": cluster}
+    identity = item_id(text, "python", "function")
+    return Item(item_id=identity, text=text, path=f"{cluster}/{number}.py", cluster=cluster, **fixed, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def functions() -> list[Item]:
+    draw = random.Random(7)
+    return [function(number, draw) for number in range(600)]
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> str:
+    return planted(tmp_path, WHOLE, ("many", "one"), "item")
+
+
+def counts(dataset: Dataset) -> dict[tuple[str, str], int]:
+    grouped = dataset.examples.group_by("split", "label").len()
+    return {(row["split"], row["label"]): row["len"] for row in grouped.to_dicts()}
+
+
+def test_classes_are_equal_in_splits_of_sixty_twenty_twenty(whole: str, functions: list[Item]) -> None:
+    made = build(whole, functions, size=100, language="python")
+    assert dict(made.examples.schema) == dict(EXAMPLE_SCHEMA)
+    expected = {"train": 30, "valid": 10, "test": 10}
+    assert counts(made) == {
+        (split, label): size for split, size in expected.items() for label in ("many", "one")
+    }
+    assert made.examples["example_id"].is_unique().all()
+    assert set(made.examples["item_id"]) <= {one.item_id for one in functions}
+    assert made.inputs == ()
+
+
+def test_no_cluster_is_in_two_splits(whole: str, functions: list[Item]) -> None:
+    made = build(whole, functions, size=300, language="python")
+    splits = made.examples.group_by("cluster").agg(pl.col("split").n_unique())
+    assert splits["split"].max() == 1
+    known = {one.item_id: one.cluster for one in functions}
+    assert [known[name] for name in made.examples["item_id"]] == made.examples["cluster"].to_list()
+
+
+def test_labels_and_lengths_are_those_of_the_text(whole: str, functions: list[Item]) -> None:
+    texts = {one.item_id: one.text for one in functions}
+    for row in build(whole, functions, size=100, language="python").examples.to_dicts():
+        text = texts[row["item_id"]]
+        assert (row["label"], row["value"]) == (("many", 2.0) if text.count("if") == 2 else ("one", 1.0))
+        assert (row["start"], row["end"], row["characters"]) == (0, len(text), len(text))
+        assert row["type"] == ""
+        assert row["other_start"] is None
+
+
+def test_the_order_of_the_items_does_not_matter(whole: str, functions: list[Item]) -> None:
+    made = build(whole, functions, size=100, language="python")
+    shuffled = random.Random(1).sample(functions, len(functions))
+    again = build(whole, shuffled, size=100, language="python")
+    assert again.examples.equals(made.examples)
+    other = build(whole, functions, size=100, seed=1, language="python")
+    assert set(other.examples["item_id"]) != set(made.examples["item_id"])
+
+
+def test_a_larger_data_set_holds_a_smaller_one(whole: str, functions: list[Item]) -> None:
+    sizes = [
+        set(build(whole, functions, size=n, language="python").examples["example_id"]) for n in (40, 100, 240)
+    ]
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_matched_examples_are_alike_in_length(whole: str, functions: list[Item]) -> None:
+    made = build(whole, functions, size=400, language="python")
+    matched = made.examples.filter("matched")
+    assert made.report["matched"] == pytest.approx(matched.height / made.examples.height)
+    assert matched.height > 0
+    lengths: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for row in matched.to_dicts():
+        lengths[row["split"], row["label"]][length_class(row["tokens"])] += 1
+    for split in SHARES:
+        assert lengths[split, "many"] == lengths[split, "one"]
+
+
+def test_what_is_left_out_and_why(functions: list[Item]) -> None:
+    kept = functions[0]
+    copy = kept.text.replace("+", "-")
+    extra = [
+        item("def get(self):\n    return self.x\n", "a"),
+        item("def broken(:\n    pass\n", "a"),
+        item(copy, "b"),
+    ]
+    pool = pool_of([*functions, *extra], "python", 0)
+    assert dict(pool.dropped) == {"does not parse": 1, "getter or setter": 1, "near duplicate": 1}
+    index = NearDuplicateIndex()
+    for one in pool.items:
+        words = duplicate_tokens(one.text)
+        assert index.find(words) is None
+        index.add(one.item_id, words)
+
+
+def test_short_functions_come_first(whole: str, functions: list[Item]) -> None:
+    draw = random.Random(3)
+    long = [
+        item(one.text + "".join(f"    {word(draw)} = {word(draw)}\n" for _ in range(200)), one.cluster)
+        for one in functions[:100]
+    ]
+    pool = pool_of([*long, *functions], "python", 0)
+    lengths = [pool.tokens[one.item_id] for one in pool.items]
+    assert max(lengths[: len(functions)]) <= 250 < min(lengths[len(functions) :])
+
+
+def test_a_class_with_too_few_examples_is_refused_in_one_line(tmp_path: Path, functions: list[Item]) -> None:
+    name = planted(tmp_path, WHOLE, ("many", "one", "none"), "item")
+    with pytest.raises(InputError, match="class 'none' has 0 examples") as caught:
+        build(name, functions, size=100, language="python")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_split_without_a_class_is_refused_in_one_line(whole: str, functions: list[Item]) -> None:
+    same = [one for one in functions if one.text.count("if") == 1 or one.cluster == "cluster3"]
+    with pytest.raises(InputError, match=r"class 'many' has 0 examples in the .* split") as caught:
+        build(whole, same, size=100, language="python")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_size_without_room_and_an_empty_pool(whole: str, functions: list[Item]) -> None:
+    with pytest.raises(UsageError, match="ask for 10 or more"):
+        build(whole, functions, size=9, language="python")
+    with pytest.raises(InputError, match="no function in java"):
+        build(whole, functions, size=100, language="java")
+
+
+def test_a_scarce_class_shrinks_all(whole: str, functions: list[Item]) -> None:
+    few = [one for one in functions if one.text.count("if") == 1]
+    many = [one for one in functions if one.text.count("if") == 2][:60]
+    made = build(whole, [*few, *many], size=500, language="python")
+    kept = made.report["kept"]
+    assert kept["many"] == kept["one"] <= 60
+    assert made.report["asked"] == 500
+    assert made.report["size"] == sum(kept.values()) == made.examples.height
+
+
+def test_no_token_type_is_in_two_splits(tmp_path: Path, functions: list[Item]) -> None:
+    name = planted(tmp_path, TOKENS, ("name", "word"), "span")
+    made = build(name, functions, size=200, language="python")
+    assert made.examples["type"].equals(made.examples["cluster"].rename("type"))
+    assert made.examples.group_by("type").agg(pl.col("split").n_unique())["split"].max() == 1
+    texts = {one.item_id: one.text for one in functions}
+    for row in made.examples.to_dicts():
+        assert texts[row["item_id"]][row["start"] : row["end"]] == row["type"]
+        assert row["type"].startswith(row["label"])
+
+
+def test_frequent_token_types_do_not_crowd_out_others(tmp_path: Path, functions: list[Item]) -> None:
+    common = [item(one.text.replace("word_", "word_x, word_"), one.cluster) for one in functions]
+    name = planted(tmp_path, TOKENS, ("name", "word"), "span")
+    made = build(name, common, size=200, language="python")
+    assert (made.examples["type"] == "word_x").sum() <= 1
+
+
+def test_pairs_have_both_ends_and_like_distances(tmp_path: Path, functions: list[Item]) -> None:
+    extra = "{'other_start': pl.Int32, 'other_end': pl.Int32}"
+    name = planted(tmp_path, PAIRS, ("far", "next"), "pair", extra)
+    made = build(name, functions, size=100, language="python")
+    texts = {one.item_id: one.text for one in functions}
+    for row in made.examples.to_dicts():
+        text = texts[row["item_id"]]
+        assert text[row["start"] : row["end"]].startswith("name_")
+        assert text[row["other_start"] : row["other_end"]].startswith("name_")
+    assert made.examples.group_by("cluster").agg(pl.col("split").n_unique())["split"].max() == 1
+
+
+def test_given_labels_and_splits_are_taken_as_they_are(whole: str) -> None:
+    rows = [(f"text {n}", ("A", "B")[n % 2], ("train", "valid", "test")[n % 3]) for n in range(30)]
+    items = [
+        item(text, f"c{n}", given=(Given("planted", label, 0, len(text), split=split),))
+        for n, (text, label, split) in enumerate(rows)
+    ]
+    made = build(whole, items, size=10, language="python")
+    texts = {one.item_id: one.text for one in items}
+    found = {(texts[row["item_id"]], row["label"], row["split"]) for row in made.examples.to_dicts()}
+    assert found == set(rows)
+    with pytest.raises(InputError, match="test split of the published labels"):
+        build(whole, [one for one in items if one.given[0].split != "test"], size=10, language="python")
+
+
+def test_given_labels_without_a_split_are_dealt_by_cluster(whole: str) -> None:
+    texts = [f"text {n}" for n in range(100)]
+    items = [
+        item(text, f"c{n // 4}", given=(Given("planted", "AB"[n % 2], 0, len(text)),))
+        for n, text in enumerate(texts)
+    ]
+    made = build(whole, items, size=10, language="python")
+    assert counts(made)["train", "A"] == 30
+    assert made.examples.group_by("cluster").agg(pl.col("split").n_unique())["split"].max() == 1
+
+
+@given(st.integers(0, 500), st.integers(0, 20))
+def test_split_sizes_only_grow(number: int, more: int) -> None:
+    small, large = split_sizes(number), split_sizes(number + more)
+    assert sum(small.values()) == number
+    assert all(small[name] <= large[name] for name in SHARES)
+
+
+@given(st.fixed_dictionaries({name: st.integers(0, 300) for name in SHARES}), st.integers(1, 400))
+def test_the_largest_number_fits_and_one_more_does_not(available: dict[str, int], wanted: int) -> None:
+    def fits(number: int) -> bool:
+        return all(size <= available[name] for name, size in split_sizes(number).items())
+
+    assert largest(available, wanted) == max(n for n in range(wanted + 1) if fits(n))
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1, max_size=4),
+        st.dictionaries(st.sampled_from("XYZ"), st.integers(1, 50), min_size=1),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(0, 3),
+)
+def test_dealing_takes_every_cluster_and_knows_no_order(
+    clusters: dict[str, dict[str, int]], seed: int
+) -> None:
+    dealt = deal(clusters, seed)
+    assert set(dealt) == set(clusters)
+    assert set(dealt.values()) <= set(SHARES)
+    assert deal(dict(reversed(list(clusters.items()))), seed) == dealt
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("XYZ"), st.lists(st.integers(1, 500), min_size=3, max_size=12), min_size=1
+    )
+)
+def test_no_split_goes_without_a_class_that_has_three_clusters(classes: dict[str, list[int]]) -> None:
+    clusters = {
+        f"{label}{n}": {label: size} for label, sizes in classes.items() for n, size in enumerate(sizes)
+    }
+    dealt = deal(clusters, 0)
+    for label in classes:
+        assert {dealt[name] for name in clusters if name[0] == label} == set(SHARES)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4), st.integers())))
+def test_matching_finds_as_many_as_there_are(entries: list[tuple[str, int, int]]) -> None:
+    held = Counter((label, stratum) for label, stratum, _ in entries)
+    expected = sum(min(held["A", stratum], held["B", stratum]) for stratum in range(5))
+    matching: Matching[tuple[int, int]] = Matching("AB")
+    for label, stratum, example in entries:
+        matching.add(label, stratum, (stratum, example))
+    assert len(matching.blocks) == expected
+    assert all(first[0] == second[0] for first, second in matching.blocks)
+    found, number = matched_first(
+        [(label, stratum, place) for place, (label, stratum, _) in enumerate(entries)], "AB"
+    )
+    assert number == expected
+    for label in "AB":
+        assert sorted(found[label]) == [place for place, entry in enumerate(entries) if entry[0] == label]
+    for first, second in zip(found["A"][:number], found["B"][:number], strict=True):
+        assert entries[first][1] == entries[second][1]

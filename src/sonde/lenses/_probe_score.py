@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +47,7 @@ def score_task(scoring: Scoring, task: str, options: ProbeOptions) -> Iterator[S
 
 def left_out(template: Score, reason: str) -> Score:
     """A row that says why there is no other."""
-    return dataclasses.replace(template, metric=LEFT_OUT, slice=reason, value=math.nan, n=0, n_clusters=0)
+    return dataclasses.replace(template, metric=LEFT_OUT, slice=reason, value=0.0, n=0, n_clusters=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,104 @@
+"""The scores of the probe lens as its sections read them: families of tasks, headline rows, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._run import RunData
+
+LENS = "probe"
+BEST = "best"
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "token": ("ktx", "idn", "len", "ast", "tan"),
+    "mistyped": ("typ", "rea", "jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk"),
+    "replacement": ("sri", "srk", "sck", "sra"),
+    "count": ("ocu", "vcu", "csc", "oct", "vct", "nml", "nms"),
+    "complexity": ("mxn", "cpx", "npt", "ast_depth"),
+    "pattern": ("nested_loop", "if_in_loop", "early_return", "recursion"),
+    "pair": ("data_dependency", "same_scope", "next_use"),
+}
+"""Tasks by family, those of INSPECT's paper first (its section 3), in the order of its tables."""
+
+KEY = ("model", "task", "language")
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def family_of(task: str) -> str:
+    """The family of a task; ``other`` for a user's own."""
+    return next((family for family, tasks in FAMILIES.items() if task in tasks), "other")
+
+
+def ordered(tasks: Iterable[str]) -> list[str]:
+    """Tasks in the order of their families, others after them by name."""
+    known = [task for listed in FAMILIES.values() for task in listed]
+    return sorted(set(tasks), key=lambda task: (known.index(task) if task in known else len(known), task))
+
+
+def label_of(task: str) -> str:
+    """A task as a reader knows it: short names in capitals, as the paper has them."""
+    return task.upper() if len(task) <= 3 else task.replace("_", " ")
+
+
+def headline(run: RunData) -> pl.DataFrame:
+    """One row a model, task and language: test accuracy of the layer that was chosen on validation.
+
+    Where a task was probed by several poolings, the first is the headline's.
+    """
+    rows = run.scores(metrics=["accuracy"], slices=[BEST], lens=LENS)
+    own = rows.filter((pl.col("split") == "test") & (pl.col("params_name") != "mlp"))
+    return own.unique(KEY, keep="first", maintain_order=True).with_columns(
+        family=pl.col("task").map_elements(family_of, pl.String),
+        name=pl.col("task").map_elements(label_of, pl.String),
+    )
+
+
+def beside(run: RunData, metrics: Sequence[str], **where: str) -> pl.DataFrame:
+    """Rows of the headline's pooling, with controls among them.
+
+    Args:
+        run: The run.
+        metrics: Names of metrics.
+        where: Columns that have to have these values.
+    """
+    rows = run.scores(metrics=metrics, lens=LENS, controls=True)
+    for column, value in where.items():
+        rows = rows.filter(pl.col(column) == value)
+    pooling = headline(run).select(*KEY, "pooling", "family", "name")
+    return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
+
+
+def layers(run: RunData) -> pl.DataFrame:
+    """Test accuracy of every layer of the headline's pooling."""
+    rows = beside(run, ["accuracy"], split="test", slice="all")
+    own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
+    return own.filter(pl.col("params_name") != "mlp").sort("layer", maintain_order=True)
+
+
+def by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The first row of each model, task and language."""
+    first = rows.unique(KEY, keep="first", maintain_order=True)
+    return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars between the least and the largest of them.
+
+    >>> sparkline([0.0, 0.5, 1.0]), sparkline([0.3, 0.3])
+    ('▁▅█', '▄▄')
+    """
+    low, high = min(values), max(values)
+    if high <= low:
+        return "▄" * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+
+
+def whose(run: RunData, row: Mapping[str, Any]) -> str:
+    """The model and language that a row is about, as far as the run has several."""
+    parts = [row["shown"]] if run.several else []
+    parts += [row["language"]] if len(run.languages) > 1 else []
+    return ", ".join(parts)

@@ -1,0 +1,198 @@
+"""The sections of the probe lens on scores written by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from altair.utils.schemapi import validate_jsonschema
+from altair.vegalite.v6.schema.core import load_schema
+from tests.report.synthetic import rewrite_summary, write_run
+
+from sonde.report import PLOTS, RunData, build_report
+from sonde.report._export import as_csv, as_latex, write_table
+from sonde.report._plot import Cell, Figure, Table
+from sonde.report._probe import family_of, ordered, sparkline
+from sonde.stats.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+MODELS = {"org/base": 1.0, "org/good": 1.0, "org/poor": 1.0}
+ACCURACY = {
+    "org/base": {"ktx": 0.50, "cpx": 0.20, "sri": 0.60},
+    "org/good": {"ktx": 0.75, "cpx": 0.30, "sri": 0.60},
+    "org/poor": {"ktx": 0.40, "cpx": 0.28, "sri": 0.50},
+}
+BEST_LAYER = {"ktx": 0, "cpx": 2, "sri": 4}
+NAMES = sorted(name for name in PLOTS.names() if name.startswith("probe_"))
+
+
+def row(model: str, task: str, metric: str, value: float, **more: Any) -> Score:
+    ends = {"ci_low": value - 0.05, "ci_high": value + 0.05, "ci_method": "clustered jackknife"}
+    fields: dict[str, Any] = {
+        "pooling": "span" if task == "ktx" else "mean", "split": "test", "language": "python",
+        "n": 200, "n_clusters": 30, "params": {"l2": 0.1, "name": "linear"}, **ends,
+    }  # fmt: skip
+    fields |= more
+    return Score(model=model, lens="probe", task=task, metric=metric, value=value, **fields)
+
+
+def scores_of(model: str) -> list[Score]:
+    found: list[Score] = []
+    for task, accuracy in ACCURACY[model].items():
+        best = BEST_LAYER[task]
+        found.append(row(model, task, "coverage", 1.0, split="all", n=1000))
+        for layer in range(5):
+            found.append(row(model, task, "accuracy", accuracy - 0.02 * abs(layer - best), layer=layer))
+            found.append(row(model, task, "accuracy", 0.9, layer=layer, split="valid"))
+        found.append(row(model, task, "accuracy", accuracy, layer=best, slice="best"))
+        found.append(row(model, task, "accuracy", 0.99, layer=best, slice="best", params={"name": "mlp"}))
+        found.append(row(model, task, "accuracy", 0.99, layer=best, slice="best", pooling="last"))
+        for control, value in (("majority", 0.1), ("length", 0.3)):
+            found.append(row(model, task, "accuracy", value, slice="best", control=control))
+        found.append(row(model, task, "gain", accuracy - 0.3, slice="best", control="length", layer=best))
+        for seed in (1, 2):
+            where = {"slice": "best;share=0.25", "control": "random_weights", "seed": seed}
+            found.append(row(model, task, "accuracy", 0.2 + 0.1 * seed, **where))
+        where = {"slice": "best;share=0.25", "control": "random_weights"}
+        found.append(row(model, task, "gain", 0.12, **where))
+        found.append(row(model, task, "accuracy", accuracy / 2, slice="size=100", params={"k": 100}))
+        for gold in "ABC" if task == "cpx" else "AB":
+            for said in "ABC" if task == "cpx" else "AB":
+                share = 0.6 if gold == said else 0.4 if said == "A" else 0.0
+                found.append(row(model, task, "confusion", share, slice=f"gold={gold};predicted={said}"))
+    found.append(row(model, "ktx", "selectivity", 0.2, slice="best", control="control_task"))
+    found.append(row(model, "cpx", "spearman", 0.8, slice="best"))
+    found.append(row(model, "cpx", "spearman", 0.3, slice="best;without length"))
+    reason = "task 'npt': class '9' has no example in split 'valid'"
+    found.append(row(model, "npt", "left_out", 0.0, slice=reason, n=0, n_clusters=0))
+    return found
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models with probes only."""
+    folder = write_run(tmp_path_factory.mktemp("runs") / "probe", [], MODELS)
+    scores = scores_frame(score for model in MODELS for score in scores_of(model))
+    scores.write_parquet(RunDirectory(folder).scores)
+    rewrite_summary(
+        folder, arguments={"models": list(MODELS), "options": {"probe": {"baseline": "org/base"}}}
+    )
+    return folder
+
+
+def drawn(root: Path, name: str) -> Figure:
+    figure = PLOTS.load(name).draw(RunData(root))
+    assert figure is not None
+    return figure
+
+
+def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
+    assert figure.table is not None
+    places = [list(figure.table.columns).index(name) for name in names]
+    return [tuple(cells[place].text for place in places) for cells in figure.table.rows]
+
+
+def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
+    page = build_report(root).read_text(encoding="utf-8")
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 6
+    charts = [chart for name in NAMES for chart in drawn(root, name).charts]
+    assert len({chart.name for chart in charts}) == len(charts) >= 12
+    for chart in charts:
+        validate_jsonschema(dict(chart.spec), load_schema())
+        assert (root / "figures" / f"{chart.name}.svg").is_file()
+
+
+def test_accuracy_is_that_of_the_headlines_pooling_beside_its_controls(root: Path) -> None:
+    figure = drawn(root, "probe_accuracy")
+    columns = ("Task", "Model", "Layer", "Accuracy, %", "Best surface", "Gain, points", "Random weights, %")
+    assert ("KTX", "good", "0", "75.0", "length", "45.0", "35.0") in column(figure, *columns)
+    assert ("KTX", "20.0") in column(figure, "Task", "Selectivity, points")
+    assert figure.lead == "Probes of base beat what the surface of the code gives away in 2 of 3 tasks."
+    assert "Base: above every surface baseline: KTX, SRI; not clearly above: CPX." in figure.answer
+    assert any("class '9' has no example" in note for note in figure.notes)
+
+
+def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:
+    rows = column(drawn(root, "probe_models"), "Of", "Model", "KTX", "CPX", "SRI")
+    assert ("accuracy", "good", "75.0", "30.0", "60.0") in rows
+    assert ("best", "", "75.0", "30.0", "60.0") in rows
+    assert ("rank", "base", "2", "3", "1") in rows and ("rank", "good", "1", "1", "1") in rows
+    # (0.75 - 0.5) / (1 - 0.5) and (0.3 - 0.2) / 0.8; poor is below the baseline but in CPX.
+    assert ("over the baseline", "good", "50.0", "12.5", "0.0") in rows
+    assert ("over the baseline", "poor", "–", "10.0", "–") in rows
+    assert not any(of == "over the baseline" and model == "base" for of, model, *_ in rows)
+    # Without the baseline: the deviation of 75 and 40.
+    assert next(row for row in rows if row[0] == "spread")[2] == "24.7"
+    answer = drawn(root, "probe_models").answer
+    assert "good 3 first, 0 second, 0 third; base 1 first, 1 second, 1 third; poor" in answer
+
+
+def test_layers_are_ranked_and_their_peaks_placed(root: Path) -> None:
+    figure = drawn(root, "probe_layers")
+    assert figure.answer == ("Best layers by the third of the depth, early: KTX; middle: CPX; late: SRI.")
+    assert ("KTX", "models", "█▆▅▃▁", "0", "early") in column(
+        figure, "Of", "Averaged over", "Ranks by layer", "Best layer", "Peak"
+    )
+    assert len(figure.charts) == 3
+
+
+def test_controls_say_what_length_explains(root: Path) -> None:
+    figure = drawn(root, "probe_controls")
+    assert "length explains most of CPX, whose rank correlation falls from 0.80 to 0.30" in figure.answer
+    assert {chart.name for chart in figure.charts} == {
+        "probe-gain", "probe-random", "probe-selectivity", "probe-numbers",
+    }  # fmt: skip
+
+
+def test_sizes_end_with_all_examples(root: Path) -> None:
+    rows = column(drawn(root, "probe_sizes"), "Task", "Model", "Examples", "Accuracy, %")
+    assert [row for row in rows if row[:2] == ("CPX", "good")] == [
+        ("CPX", "good", "100", "15.0"), ("CPX", "good", "1,000", "30.0"),
+    ]  # fmt: skip
+
+
+def test_matrices_are_for_three_classes_or_more(root: Path) -> None:
+    figure = drawn(root, "probe_confusion")
+    assert [chart.name for chart in figure.charts] == [
+        f"probe-confusion-cpx-org_{m}" for m in ("base", "good", "poor")
+    ]
+    assert ("CPX", "B", "60.0", "A", "40.0") in column(
+        figure, "Task", "Class", "Right, %", "Taken most for", "%"
+    )
+
+
+def test_families_and_sparklines() -> None:
+    assert ordered(["cpx", "mine", "len", "sri", "ktx"]) == ["ktx", "len", "sri", "cpx", "mine"]
+    assert [family_of(task) for task in ("rea", "vcu", "mine")] == ["mistyped", "count", "other"]
+    assert sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
+
+
+def test_tables_become_csv_and_latex(tmp_path: Path, root: Path) -> None:
+    table = Table(
+        summary="s",
+        columns=["Name_1", "Value, %", "Interval"],
+        rows=[
+            (Cell("a & b"), Cell("−1,234.5", -1234.5), Cell("[−1.0, 2.0]")),
+            (Cell("x_y"), Cell("–"), Cell("–")),
+        ],
+        numeric=frozenset({"Value, %"}),
+    )
+    assert list(csv.reader(io.StringIO(as_csv(table)))) == [
+        ["Name_1", "Value, %", "Interval"],
+        ["a & b", "-1234.5", "[−1.0, 2.0]"],
+        ["x_y", "", "–"],
+    ]
+    latex = as_latex(table)
+    assert r"\begin{tabular}{lrl}" in latex and r"a \& b & $-$1,234.5 & [$-$1.0, 2.0] \\" in latex
+    assert r"x\_y & -- & -- \\" in latex
+    for name in NAMES:
+        made = drawn(root, name).table
+        assert made is not None
+        paths = write_table(tmp_path / name, made)
+        assert [path.suffix for path in paths] == [".csv", ".tex"]
+        assert len(list(csv.reader(paths[0].read_text(encoding="utf-8").splitlines()))) == len(made.rows) + 1
+        assert json.dumps(paths[1].read_text(encoding="utf-8")).count("toprule") == 1

@@ -17,7 +17,7 @@ grammar takes them apart (``whole``), and says in ``[confused]`` which operator 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -100,13 +100,6 @@ class Edits(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    tokens: tuple[Place, ...]
-    captured: Mapping[str, tuple[Place, ...]]
-    blocks: tuple[tuple[Place, ...], ...]
-
-
 class QueryEdits:
     """`Edits` by a folder's ``edits.scm`` and ``edits.toml``.
 
@@ -119,7 +112,9 @@ class QueryEdits:
         self._language = language
         raw: dict[str, Any] = tomllib.loads((files(package) / "edits.toml").read_text(encoding="utf-8"))
         self._raw = raw
-        self._read = lru_cache(maxsize=_KEPT)(self._read_once)
+        self._captured = lru_cache(maxsize=_KEPT)(self._capture)
+        self._cut = lru_cache(maxsize=_KEPT)(self._cut_all)
+        self._placed = lru_cache(maxsize=_KEPT)(self._place_all)
 
     @property
     def version(self) -> str:
@@ -144,7 +139,7 @@ class QueryEdits:
 
     def tokens(self, text: str) -> tuple[Place, ...]:
         """Code tokens without comments; a string is one."""
-        return self._read(text).tokens
+        return self._cut(text)
 
     def keyword_places(self, text: str) -> tuple[Place, ...]:
         """Keywords with their categories; a name that is spelled like a keyword is none."""
@@ -156,11 +151,17 @@ class QueryEdits:
 
     def places(self, text: str, what: str) -> tuple[Place, ...]:
         """What a capture of ``edits.scm`` names."""
-        return self._read(text).captured.get(what, ())
+        return self._placed(text, what)
 
     def blocks(self, text: str) -> tuple[tuple[Place, ...], ...]:
         """The statements of each block."""
-        return self._read(text).blocks
+        source = self._language.syntax(text)[0]
+        found: dict[int, list[Place]] = {}
+        for node in self._captured(text).get("statement", ()):
+            around = node.parent
+            if around is not None and node.type not in self._comments:
+                found.setdefault(around.id, []).append(_place(node, source, "statement"))
+        return tuple(sorted(map(_ordered, found.values()), key=_first))
 
     def parses(self, text: str) -> bool:
         """Whether a text parses without an error."""
@@ -168,7 +169,7 @@ class QueryEdits:
 
     def is_accessor(self, text: str) -> bool:
         """Whether a function is a mere getter or setter."""
-        return bool(self.places(text, "accessor"))
+        return "accessor" in self._captured(text)
 
     @cached_property
     def _category(self) -> Mapping[str, str]:
@@ -182,26 +183,20 @@ class QueryEdits:
     def _comments(self) -> frozenset[str]:
         return self._language.settings.tokens.comments
 
-    def _read_once(self, text: str) -> _Read:
-        source, parsed = self._language.syntax(text)
-        captured: dict[str, tuple[Place, ...]] = {}
-        blocks: dict[int, list[Place]] = {}
-        for what, nodes in self._language.grammar.captures("edits", parsed.root_node):
-            if what == "statement":
-                for node in (node for node in nodes if node.type not in self._comments):
-                    around = node.parent
-                    assert around is not None
-                    blocks.setdefault(around.id, []).append(_place(node, source, what))
-            else:
-                captured[what] = _ordered(_place(node, source, what) for node in nodes)
-        for what in [what for what in captured if what.startswith(_WITHOUT)]:
-            out = {place.start for place in captured.pop(what)}
-            kept = what.removeprefix(_WITHOUT)
-            captured[kept] = tuple(place for place in captured.get(kept, ()) if place.start not in out)
-        tokens = tuple(self._tokens(parsed, source))
-        return _Read(tokens, captured, tuple(sorted(map(_ordered, blocks.values()), key=_first)))
+    def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
+        return dict(self._language.grammar.captures("edits", self._language.syntax(text)[1].root_node))
 
-    def _tokens(self, parsed: tree_sitter.Tree, source: Source) -> Iterable[Place]:
+    def _place_all(self, text: str, what: str) -> tuple[Place, ...]:
+        source, captured = self._language.syntax(text)[0], self._captured(text)
+        out = {node.start_byte for node in captured.get(_WITHOUT + what, ())}
+        nodes = (node for node in captured.get(what, ()) if node.start_byte not in out)
+        return _ordered(_place(node, source, what) for node in nodes)
+
+    def _cut_all(self, text: str) -> tuple[Place, ...]:
+        return tuple(self._tokens(text))
+
+    def _tokens(self, text: str) -> Iterator[Place]:
+        source, parsed = self._language.syntax(text)
         whole = frozenset(self._raw["whole"])
         cursor = parsed.walk()
         while True:

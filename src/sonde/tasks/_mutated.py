@@ -22,7 +22,7 @@ from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
 from sonde.tasks._words import leaning
 
-_SURVEYED = 4_000
+_SURVEYED = 2_000
 """Functions over which the words are counted that faults put in."""
 
 _BINS = 5

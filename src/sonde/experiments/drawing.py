@@ -13,13 +13,13 @@ from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._progress import Progress
-from sonde.experiments.labels import label_path
+from sonde.experiments.labels import label_path, repositories_of
 from sonde.experiments.plan import Group, LensChoice
 from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import LANGUAGES
 from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, Dataset, DrawingTask, Task, build, repositories
+from sonde.tasks import TASKS, Dataset, DrawingTask, Task, build
 
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
@@ -161,7 +161,6 @@ def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], siz
             mode=lens.mode,
             options=dict(lens.options),
         )
-    files = read_files(group.corpus, (group.language,), Intake()) if task.needs_repository else ()
     return build(
         task.name,
         pool,
@@ -170,5 +169,5 @@ def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], siz
         language=group.language,
         mode=lens.mode,
         quirks=quirks,
-        repositories=repositories(files),
+        repositories=repositories_of(group) if task.needs_repository else {},
     )

@@ -46,7 +46,7 @@ def write_labels(
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
         task = TASKS.load(name)
-        around = _around(group.corpus, group.language, group.corpus_hash) if task.needs_repository else {}
+        around = repositories_of(group) if task.needs_repository else {}
         tables = task.label(group.items, around, mode=mode, quirks=frozenset(quirks))
         frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
         store.put(relative, key, pl.concat(frames), {})
@@ -54,7 +54,11 @@ def write_labels(
     return rule
 
 
+def repositories_of(group: Group) -> dict[str, Repository]:
+    """The definitions in the files around a group's items, indexed once for all tasks that ask."""
+    return _repositories(group.corpus, group.language, group.corpus_hash)
+
+
 @functools.lru_cache(maxsize=1)
-def _around(corpus: str, language: str, corpus_hash: str) -> dict[str, Repository]:
-    """The definitions of the files around; the tasks of a group ask for the same."""
+def _repositories(corpus: str, language: str, corpus_hash: str) -> dict[str, Repository]:
     return repositories(read_files(corpus, (language,), Intake()))

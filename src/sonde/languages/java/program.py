@@ -1,0 +1,169 @@
+"""Program tokens of Java: the tokens of javalang, with comments and blanks as tokens of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sonde.languages._program import (
+    COMMENT,
+    EOS,
+    EOS_SPELLING,
+    ERROR,
+    ERROR_SPELLING,
+    IDENTIFIER,
+    KEYWORD,
+    NEWLINE,
+    NEWLINE_SPELLING,
+    NUMBER,
+    PUNCTUATION,
+    STRING,
+    WHITESPACE,
+    Lexeme,
+)
+from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.java import _relations_lexer as lexer
+
+# javalang's keywords and modifiers; its basic types (`int`) are identifiers to CuBERT, its literals text.
+_KEYWORDS = frozenset(
+    (
+        *("abstract", "assert", "break", "case", "catch", "class", "const", "continue", "default", "do"),
+        *("else", "enum", "extends", "final", "finally", "for", "goto", "if", "implements", "import"),
+        *("instanceof", "interface", "native", "new", "package", "private", "protected", "public", "return"),
+        *("static", "strictfp", "super", "switch", "synchronized", "this", "throw", "throws", "transient"),
+        *("try", "void", "volatile", "while"),
+    )
+)
+_LITERALS = frozenset(("true", "false", "null"))
+_DIGITS = "0123456789"
+_REFUSED = (Lexeme(ERROR_SPELLING, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_SPELLING, EOS, (0, 0), (0, 0), 0))
+
+_WRITTEN = {NEWLINE_SPELLING: "\n", ERROR_SPELLING: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Characters of the decoded text that are one token; tokens meet."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class JavaProgram:
+    """The facet ``program`` of Java; see `Program`.
+
+    As released: the end of a text that the lexer accepts is spelled as nothing, comments and blanks stay,
+    blanks before a line break go, and a tab is one blank.
+    """
+
+    version = "1"
+    skipped: frozenset[str] = frozenset()
+
+    def lexemes(self, text: str) -> Sequence[Lexeme]:
+        """All tokens of a text; a character that begins no token is an error of its own."""
+        try:
+            decoded, origin = lexer._unescape(text)
+            stretches = list(_stretches(decoded))
+        except lexer.LexerError:
+            return _REFUSED
+        place = _Place(decoded, origin)
+        found: list[Lexeme] = []
+        for one in stretches:
+            if one.kind == WHITESPACE:
+                found += _blanks(decoded[one.start : one.end], place, one.start)
+            else:
+                # A lone surrogate has no UTF-8, which the released tokenizer asks of every token.
+                spelling = decoded[one.start : one.end].encode("utf-8", "replace").decode("utf-8")
+                found.append(place.lexeme(spelling, one.kind, one.start, one.end))
+        found.append(place.lexeme("", EOS, len(decoded), len(decoded)))
+        return found
+
+    def program(self, whole: Sequence[str]) -> str:
+        """The tokens in a row, line breaks as such."""
+        return "".join(_WRITTEN.get(token, token) for token in whole)
+
+
+class _Place:
+    """Lines, columns and characters of a decoded text."""
+
+    def __init__(self, decoded: str, origin: list[int] | None) -> None:
+        self._origin = origin
+        self._decoded = decoded
+        self._line, self._begin, self._reached = 0, 0, 0
+
+    def lexeme(self, spelling: str, kind: str, start: int, end: int) -> Lexeme:
+        """A token at characters of the decoded text; to be asked in text order."""
+        first, beyond = self.position(start), self.position(end)
+        offset = start if self._origin is None else self._origin[start]
+        return Lexeme(spelling, kind, first, beyond, offset)
+
+    def position(self, at: int) -> tuple[int, int]:
+        """Line and column of a character that is not before the last one asked for."""
+        breaks = self._decoded.count("\n", self._reached, at)
+        if breaks:
+            self._line += breaks
+            self._begin = self._decoded.rfind("\n", self._reached, at) + 1
+        self._reached = at
+        return self._line, at - self._begin
+
+
+def _stretches(decoded: str) -> Iterator[_Stretch]:
+    """Every character of a text in one token, blanks and comments too.
+
+    Raises:
+        LexerError: A string, comment or number that is none in Java.
+    """
+    at, size = 0, len(decoded)
+    while at < size:
+        character, pair = decoded[at], decoded[at : at + 2]
+        if character.isspace():
+            kind, end = WHITESPACE, at + 1
+            while end < size and decoded[end].isspace():
+                end += 1
+        elif pair in ("//", "/*"):
+            kind, end = COMMENT, lexer._comment_end(decoded, at, pair)
+        else:
+            kind, end = _word(decoded, at, character, pair)
+        yield _Stretch(kind, at, end)
+        at = end
+
+
+def _word(decoded: str, at: int, character: str, pair: str) -> tuple[str, int]:
+    number = character in _DIGITS or (character == "." and pair[1:].isdigit())
+    try:
+        end = lexer._word_end(decoded, at, character, pair, text_blocks=False)
+    except lexer.LexerError:
+        if number or character in "\"'":
+            raise
+        return ERROR, at + 1
+    if character in "\"'":
+        return STRING, end
+    if number:
+        return NUMBER, end
+    if character == "@":
+        return IDENTIFIER, end
+    if not lexer.begins_name(character):
+        return PUNCTUATION, end
+    word = decoded[at:end]
+    if word in _LITERALS:
+        return STRING, end
+    return KEYWORD if word in _KEYWORDS else IDENTIFIER, end
+
+
+def _blanks(blank: str, place: _Place, start: int) -> Iterator[Lexeme]:
+    """Line breaks, and the blanks behind the last of them as spaces."""
+    first = start
+    for number, line in enumerate(lines := blank.split("\n")):
+        if number < len(lines) - 1:
+            # A break begins where the token before it ends, blanks at the end of a line included.
+            end = start + len(line) + 1
+            yield place.lexeme(NEWLINE_SPELLING, NEWLINE, first, end)
+            first = start = end
+        elif line:
+            yield place.lexeme(" " * len(line), WHITESPACE, start, start + len(line))
+
+
+def facet(language: TreeSitterLanguage) -> JavaProgram:
+    """The facet ``program``."""
+    return JavaProgram()

@@ -1,0 +1,210 @@
+"""Program tokens of Python: the words of `tokenize` up to Python 3.11, and programs made of them again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from sonde.languages._program import (
+    COMMENT,
+    EOS,
+    EOS_SPELLING,
+    ERROR,
+    ERROR_SPELLING,
+    IDENTIFIER,
+    KEYWORD,
+    NEWLINE,
+    NEWLINE_SPELLING,
+    NUMBER,
+    PUNCTUATION,
+    STRING,
+    Lexeme,
+    special,
+)
+from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.python._scan import Scan, scan
+
+# Soft keywords (match, case, type) are identifiers. Written out: Python's own list differs between versions.
+_KEYWORDS = frozenset(
+    (
+        *("False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue"),
+        *("def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in"),
+        *(
+            "is",
+            "lambda",
+            "nonlocal",
+            "not",
+            "or",
+            "pass",
+            "raise",
+            "return",
+            "try",
+            "while",
+            "with",
+            "yield",
+        ),
+    )
+)
+_KIND_OF = {
+    "NUMBER": NUMBER,
+    "STRING": STRING,
+    "OP": PUNCTUATION,
+    "COMMENT": COMMENT,
+    "NEWLINE": NEWLINE,
+    "NL": PUNCTUATION,
+    "INDENT": KEYWORD,
+    "DEDENT": KEYWORD,
+    "ENDMARKER": EOS,
+    "ERRORTOKEN": ERROR,
+}
+_INDENT, _DEDENT, _NL = special("INDENT"), special("DEDENT"), special("NL")
+_SPELLING = {"NEWLINE": NEWLINE_SPELLING, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_SPELLING}
+_REFUSED = (Lexeme(ERROR_SPELLING, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_SPELLING, EOS, (0, 0), (0, 0), 0))
+
+
+class PythonProgram:
+    """The facet ``program`` of Python; see `Program`."""
+
+    version = "1"
+    skipped = frozenset((COMMENT,))
+
+    def lexemes(self, text: str) -> Sequence[Lexeme]:
+        """All tokens of a text; blanks at its end and the line break of its last line are none."""
+        text = text.rstrip()
+        words = scan(text)
+        if not words.whole:
+            return _REFUSED
+        lines = [0, *(at + 1 for at, character in enumerate(text) if character == "\n")]
+        return [_lexeme(words, number, lines, len(text)) for number in _without_last_newline(words.kind)]
+
+    def program(self, whole: Sequence[str]) -> str:
+        """A program with these tokens, one blank behind names and numbers, none elsewhere unless needed."""
+        return _Writer().write(whole)
+
+
+def _without_last_newline(kinds: Sequence[str]) -> list[int]:
+    """Words that are tokens: the line break before the end, and the one before the last dedents, are not."""
+    kept = list(range(len(kinds)))
+    if len(kept) > 1 and kinds[kept[-2]] == "NEWLINE":
+        del kept[-2]
+    if len(kept) > 2:
+        last = len(kept) - 2
+        while last and kinds[kept[last]] == "DEDENT":
+            last -= 1
+        if last and kinds[kept[last]] == "NEWLINE":
+            del kept[last]
+    return kept
+
+
+def _lexeme(words: Scan, number: int, lines: Sequence[int], size: int) -> Lexeme:
+    surface, kind, offset = words.surface[number], words.kind[number], words.start[number]
+    line = bisect_right(lines, offset) - 1
+    start = (line, offset - lines[line])
+    if kind == "ENDMARKER" or (kind == "DEDENT" and offset == size):
+        # They stand on a line of their own behind the text.
+        start = end = (len(lines) if size else 0, 0)
+    elif kind in ("NEWLINE", "NL"):
+        end = (line + 1, 0)
+    else:
+        last = bisect_right(lines, words.end[number]) - 1 if "\n" in surface else line
+        end = (last, words.end[number] - lines[last])
+    if kind == "NAME":
+        return Lexeme(surface, KEYWORD if surface in _KEYWORDS else IDENTIFIER, start, end, offset)
+    spelling = _INDENT + surface if kind == "INDENT" else _SPELLING.get(kind, surface)
+    return Lexeme(spelling, _KIND_OF[kind], start, end, offset)
+
+
+_REACH = 3
+"""Signs behind which one more can change how the first of them is read: three characters are the longest."""
+
+
+class _Writer:
+    """Joins tokens into a program."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._margins: list[str] = []
+        self._fresh = True
+        # What has been joined without a blank so far: another token may be read together with its end.
+        self._run: list[tuple[str, str]] = []
+
+    def write(self, whole: Sequence[str]) -> str:
+        for place, token in enumerate(whole):
+            if token in (NEWLINE_SPELLING, _NL):
+                if token == NEWLINE_SPELLING and self._fresh:
+                    # Only a line that is continued ends a statement without a token of its own.
+                    self._parts.append("".join(self._margins[-1:]) + "\\\n")
+                self._break("\n")
+            elif token.startswith(_INDENT):
+                self._margins.append(token.removeprefix(_INDENT))
+            elif token == _DEDENT:
+                if self._margins:
+                    self._margins.pop()
+            elif token != ERROR_SPELLING:
+                self._token(token, _kind_of(whole[place + 1]) if place + 1 < len(whole) else "")
+        if _ends_in_comment(whole):
+            # A blank line at the end would be no token. There was a comment: an empty one stands for it.
+            self._parts[-1] = "#"
+        return "".join(self._parts)
+
+    def _break(self, text: str) -> None:
+        self._parts.append(text)
+        self._fresh, self._run = True, []
+
+    def _token(self, token: str, following: str) -> None:
+        kind = _kind_of(token)
+        if self._fresh:
+            self._parts += self._margins[-1:]
+        self._fresh = False
+        if self._run and not _reads(self._run, token, kind):
+            self._parts.append(" ")
+            self._run = []
+        self._parts.append(token)
+        # Digits of other scripts are read as signs, which letters behind them would join.
+        spaced = kind in ("NAME", "NUMBER") or (kind == "OP" and token[-1].isalnum())
+        if spaced and following != "ERRORTOKEN":
+            self._parts.append(" ")
+            self._run = []
+        elif token.endswith("\n"):
+            self._break("")
+        else:
+            self._run = [] if kind == "STRING" else self._run[-_REACH:]
+            self._run.append((kind, token))
+
+
+def _ends_in_comment(whole: Sequence[str]) -> bool:
+    """Whether the last line held nothing but a comment that is not among the tokens."""
+    last = len(whole) - 1
+    while last >= 0 and whole[last] == _DEDENT:
+        last -= 1
+    return last >= 0 and whole[last] == _NL and not (last and _kind_of(whole[last - 1]) == "COMMENT")
+
+
+@lru_cache(maxsize=1 << 14)
+def _kind_of(token: str) -> str:
+    """What a whole token is by itself; names are whatever is nothing else."""
+    if token in (NEWLINE_SPELLING, _NL, _DEDENT) or token.startswith(_INDENT):
+        return ""
+    words = scan(token)
+    if not words.surface:
+        return "ERRORTOKEN"
+    kind = words.kind[0]
+    if kind in ("NUMBER", "STRING", "OP", "COMMENT", "NAME") and words.surface[0] == token:
+        return kind
+    return "ERRORTOKEN" if kind == "ERRORTOKEN" or token.isspace() else "NAME"
+
+
+def _reads(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
+    """Whether a token that is put behind others without a blank is still read as they are."""
+    if kind == "STRING" and run[-1][0] == "STRING":
+        return False
+    if kind not in ("OP", "NUMBER", "ERRORTOKEN") or token.isspace():
+        return True
+    expected = [*(surface for _, surface in run), token]
+    return scan("".join(expected)).surface[: len(expected)] == expected
+
+
+def facet(language: TreeSitterLanguage) -> PythonProgram:
+    """The facet ``program``."""
+    return PythonProgram()

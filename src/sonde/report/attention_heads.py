@@ -78,7 +78,8 @@ def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
         best = part.sort("value", descending=True).row(0, named=True)
         said.append(
             f"{subject}: {part['params_name'].n_unique()} relations are the best of some head; "
-            f"head {best['head']} of layer {best['layer']} finds {number(100 * best['value'], 1)} % of {best['params_name']}."
+            f"head {best['head']} of layer {best['layer']} finds {number(100 * best['value'], 1)} % "
+            f"of {best['params_name']}."
         )
     return "\n".join(said)
 

@@ -234,6 +234,27 @@ def test_frequent_token_types_do_not_crowd_out_others(tmp_path: Path, functions:
     assert (made.examples["type"] == "word_x").sum() <= 1
 
 
+BESIDE = """
+    def beside(self, items, repositories):
+        import dataclasses
+        for item in items:
+            text = "word_" + item.item_id
+            yield item, dataclasses.replace(item, item_id="beside " + item.item_id, text=text)
+"""
+
+
+def test_tokens_come_from_texts_beside_the_functions_too(tmp_path: Path, functions: list[Item]) -> None:
+    rows = TOKENS.replace('("name", "word")', '("name",) if "def" in text else ("name", "word")')
+    name = planted(tmp_path, rows + BESIDE, ("name", "word"), "span")
+    made = build(name, functions, size=100, language="python")
+    derived = {one.item_id: one for one in made.inputs}
+    words = made.examples.filter(pl.col("label") == "word")
+    assert set(words["item_id"]) == set(derived)
+    for row in words.to_dicts():
+        assert row["item_id"] == "beside " + row["source_id"]
+        assert derived[row["item_id"]].text == row["type"]
+
+
 def test_pairs_have_both_ends_and_like_distances(tmp_path: Path, functions: list[Item]) -> None:
     extra = "{'other_start': pl.Int32, 'other_end': pl.Int32}"
     name = planted(tmp_path, PAIRS, ("far", "next"), "pair", extra)

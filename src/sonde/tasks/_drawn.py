@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes
 from sonde.tasks._examples import Drawn, Example
-from sonde.tasks._pool import Pool, length_class
+from sonde.tasks._pool import Pool, count_tokens, edits_of, length_class
 from sonde.tasks._task import Repository, Task
 
 _LENGTH_TASKS = frozenset({"len"})
@@ -91,34 +91,30 @@ def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
     return _balanced([one for _, one in examples.values()], asked, _by_distance, unlabelled)
 
 
+@runtime_checkable
+class _Beside(Protocol):
+    """A token task that reads more than functions."""
+
+    def beside(
+        self, items: Iterable[Item], repositories: Mapping[str, Repository]
+    ) -> Iterable[tuple[Item, Item]]:
+        """An item of the pool, and a derived one whose tokens are drawn as well."""
+        ...
+
+
 def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
-    """Tokens in real functions: no surface in two splits, the surfaces of a class in turn."""
+    """Tokens in real functions: no surface in two splits, the surfaces of a class in turn.
+
+    A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
+    places in functions are taken first.
+    """
+    read = pool.items[:_ITEMS_FOR_TOKENS]
     found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
-    unlabelled = 0
-    for item in pool.items[:_ITEMS_FOR_TOKENS]:
-        best: dict[tuple[str, str], tuple[float, Example]] = {}
-        for _, row in _labelled([item], asked):
-            surface = item.text[row["start"] : row["end"]]
-            rank = unit_hash(asked.seed, item.item_id, row["start"])
-            place = (row["label"], surface)
-            if len(found[place]) < _PER_TYPE and (place not in best or rank < best[place][0]):
-                best[place] = (
-                    rank,
-                    Example(
-                        item=item,
-                        source=item,
-                        label=row["label"],
-                        value=row["value"],
-                        start=row["start"],
-                        end=row["end"],
-                        tokens=pool.tokens[item.item_id],
-                        cluster=surface,
-                        type=surface,
-                    ),
-                )
-        unlabelled += not best
-        for place, (_, example) in best.items():
-            found[place].append(example)
+    unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
+    if isinstance(asked.task, _Beside):
+        edits = edits_of(asked.language)
+        for source, derived in asked.task.beside(read, asked.repositories):
+            _gather(source, derived, count_tokens(derived.text, edits), asked, found)
     turns = [
         (turn, unit_hash(asked.seed, example.type, turn), example)
         for examples in found.values()
@@ -126,6 +122,35 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     ]
     turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
     return _balanced([example for _, _, example in turns], asked, None, unlabelled)
+
+
+def _gather(
+    source: Item, item: Item, tokens: int, asked: Asked, found: defaultdict[tuple[str, str], list[Example]]
+) -> bool:
+    """Take one place of each class and surface in a text; whether it has any."""
+    best: dict[tuple[str, str], tuple[float, Mapping[str, Any]]] = {}
+    labelled = False
+    for _, row in _labelled([item], asked):
+        labelled = True
+        place = (row["label"], item.text[row["start"] : row["end"]])
+        rank = unit_hash(asked.seed, item.item_id, row["start"])
+        if len(found[place]) < _PER_TYPE and (place not in best or rank < best[place][0]):
+            best[place] = rank, row
+    for (label, surface), (_, row) in best.items():
+        found[label, surface].append(
+            Example(
+                item=item,
+                source=source,
+                label=label,
+                value=row["value"],
+                start=row["start"],
+                end=row["end"],
+                tokens=tokens,
+                cluster=surface,
+                type=surface,
+            )
+        )
+    return labelled
 
 
 def _labelled(items: Sequence[Item], asked: Asked) -> Iterator[tuple[Item, Mapping[str, Any]]]:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item
-from sonde.languages import facet_of, has_facet
-from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, deal
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
-from sonde.tasks._pool import count_tokens
+from sonde.tasks._pool import count_tokens, edits_of
 
 
 def is_given(items: Sequence[Item], task: str) -> bool:
@@ -28,7 +26,7 @@ def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
     Raises:
         InputError: A split is without a class, or holds nothing.
     """
-    edits = facet_of(asked.language, "edits", Edits) if has_facet(asked.language, "edits") else None
+    edits = edits_of(asked.language)
     tokens_alone = asked.task.target == "span"
     drawn = Drawn()
     rows: list[tuple[str, Example]] = []

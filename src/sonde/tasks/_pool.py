@@ -69,7 +69,7 @@ def pool_of(items: Sequence[Item], language: str, seed: int) -> Pool:
 @functools.lru_cache(maxsize=_KEPT)
 def _pool(same: _Same, language: str, seed: int) -> Pool:
     dropped: Counter[str] = Counter()
-    edits = facet_of(language, "edits", Edits) if has_facet(language, "edits") else None
+    edits = edits_of(language)
     found: dict[str, Item] = {}
     tokens: dict[str, int] = {}
     for item in sorted(same.items, key=lambda item: (item.path, item.offset)):
@@ -89,6 +89,11 @@ def _pool(same: _Same, language: str, seed: int) -> Pool:
         index.add(item.item_id, words)
         kept.append(item)
     return Pool(tuple(kept), tokens, dict(sorted(dropped.items())))
+
+
+def edits_of(language: str) -> Edits | None:
+    """The facet ``edits`` of a language, None where it has none."""
+    return facet_of(language, "edits", Edits) if has_facet(language, "edits") else None
 
 
 def count_tokens(text: str, edits: Edits | None) -> int:

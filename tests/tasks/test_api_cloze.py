@@ -102,6 +102,15 @@ def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.Da
     assert other["quiz_id"].to_list() != small["quiz_id"].to_list()
 
 
+def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
+    capped = quizzes(gather(standard_library()), Wanted(contexts=2, per_library=3))
+    names = capped.table.group_by("library").agg(pl.col("name").unique())
+    assert names["name"].list.len().max() == 3
+    assert capped.left_out["library is full"] > 0
+    assert set(names["library"]) == set(table["library"])
+    assert capped.table["quiz_id"].is_in(table["quiz_id"].implode()).all()
+
+
 def test_statements_of_a_small_case() -> None:
     rows = made().table.filter(pl.col("mode").is_in(["full", "first"]))
     texts = rows.select(

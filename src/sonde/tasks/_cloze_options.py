@@ -13,12 +13,15 @@ from sonde.tasks._cloze_quizzes import Wanted
 from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import TEMPLATES
 
+PER_LIBRARY = 50
+
 MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
 OBJECTIVES = (MASKED, CANDIDATES, PLL)
 
 OPTIONS: Mapping[str, str] = {
     "templates": f"which statements are asked about, with commas (default {','.join(TEMPLATES)})",
     "reference": f"tokenizer that cuts names into pieces: a bundled model or a tokenizer.json ({REFERENCE})",
+    "per_library": f"names of a library at most, so that no large one decides (default {PER_LIBRARY})",
     "within": "'file' for every call, 'function' for those inside functions alone (default file)",
     "contexts": "at most so many lines of words before a statement, each a quiz of its own (default 0)",
     "queries": "JSON file of words by name, in place of the first lines of documentation",
@@ -36,9 +39,8 @@ def wanted_of(options: Mapping[str, Any], size: int, seed: int) -> Wanted:
         UsageError: An option that makes no sense.
         InputError: The file of queries cannot be read.
     """
-    contexts = options.get("contexts", 0)
-    if isinstance(contexts, bool) or not isinstance(contexts, int) or contexts < 0:
-        raise UsageError(f"option contexts = {contexts!r} is not a whole number; give 0 for none")
+    contexts = _whole(options, "contexts", 0, least=0)
+    per_library = _whole(options, "per_library", PER_LIBRARY, least=1)
     named = str(options.get("templates", ",".join(TEMPLATES)))
     return Wanted(
         templates=tuple(one.strip() for one in named.split(",") if one.strip()),
@@ -46,6 +48,7 @@ def wanted_of(options: Mapping[str, Any], size: int, seed: int) -> Wanted:
         contexts=contexts,
         queries=_queries(str(options["queries"])) if "queries" in options else {},
         separator=str(options.get("separator", "\n")),
+        per_library=per_library,
         candidates=0 if objective_of(options) == MASKED else _candidates(options),
         limit=size,
         seed=seed,
@@ -65,9 +68,16 @@ def objective_of(options: Mapping[str, Any]) -> str:
 
 
 def _candidates(options: Mapping[str, Any]) -> int:
-    value = options.get("candidates", MOST)
-    if isinstance(value, bool) or not isinstance(value, int) or not 2 <= value <= MOST:
-        raise UsageError(f"option candidates = {value!r} is not a whole number from 2 to {MOST}")
+    value = _whole(options, "candidates", MOST, least=2)
+    if value > MOST:
+        raise UsageError(f"option candidates = {value!r} is more than {MOST}")
+    return value
+
+
+def _whole(options: Mapping[str, Any], name: str, default: int, *, least: int) -> int:
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"option {name} = {value!r} is not a whole number of at least {least}")
     return value
 
 

@@ -71,6 +71,7 @@ class Wanted:
         separator: What stands between the words and the statement.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
+        per_library: At most so many names of a library, so that no large one decides; None takes all.
         limit: At most this many quizzes; a larger limit contains a smaller one.
         seed: Draws other names and other adversarial aliases.
     """
@@ -81,6 +82,7 @@ class Wanted:
     queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     separator: str = "\n"
     candidates: int = 0
+    per_library: int | None = None
     limit: int | None = None
     seed: int = 0
 
@@ -118,7 +120,13 @@ def quizzes(gathered: Gathered, wanted: Wanted) -> Quizzes:
     names.sort(key=lambda name: order[id(name)])
     maker = _Maker(gathered, names, wanted, left_out)
     rows: list[dict[str, Any]] = []
+    taken: Counter[tuple[str, str]] = Counter()
     for name in names:
+        library = (name.language, name.library)
+        if wanted.per_library is not None and taken[library] >= wanted.per_library:
+            left_out["library is full"] += 1
+            continue
+        taken[library] += 1
         made = list(maker.of(name))
         if wanted.limit is not None and len(rows) + len(made) > wanted.limit:
             break

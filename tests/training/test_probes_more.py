@@ -141,7 +141,7 @@ def test_the_code_of_learnable_labels_is_shorter() -> None:
     labels = (held[1][:, :3].sum(1) > 0).astype(int)
     found = online_codelength(held, labels, 2, PARTS)
     assert found.uniform == found.items == len(PARTS.train)
-    assert found.compression[1] > 2.5
-    assert (found.compression[[0, 2]] < 1.1).all()
+    assert found.compression[1] > 2.0
+    assert ((found.compression > 0.85) & (found.compression < 1.1)).tolist() == [True, False, True]
     blind = online_codelength(held, np.random.default_rng(0).permutation(labels), 2, PARTS)
-    assert (blind.compression < 1.1).all()
+    assert ((blind.compression > 0.85) & (blind.compression < 1.1)).all()

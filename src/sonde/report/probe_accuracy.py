@@ -115,7 +115,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
         base.mark_rule(style="interval", clip=True).encode(
             x=alt.X("low:Q", title="accuracy", scale=scale), x2="high:Q"
         ),
-        base.mark_tick(thickness=2, size=16).encode(x=alt.X("surface:Q", scale=scale)),
+        base.mark_tick(thickness=2, size=11).encode(x=alt.X("surface:Q", scale=scale)),
         base.mark_point(style="few", shape="diamond", filled=False).encode(x=alt.X("random:Q", scale=scale)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),

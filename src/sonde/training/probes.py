@@ -86,16 +86,23 @@ def probe_unchecked(
     parts: Parts,
     *,
     l2: Sequence[float] = L2,
+    by_nats: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[Probed]:
-    """`probe_layers` for parts that may lack a class, as small training sets do."""
+    """`probe_layers` for parts that may lack a class, as small training sets do.
+
+    With ``by_nats`` penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
+    probabilities that count.
+    """
     layers, items, width = states.shape
     step = layers_at_once(layers, items, width)
     chunks = [
-        _probe_chunk(standardise(states[start : start + step], parts, device), labels, classes, parts, l2)
+        _probe_chunk(
+            standardise(states[start : start + step], parts, device), labels, classes, parts, l2, by_nats
+        )
         for start in range(0, layers, step)
     ]
-    return [_join([chunk[target] for chunk in chunks], l2) for target in range(len(labels))]
+    return [_join([chunk[target] for chunk in chunks], l2, by_nats) for target in range(len(labels))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +120,7 @@ def _probe_chunk(
     classes: int,
     parts: Parts,
     l2: Sequence[float],
+    by_nats: bool,
 ) -> list[_Chunk]:
     targets, penalties = len(labels), len(l2)
     on = states.train.device
@@ -129,7 +137,7 @@ def _probe_chunk(
         nats = (
             -scores.log_softmax(2).gather(2, gold.expand(layers, penalties, 1, -1))[:, :, 0].double().mean(2)
         )
-        chosen = _best(accuracy, nats)
+        chosen = nats.argmin(1) if by_nats else _best(accuracy, nats)
         every = torch.arange(layers, device=on)
         picked = weight[every, target, chosen][:, None], bias[every, target, chosen][:, None]
         chance = logits(states.test, *picked)[:, 0].log_softmax(1).mT
@@ -145,13 +153,14 @@ def _best(
     return torch.where(equal, nats, torch.inf).argmin(1)
 
 
-def _join(chunks: Sequence[_Chunk], l2: Sequence[float]) -> Probed:
+def _join(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> Probed:
     accuracy = np.concatenate([chunk.valid_accuracy for chunk in chunks])
     nats = np.concatenate([chunk.valid_nats for chunk in chunks])
     chance = np.concatenate([chunk.log_chance for chunk in chunks])
-    chosen = _best(torch.from_numpy(accuracy), torch.from_numpy(nats)).numpy()
+    rated = -nats if by_nats else accuracy
+    chosen = _best(torch.from_numpy(rated), torch.from_numpy(nats)).numpy()
     every = np.arange(len(accuracy))
-    top, least = accuracy[every, chosen], nats[every, chosen]
+    top, least = rated[every, chosen], nats[every, chosen]
     return Probed(
         l2=np.asarray(l2, dtype=np.float64)[chosen],
         valid_accuracy=accuracy,

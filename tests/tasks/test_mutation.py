@@ -283,3 +283,11 @@ def test_paper_mode_draws_keywords_that_the_corpus_lacks_and_jumbles_that_do_not
     assert drawn - known
     for _, new in faults("jbl", "java", paper=True):
         assert LANGUAGES.load("java").parse(new).has_error
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_paper_mode_takes_names_from_other_functions(language: str) -> None:
+    for old, new in faults("sri", language, paper=True):
+        ((_, name),) = changed(words(language, old), words(language, new))
+        assert name not in words(language, old)
+        assert any(name in words(language, text) for text in TEXTS[language])

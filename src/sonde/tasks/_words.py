@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from jaxtyping import Float
 _LEXER = re.compile(
     r"\w+|>>>=|\*\*=|//=|<<=|>>=|>>>|\.\.\.|\+\+|--|&&|\|\||->|::|\*\*|//|<<|>>|[-+*/%&|^!=<>:@]=|[^\w\s]"
 )
-_KEPT = 200_000
+_KEPT = 20_000
 _FEATURES = 300
 _PENALTY = 0.01
 
@@ -24,7 +25,7 @@ def bag_words(text: str) -> tuple[str, ...]:
 
     The same tokens are read whether or not the text parses.
     """
-    return tuple(_LEXER.findall(text))
+    return tuple(map(sys.intern, _LEXER.findall(text)))
 
 
 def leaning(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:

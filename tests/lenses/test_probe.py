@@ -456,6 +456,12 @@ def test_options_are_checked_in_one_line(options: dict[str, str | int], message:
     assert "\n" not in str(error.value)
 
 
+def test_quirks_are_those_of_the_protocol_and_of_the_labels() -> None:
+    quirks = LENSES.load("probe").quirks
+    assert {"inspect.adam_protocol", "inspect.decisions", "inspect.keyword_text"} <= set(quirks)
+    assert all(name.startswith("inspect.") for name in quirks)
+
+
 def test_twins_are_three_over_a_quarter_and_go_with_the_controls() -> None:
     lens = LENSES.load("probe")
     twins = lens.twins(LensSettings())

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.lenses._lens import LensSettings
 
+PREFIX = "inspect."
+"""What the quirks of this paper begin with, those of its labels too."""
+
 PROTOCOL = "inspect.adam_protocol"
 SUMMARY = "inspect.summary_token"
 ISOLATED = "inspect.isolated_tokens"
@@ -66,11 +69,8 @@ def read_options(settings: LensSettings) -> ProbeOptions:
 
     Raises:
         UsageError: A value that cannot be used.
-        UnknownNameError: A quirk, pooling or probe that does not exist.
+        UnknownNameError: A pooling or probe that does not exist.
     """
-    for quirk in settings.quirks:
-        if quirk.startswith("inspect.") and quirk not in QUIRKS:
-            raise UnknownNameError("quirk", quirk, QUIRKS)
     quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
     pooling = ("summary",) if SUMMARY in quirks else ("mean", "last")
     seeds = settings.options.get("seeds", TWIN_SEEDS)

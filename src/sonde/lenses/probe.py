@@ -17,11 +17,12 @@ from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
 from sonde.lenses._probe_headline import headline_lines
 from sonde.lenses._probe_observe import isolated_items, observe_items, requests
-from sonde.lenses._probe_options import OPTIONS, QUIRKS, TWIN_SEEDS, read_options
+from sonde.lenses._probe_options import OPTIONS, PREFIX, QUIRKS, TWIN_SEEDS, read_options
 from sonde.lenses._probe_score import score_task
 from sonde.lenses._probe_structure import structure
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
+from sonde.tasks import TASKS as TASK_REGISTRY
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -36,11 +37,17 @@ class Probe(LensDefaults):
 
     name = "probe"
     version = "1"
-    quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = OPTIONS
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})
     draws = True
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """Those of the published protocol, and those of the published labels, which belong to their tasks."""
+        tasks = (TASK_REGISTRY.load(name) for name in TASK_REGISTRY.names())
+        labels = [getattr(task, "quirks", {}) for task in tasks]
+        return {**QUIRKS, **{name: line for held in labels for name, line in held.items() if _own(name)}}
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
@@ -93,6 +100,10 @@ class Probe(LensDefaults):
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The chosen layer of every task with its gain over the best surface baseline."""
         return headline_lines(scores)
+
+
+def _own(quirk: str) -> bool:
+    return quirk.startswith(PREFIX)
 
 
 lens = Probe()

@@ -1,6 +1,8 @@
 """Tables of the cloze lens against loops over hand-made answers."""
 
+import dataclasses
 from collections import Counter, defaultdict
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -8,18 +10,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.lenses import LensSettings, Scoring
+from sonde.alignment import surfaces
+from sonde.base.errors import InputError
+from sonde.lenses import LensSettings, Scoring, _cloze_vocabulary
 from sonde.lenses._cloze_controls import with_majority, with_unigram
-from sonde.lenses._cloze_judged import contested, judged
+from sonde.lenses._cloze_judged import contested, judged, with_seen, with_unified
 from sonde.lenses._cloze_observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses._cloze_plan import CUT, ONE
 from sonde.lenses._cloze_predictions import preferred
 from sonde.lenses._cloze_scores import KS
 from sonde.lenses._cloze_statements import candidate_ids, statements
+from sonde.lenses._cloze_vocabulary import vocabulary_of
 from sonde.lenses._lens import Twin, TwinObservations
 from sonde.lenses.cloze import lens
-from sonde.stats.scores import Score
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.stats.scores import Score, scores_frame
+from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]
 
@@ -317,3 +323,63 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
     ]
     whole = pl.DataFrame(texts, schema=dict(ANSWERS_SCHEMA), orient="row")
     assert preferred(whole, labels).rows() == [("e1", "max"), ("e2", "max"), ("e3", "max")]
+
+
+def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
+    names = surfaces(load_tokenizer(ModelSpec(name="sonde/mini-encoder")))
+    shared = [number for number, name in enumerate(names) if name.isalpha()][:60]
+    other = next(number for number, name in enumerate(names) if not name.strip())
+    word, second = names[shared[10]], names[shared[40]]
+    quizzes = [quiz(0, answer=word), quiz(1, answer=second), quiz(2, answer="no such piece")]
+    ids = [other, *shared[:30]]
+    answers = [
+        answer("q0", 12, top_ids=ids),
+        answer("q1", 99, top_ids=ids, gold_rank_known=False),
+        answer("q2", 5, top_ids=ids),
+    ]
+    models = ["sonde/mini-encoder", "sonde/mini-decoder"]
+    frame = with_unified(judged(*tables(quizzes, answers)), "sonde/mini-encoder", models)
+    distinct = list(dict.fromkeys(names[number] for number in shared[:30]))
+    assert frame["rank_unified"].to_list() == [distinct.index(word) + 1, len(distinct) + 1, None]
+    scores = lens.score(
+        dataclasses.replace(scoring(quizzes, answers, unified=",".join(models)), template=OWN)
+    )
+    assert found(scores, "p_at_k", "template=call", name="unified", k=50).n == 2
+    assert sum(score.slice.startswith("template=call;agree=") for score in scores) >= 1
+
+
+OWN = Score(model="sonde/mini-encoder", lens="cloze", metric="", value=0.0, n=0, n_clusters=0)
+
+
+def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabularies = {"a": vocabulary_of(("x", "y")), "b": vocabulary_of(("u", "v"))}
+    monkeypatch.setattr(_cloze_vocabulary, "own_vocabulary", vocabularies.__getitem__)
+    tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
+    monkeypatch.setattr(_cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
+    with pytest.raises(InputError, match="a, b share no piece"):
+        _cloze_vocabulary.unified(["a", "b"])
+
+
+def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> None:
+    pl.DataFrame({"path": ["x.py", "y.py"], "seen_in_training": [True, False]}).write_parquet(
+        tmp_path / "manifest.parquet"
+    )
+    quizzes = [
+        quiz(0, library="a", paths=[path_number("x.py"), path_number("z.py")]),
+        quiz(1, library="a", paths=[path_number("z.py")]),
+        quiz(2, library="b", paths=[path_number("y.py")]),
+    ]
+    frame = judged(*tables(quizzes, [answer(f"q{number}", 1) for number in range(3)]))
+    assert with_seen(frame, str(tmp_path))["seen"].to_list() == [True, True, False]
+    assert with_seen(frame, "org/unknown")["seen"].to_list() == [None] * 3
+
+
+def test_the_headline_names_the_best_control() -> None:
+    quizzes = [quiz(number, library=f"l{number % 12}") for number in range(24)]
+    answers = [answer(f"q{number}", 1 if number % 2 else 20) for number in range(24)]
+    scores = scores_frame(lens.score(scoring(quizzes, answers, twin=[answer("q0", 1), answer("q1", 9)])))
+    lines = list(lens.headline(scores))
+    assert len(lines) == 4
+    assert lines[2].split()[:3] == ["call", "k=1", "50.0"]
+    assert lines[2].endswith("best control: random_weights 50.0")
+    assert list(lens.headline(scores.clear())) == []

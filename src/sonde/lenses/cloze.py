@@ -7,12 +7,13 @@ pseudo-log-likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
+from sonde.lenses._cloze_headline import headline
 from sonde.lenses._cloze_observe import TOP_K, observe_quizzes, observe_texts
 from sonde.lenses._cloze_plan import asks_of, distinct_variants, quizzes_by_item, word_by_word
 from sonde.lenses._cloze_scores import score_candidates, score_masked
@@ -103,6 +104,10 @@ class Cloze(LensDefaults):
         if _objective(scoring.settings) == MASKED:
             return list(score_masked(scoring, labels))
         return list(score_candidates(scoring, labels))
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """How often each model is right among the first and the first ten, beside the best control."""
+        return headline(scores)
 
 
 def _objective(settings: LensSettings) -> str:

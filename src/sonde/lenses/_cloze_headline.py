@@ -1,0 +1,42 @@
+"""What a run prints of the cloze lens: how often each model knows the name, beside the best control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+_K = (1, 10)
+
+
+def headline(scores: pl.DataFrame) -> Iterator[str]:
+    """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
+    single = pl.col("params").struct.field("name").is_in(["single", "candidates"])
+    alone = pl.col("params").struct.field("other").fill_null("sum") == "sum"
+    table = scores.filter((pl.col("metric") == "p_at_k") & single & alone).with_columns(
+        k=pl.col("params").struct.field("k"), template=pl.col("slice").str.strip_prefix("template=")
+    )
+    table = table.filter(pl.col("k").is_in(_K) & ~pl.col("template").str.contains(";|-|^all$"))
+    own = table.filter(pl.col("control").is_null())
+    for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
+        yield ""
+        yield f"{model} on names of {language} APIs: right among the first k, in %"
+        for row in rows.sort("template", "k").iter_rows(named=True):
+            yield _line(row, _best_control(table, row))
+
+
+def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
+    same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
+    found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
+    return "".join(f"{one['control']} {100 * one['value']:.1f}" for one in found.iter_rows(named=True))
+
+
+def _line(row: dict[str, Any], control: str) -> str:
+    known = row["ci_low"] is not None
+    interval = f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
+    count = f"n={row['n']}, {row['n_clusters']} libraries"
+    beside = f"  best control: {control}" if control else ""
+    return (
+        f"  {row['template']:<12} k={row['k']:<3} {100 * row['value']:5.1f}  {interval:<14} {count}{beside}"
+    )

@@ -64,6 +64,7 @@ class Registry(Generic[T]):
         self._package = package
         self._kind = kind
         self._member = member
+        self._loaded: dict[str, T] = {}
 
     def headers(self) -> tuple[Header, ...]:
         """Headers of the extensions in this folder, by name, without importing them."""
@@ -83,7 +84,9 @@ class Registry(Generic[T]):
             UnknownNameError: No extension has this name; the nearest is named.
             InputError: The module does not define the object that an extension has to define.
         """
-        return self._member_of(self._module(name), name)
+        if name not in self._loaded:
+            self._loaded[name] = self._member_of(self._module(name), name)
+        return self._loaded[name]
 
     def _module(self, name: str) -> ModuleType:
         if name.endswith(".py"):

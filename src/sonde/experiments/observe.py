@@ -113,7 +113,8 @@ def _items(job: ObserveJob) -> list[Item]:
 
 def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     """The label rows of a job's items, by task."""
-    prefix, ids = group_prefix(job.corpus, job.language), list(job.item_ids)
+    # A series, since a list of Python's own is looked through anew for every row.
+    prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
     tables = {task: pl.scan_parquet(Path(job.root) / label_path(task, prefix)) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
 

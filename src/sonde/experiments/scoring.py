@@ -74,8 +74,8 @@ def _score(store: PartStore, answer: Answer) -> list[Score]:
         fingerprint=answer.key,
     )
     inputs = scan_inputs(RunDirectory(store.root), group.corpus, group.language)
-    held = inputs.filter(pl.col("item_id").is_in([item.item_id for item in reading.inputs]))
-    seen = pl.col("item_id").is_in(list(model.seen)).alias("seen")
+    held = inputs.filter(_among([item.item_id for item in reading.inputs]))
+    seen = _among(sorted(model.seen)).alias("seen")
     scoring = Scoring(
         observations=_scan(store, answer.parts),
         items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
@@ -87,6 +87,10 @@ def _score(store: PartStore, answer: Answer) -> list[Score]:
         twins=tuple(TwinObservations(twin, _scan(store, parts)) for twin, parts in answer.twins if parts),
     )
     return LENSES.load(lens.source).score(scoring)
+
+
+def _among(ids: Sequence[str]) -> pl.Expr:
+    return pl.col("item_id").is_in(pl.Series(ids, dtype=pl.String).implode())
 
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:

@@ -8,8 +8,10 @@ The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls
 from __future__ import annotations
 
 import importlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -24,8 +26,9 @@ from sonde.languages._text import Source
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
 
-# Callers ask the same text for its tree, its tokens and its calls in turn; a few are enough.
-_KEPT = 4
+# Callers ask the same text for its tree, its tokens and, when its batch has been forwarded, its constructs:
+# the trees of a job's functions, or of one large file.
+_KEPT_CHARACTERS = 200_000
 
 
 def _member(package: str) -> Any:
@@ -44,7 +47,9 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self._kept = lru_cache(maxsize=_KEPT)(self._parse)
+        self._kept: OrderedDict[str, tuple[Source, tree_sitter.Tree]] = OrderedDict()
+        self._characters = 0
+        self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
@@ -82,7 +87,16 @@ class TreeSitterLanguage:
 
     def syntax(self, text: str) -> tuple[Source, tree_sitter.Tree]:
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
-        return self._kept(text)
+        found = self._kept.get(text)
+        if found is None:
+            found = self._parse(text)
+            with self._lock:
+                if text not in self._kept:
+                    self._kept[text] = found
+                    self._characters += len(text)
+                while self._characters > _KEPT_CHARACTERS and len(self._kept) > 1:
+                    self._characters -= len(self._kept.popitem(last=False)[0])
+        return found
 
     def parse(self, text: str) -> Tree:
         """The syntax tree as columns."""

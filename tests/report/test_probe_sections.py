@@ -27,6 +27,7 @@ ACCURACY = {
     "org/poor": {"ktx": 0.40, "cpx": 0.28, "sri": 0.50},
 }
 BEST_LAYER = {"ktx": 0, "cpx": 2, "sri": 4}
+STRUCTURE = ("uuas", "distance_spearman", "depth_spearman")
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("probe_"))
 
 
@@ -66,6 +67,15 @@ def scores_of(model: str) -> list[Score]:
                 found.append(row(model, task, "confusion", share, slice=f"gold={gold};predicted={said}"))
     found.append(row(model, "ktx", "selectivity", 0.2, slice="best", control="control_task"))
     found.append(row(model, "cpx", "spearman", 0.8, slice="best"))
+    for layer, value in enumerate((1.5, 1.0, 1.0, 1.0, 1.0)):
+        found.append(row(model, "ktx", "compression", value, layer=layer, split="train"))
+        found += [row(model, "syntax_tree", metric, 0.2 + 0.05 * layer, layer=layer) for metric in STRUCTURE]
+    for metric in STRUCTURE:
+        found.append(row(model, "syntax_tree", metric, 0.4, layer=4, slice="best"))
+        found += [
+            row(model, "syntax_tree", metric, 0.3, slice="best", control=control)
+            for control in ("neighbours", "random_weights")
+        ]
     found.append(row(model, "cpx", "spearman", 0.3, slice="best;without length"))
     reason = "task 'npt': class '9' has no example in split 'valid'"
     found.append(row(model, "npt", "left_out", 0.0, slice=reason, n=0, n_clusters=0))
@@ -98,7 +108,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = build_report(root).read_text(encoding="utf-8")
-    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 6
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 7
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
     for chart in charts:
@@ -111,6 +121,7 @@ def test_accuracy_is_that_of_the_headlines_pooling_beside_its_controls(root: Pat
     columns = ("Task", "Model", "Layer", "Accuracy, %", "Best surface", "Gain, points", "Random weights, %")
     assert ("KTX", "good", "0", "75.0", "length", "45.0", "35.0") in column(figure, *columns)
     assert ("KTX", "20.0") in column(figure, "Task", "Selectivity, points")
+    assert ("KTX", "good", "99.0", "1.5") in column(figure, "Task", "Model", "Hidden layer, %", "Compression")
     assert figure.lead == "Probes of base beat what the surface of the code gives away in 2 of 3 tasks."
     assert "Base: above every surface baseline: KTX, SRI; not clearly above: CPX." in figure.answer
     assert any("class '9' has no example" in note for note in figure.notes)
@@ -163,6 +174,14 @@ def test_matrices_are_for_three_classes_or_more(root: Path) -> None:
     assert ("CPX", "B", "60.0", "A", "40.0") in column(
         figure, "Task", "Class", "Right, %", "Taken most for", "%"
     )
+
+
+def test_trees_are_shown_beside_neighbours(root: Path) -> None:
+    figure = drawn(root, "probe_structure")
+    assert ("good", "links found (UUAS)", "0.40", "0.30", "0.30") in column(
+        figure, "Model", "Measure", "Best layer's", "Neighbours", "Random weights"
+    )
+    assert "no better than a chain of neighbours" not in figure.answer
 
 
 def test_families_and_sparklines() -> None:

@@ -166,11 +166,12 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
 
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], slice=BEST))
+    extra = _extra(run)
     place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
     columns = [
         "Task", "Family", "Model", "Language", "Pooling", "Layer", "Accuracy, %", "95 % interval",
         "Best surface", "Surface, %", "Gain, points", "Interval of the gain", "Random weights, %",
-        "Selectivity, points", "n", "Clusters",
+        "Selectivity, points", *extra, "n", "Clusters",
     ]  # fmt: skip
     cells: list[tuple[Cell, ...]] = []
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
@@ -192,6 +193,10 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 Cell(interval(gain, 100, 1) if gain else DASH, gain["ci_low"] if gain else None),
                 _points(twin),
                 _points(selective),
+                *(
+                    _share(held.get((*key, row["layer"])) or held.get((*key, None)))
+                    for held in extra.values()
+                ),
                 Cell(count(row["n"]), row["n"]),
                 Cell(clusters(row), row["n_clusters"]),
             )
@@ -202,6 +207,26 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
         rows=cells,
         numeric=frozenset(columns) - {"Task", "Family", "Model", "Language", "Pooling", "Best surface"},
     )
+
+
+def _extra(run: RunData) -> dict[str, dict[tuple[Any, ...], float]]:
+    """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
+    hidden = beside(run, ["accuracy"], slice=BEST, split="test").filter(pl.col("params_name") == "mlp")
+    columns: dict[str, dict[tuple[Any, ...], float]] = {}
+    if not hidden.is_empty():
+        columns["Hidden layer, %"] = {
+            (*(row[name] for name in KEY), None): 100 * row["value"] for row in hidden.iter_rows(named=True)
+        }
+    codes = beside(run, ["compression"])
+    if not codes.is_empty():
+        columns["Compression"] = {
+            (*(row[name] for name in KEY), row["layer"]): row["value"] for row in codes.iter_rows(named=True)
+        }
+    return columns
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(DASH) if value is None else Cell(number(value, 1), value)
 
 
 def _points(row: dict[str, Any] | None) -> Cell:

@@ -1,0 +1,106 @@
+"""Which names are known: by masking mode, place in the name, calls in the corpus, and library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from sonde.report._charts import dots
+from sonde.report._cloze import LENS, TEMPLATES, headline_rows
+from sonde.report._numbers import score_cells
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._run import RunData
+
+_K = 10
+_ENDS = 10
+
+_CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "mode": ("Masked piece", ("full", "first", "middle", "last")),
+    "place": ("Place in the name", ("top", "inner", "member")),
+    "calls": ("Calls in the corpus", ("1", "2-4", "5-19", "20+")),
+    "visible": ("Answer stands elsewhere in the statement", ("true", "false")),
+    "seen": ("Library in the training data", ("true", "false")),
+    "agree": ("All models cut the level alike", ("true", "false")),
+}
+
+
+class ClozeCuts:
+    """A chart a way of cutting the quizzes."""
+
+    title = "Names of APIs: which are known"
+    lens = LENS
+    order = 410
+    caption = (
+        "The share of call quizzes whose left-out piece is among the first ten answers, by what is asked and "
+        "of which library: the ten best known and the ten least known. The table has the other statements."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Charts of the cuts that the run has."""
+        rows = _rows(run)
+        calls = rows.filter(pl.col("template") == "call")
+        if calls.is_empty():
+            return None
+        charts = [
+            Chart(name=f"cloze-by-{cut}", title=title, spec=dots(part, list(order), "P@10"))
+            for cut, (title, order) in _CUTS.items()
+            if (part := calls.filter(pl.col("cut") == cut)).height > 1
+        ]
+        libraries = calls.filter(pl.col("cut") == "library")
+        if libraries.height > 1:
+            shown = _ends(libraries)
+            order = (
+                shown.group_by("name")
+                .agg(pl.col("value").max())
+                .sort("value", "name", descending=[True, False])
+            )
+            charts.append(
+                Chart(
+                    name="cloze-by-library",
+                    title="Libraries: best and least known",
+                    spec=dots(shown, order["name"].to_list(), "P@10"),
+                    wide=True,
+                )
+            )
+        return Figure(charts=charts, table=_table(rows))
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    rows = headline_rows(run.scores(metrics=["p_at_k"], prefix="template=", lens=LENS))
+    parts = pl.col("label").str.split_exact(";", 1).struct
+    rows = rows.filter(
+        (pl.col("params").struct.field("k") == _K) & pl.col("label").str.contains(";")
+    ).with_columns(
+        template=parts.field("field_0"),
+        cut=parts.field("field_1").str.split("=").list.first(),
+        name=parts.field("field_1").str.split("=").list.last(),
+    )
+    return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & (pl.col("cut") != "words"))
+
+
+def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the best and the least known libraries, by the mean over models."""
+    order = (
+        libraries.group_by("name").agg(pl.col("value").mean()).sort("value", "name", descending=[True, False])
+    )
+    names = order["name"].to_list()
+    return libraries.filter(pl.col("name").is_in([*names[:_ENDS], *names[-_ENDS:]]))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    columns = ["Statement", "Cut", "Group", "Model", "P@10, %", "95 % interval", "n", "Libraries"]
+    cells = [
+        [
+            Cell(TEMPLATES[row["template"]]),
+            Cell(_CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library"),
+            Cell(row["name"]),
+            Cell(row["shown"]),
+            *score_cells(row, 100, 1),
+        ]
+        for row in rows.iter_rows(named=True)
+    ]
+    return Table(summary="Every group", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+
+
+plot = ClozeCuts()

@@ -56,8 +56,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     quizzes = pl.DataFrame(
         {
             "quiz_id": ["q0", "q1", "q2"], "template": ["call", "import", "call"], "mode": ["full"] * 3,
-            "prefix": ["np.", "from a import ", "os."], "answer": ["ones", "b", "path"], "suffix": ["(", "", "("],
-            "calls": [5, 9, 7],
+            "prefix": ["np.", "from a import ", "os."], "answer": ["ones", "b", "path"],
+            "suffix": ["(", "", "("], "calls": [5, 9, 7],
         }
     )  # fmt: skip
     labels = folder / "labels" / "task=api_cloze"
@@ -104,11 +104,8 @@ def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
 def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
     figure = drawn(run, "cloze_cuts")
     libraries = next(chart for chart in figure.charts if chart.name == "cloze-by-library")
-    names = (
-        {value["name"] for value in libraries.spec["layer"][0]["data"]["values"]}
-        if "data" in libraries.spec["layer"][0]
-        else {value["name"] for value in libraries.spec["data"]["values"]}
-    )
+    data = libraries.spec.get("data") or libraries.spec["layer"][0]["data"]
+    names = {value["name"] for value in data["values"]}
     assert names == {f"lib{at}" for at in (*range(10), *range(20, 30))}
     assert figure.table is not None
     assert not any(line[2].text == "with" for line in figure.table.rows)

@@ -238,7 +238,7 @@ def _notes(run: RunData) -> list[str]:
     if beside(run, ["gain"], slice=BEST).is_empty():
         notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
     reasons = run.scores(metrics=["left_out"], lens=LENS, controls=True)
-    for row in reasons.unique(("model", "slice"), keep="first", maintain_order=True).iter_rows(named=True):
+    for row in reasons.unique(("control", "slice"), keep="first", maintain_order=True).iter_rows(named=True):
         what = f" ({row['control'].replace('_', ' ')})" if row["control"] else ""
         notes.append(f"Left out{what}: {row['slice']}.")
     return notes

@@ -131,7 +131,7 @@ def _answer(language: str, grid: Grid, tasks: list[str], *, several: bool) -> st
         f"{model} " + ", ".join(f"{n} {name}" for n, name in zip(tally[model], _MEDALS, strict=True))
         for model in ordered_models
     ]
-    return f"{f'{language}: ' if several else ''}places among {len(grid)} models, {'; '.join(said)}."
+    return f"{f'{language}: p' if several else 'P'}laces among {len(grid)} models, {'; '.join(said)}."
 
 
 plot = ProbeModels()

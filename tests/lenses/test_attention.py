@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from sonde.base.errors import UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared, RankRules, WordAttention
 from sonde.capture.settings import CaptureSettings
-from sonde.corpora import Item, split
+from sonde.corpora import Given, Item, split
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring, Twin, TwinObservations
 from sonde.lenses._attention_quirks import LATER_WINS, SELF_COMPETES
+from sonde.lenses._attention_words import given_split, read_item
+from sonde.lenses.attention import splits_of
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks import TASKS
@@ -515,6 +517,54 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
         mine = table.filter(pl.col("slice").str.contains(f";{kind}="))
         whole = mine.group_by("side", pl.col("slice").str.split(";").list.first()).agg(pl.col("value").sum())
         assert whole["value"].to_list() == pytest.approx([1.0] * len(whole))
+
+
+def test_masked_delimiters_are_no_candidates() -> None:
+    settings = LensSettings(options={"mask_delimiters": True})
+    lens, prepared = LENSES.load("attention"), [prepare(TEXTS[0], 0)]
+    labels = TASKS.load("syntax_relations").label([prepared[0].item], {})["item-0"]
+    table = {"syntax_relations": labels.with_columns(item_id=pl.lit("item-0"))}
+    candidates = {}
+    for chosen in (LensSettings(), settings):
+        ((request,),) = (one.requests for one in lens.passes(prepared, table, chosen))
+        assert isinstance(request, WordAttention)
+        candidates[chosen is settings] = request.lookups["item-0"].candidates
+    words = facet_of("python", "relations", Relations).words(TEXTS[0])
+    newline = np.array([word == "\n" for word in words.surface])
+    assert newline.any()
+    assert (candidates[True] == (candidates[False] & ~newline)).all()
+
+
+def test_prose_asks_the_dependent_for_its_head_and_keeps_the_split_of_its_source() -> None:
+    text = "Cats chase the mice"
+    given = (
+        Given("syntax_relations", "nsubj", 5, 10, 0, 4, "test"),
+        Given("syntax_relations", "obj", 5, 10, 15, 19, "test"),
+        Given("syntax_relations", "det", 15, 19, 11, 14, "test"),
+    )
+    item = Item(
+        item_id="prose", text=text, language="text", unit="file", path="here", name="", offset=0,
+        cluster="here", repository="", given=given,
+    )  # fmt: skip
+    rows = TASKS.load("syntax_relations").label([item], {})["prose"]
+    words, edges = read_item(item, rows, LensSettings())
+    assert words.surface == ("Cats", "chase", "the", "mice")
+    order = [edges.relation.index(name) for name in ("nsubj", "obj", "det")]
+    ahead, behind = edges.ahead, edges.behind
+    assert ahead.query[order].tolist() == [0, 3, 2]
+    assert ahead.first[order].tolist() == ahead.last[order].tolist() == [1, 1, 3]
+    # Where words see only what stands before, the later of both is asked.
+    assert behind.query[order].tolist() == behind.until[order].tolist() == [1, 3, 3]
+    assert behind.first[order].tolist() == [0, 1, 2]
+    assert given_split(item) == "test"
+
+
+def test_splits_of_the_source_come_before_our_own() -> None:
+    run = observe(load("bert"), LensSettings())
+    sides = {one.item.item_id: ("test", "train", "valid")[at % 3] for at, one in enumerate(run.prepared)}
+    marked = run.observations.with_columns(split=pl.col("item_id").replace_strict(sides))
+    scoring = replace(run.scoring, observations=marked.lazy())
+    assert splits_of(scoring) == {item: "test" if side == "test" else "valid" for item, side in sides.items()}
 
 
 def test_models_without_attention_are_refused_in_one_line() -> None:

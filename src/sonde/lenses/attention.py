@@ -185,11 +185,10 @@ def _of_heads(
 
 def _counts(observations: pl.LazyFrame, template: Score) -> Iterator[Score]:
     """Items that were read, and those that were dropped, by reason."""
-    counts = (
-        observations.group_by("dropped")
-        .agg(pl.col("item_id").n_unique(), pl.col("edges").sum())
-        .sort("dropped")
-    )
+    # Every side of a model has the same edges.
+    counted = observations.select("item_id", "relation", "dropped", "edges")
+    once = counted.unique(["item_id", "relation"], keep="any")
+    counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum()).sort("dropped")
     for reason, items, edges in counts.collect().iter_rows():
         yield dataclasses.replace(
             template,

@@ -128,6 +128,18 @@ def test_paths_start_at_the_outermost_package() -> None:
     ]
 
 
+def test_a_folder_that_is_a_package_itself_is_the_first_level() -> None:
+    paths = ["__init__.py", "m.py", "q/__init__.py", "q/n.py", "loose/o.py"]
+    assert list(PYTHON.rooted(paths, "p").values()) == [
+        "p/__init__.py",
+        "p/m.py",
+        "p/q/__init__.py",
+        "p/q/n.py",
+        "loose/o.py",
+    ]
+    assert PYTHON.rooted(["m.py", "q/__init__.py"], "p") == {"m.py": "m.py", "q/__init__.py": "q/__init__.py"}
+
+
 def test_a_deeply_nested_text_is_read() -> None:
     text = "import m\n" + "m.f(" * 2000 + ")" * 2000
     assert len(PYTHON.read(text).calls) == 2000

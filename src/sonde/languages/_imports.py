@@ -116,8 +116,13 @@ class Imports(Protocol):
         """
         ...
 
-    def rooted(self, paths: Iterable[str]) -> Mapping[str, str]:
-        """Each path of a corpus as `read` wants it: from the root of its imports."""
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+        """Each path as `read` wants it: from the root of its imports.
+
+        Args:
+            paths: Paths of the files of one repository.
+            folder: Name of the folder that holds them, which may be a package itself.
+        """
         ...
 
 

@@ -131,9 +131,12 @@ def _gather_language(
     files: Sequence[File], language: str, within: str, propagate: bool, gathered: Gathered
 ) -> None:
     facet = facet_of(language, "imports", Imports)
-    rooted = facet.rooted(file.path for file in files)
+    held: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        found = facet.read(file.text, rooted[file.path], propagate=propagate)
+        held[file.repository].append(file.path)
+    rooted = {name: facet.rooted(paths, name.rpartition("/")[2]) for name, paths in held.items()}
+    for file in files:
+        found = facet.read(file.text, rooted[file.repository][file.path], propagate=propagate)
         gathered.files += 1
         gathered.stars += len(found.stars)
         gathered.unplaced += found.unplaced

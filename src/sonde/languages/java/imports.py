@@ -55,7 +55,7 @@ class JavaImports:
         calls = _calls(captures, scopes, source, error_spans(tree.root_node))
         return FileNames(tuple(imports), tuple(calls), tuple(stars), 0)
 
-    def rooted(self, paths: Iterable[str]) -> Mapping[str, str]:
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """The paths as they are: Java's imports are absolute."""
         return {path: path for path in paths}
 

@@ -51,10 +51,11 @@ class PythonImports:
         calls = _calls(captures, scopes, source, error_spans(tree.root_node))
         return FileNames(tuple(imports), tuple(calls), tuple(reader.stars), reader.unplaced)
 
-    def rooted(self, paths: Iterable[str]) -> Mapping[str, str]:
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Each path from the folder that holds its outermost package, one with an ``__init__``.
 
-        A file in no package keeps its whole path.
+        A file in no package keeps its whole path. Where the files' own folder is a package, its name is the
+        first level.
         """
         given = list(paths)
         packages = {
@@ -62,19 +63,19 @@ class PythonImports:
             for path in given
             if path.rpartition("/")[2].partition(".")[0] == _PACKAGE_FILE
         }
-        return {path: _from_root(path, packages) for path in given}
+        return {path: _from_root(path, packages, folder) for path in given}
 
 
-def _from_root(path: str, packages: set[str]) -> str:
-    folder = path.rpartition("/")[0]
-    if folder not in packages:
+def _from_root(path: str, packages: set[str], folder: str) -> str:
+    levels = path.split("/")
+    first = len(levels) - 1
+    if "/".join(levels[:first]) not in packages:
         return path
-    while folder in packages and folder:
-        outer = folder.rpartition("/")[0]
-        if outer not in packages:
-            return path[len(outer) + 1 :] if outer else path
-        folder = outer
-    return path
+    while first and "/".join(levels[: first - 1]) in packages:
+        first -= 1
+    if first == 0:
+        return f"{folder}/{path}" if folder else path
+    return "/".join(levels[first - 1 :])
 
 
 def _package(path: str) -> list[str] | None:

@@ -13,6 +13,7 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item
 from sonde.tasks import TASKS
+from sonde.tasks._bugs import BugTask, draw_bugs
 from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Drawn, example_table
 from sonde.tasks._given import draw_given, is_given
@@ -99,7 +100,8 @@ def build(
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
-        drawn = _DRAW[task.target](pool, asked)
+        draw = draw_bugs if isinstance(task, BugTask) else _DRAW[task.target]
+        drawn = draw(pool, asked)
     return _dataset(task, drawn, pool, size)
 
 

@@ -126,6 +126,7 @@ class _Writer:
         self._parts: list[str] = []
         self._margins: list[str] = []
         self._fresh = True
+        self._depth = 0
         # What has been joined without a blank so far: another token may be read together with its end.
         self._run: list[tuple[str, str]] = []
 
@@ -154,11 +155,15 @@ class _Writer:
 
     def _token(self, token: str, following: str) -> None:
         kind = _kind_of(token)
-        if self._fresh:
+        if self._fresh and not (self._depth and kind == "ERRORTOKEN"):
+            # Within brackets a blank before a character that begins no word is a token too.
             self._parts += self._margins[-1:]
+        if kind == "OP":
+            self._depth += (token in "([{") - (token in ")]}")
         self._fresh = False
         if self._run and not _reads(self._run, token, kind):
-            self._parts.append(" ")
+            # A blank before a character that begins no word would be a token; a continued line is none.
+            self._parts.append("\\\n" if kind == "ERRORTOKEN" else " ")
             self._run = []
         self._parts.append(token)
         # Digits of other scripts are read as signs, which letters behind them would join.
@@ -201,7 +206,8 @@ def _reads(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
         return False
     if kind not in ("OP", "NUMBER", "ERRORTOKEN") or token.isspace():
         return True
-    expected = [*(surface for _, surface in run), token]
+    # The bracket keeps blanks that are tokens from being an indentation; nothing is read together with it.
+    expected = ["(", *(surface for _, surface in run), token]
     return scan("".join(expected)).surface[: len(expected)] == expected
 
 

@@ -1,0 +1,264 @@
+"""Places of a function where CuBERT's bugs are put in: variables, binary operators, caught exceptions.
+
+A language's ``bugs.scm`` captures, in one run:
+
+- ``@name`` every identifier;
+- ``@defined`` those of them that define a variable: formal arguments and targets of assignments;
+- ``@written`` others whose value is not read there;
+- ``@outer`` those that are declared to be variables of the module;
+- ``@other`` those that are no variables: attributes, names of functions, of arguments, of imports;
+- ``@string`` literals in which code may stand, which are one token;
+- ``@operation`` nodes with two operands and an operator between them, or several of each in a row;
+- ``@caught`` names of types of exceptions in a handler;
+- ``@documentation`` the statement of a definition that is nothing but its documentation.
+
+``bugs.toml`` holds the rows of operators that replace one another, which of them may be swapped, the types of
+exceptions, and what stands for a body that held documentation alone.
+
+Kanade et al. 2020, appendix B.2.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import tree_sitter
+
+from sonde.languages._text import Source
+from sonde.languages._treesitter import TreeSitterLanguage
+
+# A function and what is made of it are asked in turn, for one task after the other.
+_KEPT = 16
+
+
+class Spot(NamedTuple):
+    """Characters of a text and what stands there."""
+
+    start: int
+    end: int
+    surface: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """Variables that a function defines itself.
+
+    Attributes:
+        names: Their names, sorted.
+        uses: Where the value of one is read, in text order.
+        places: Where one is read, defined or deleted, in text order; never inside a literal.
+    """
+
+    names: tuple[str, ...]
+    uses: tuple[Spot, ...]
+    places: tuple[Spot, ...]
+
+
+class Operation(NamedTuple):
+    """A binary operator with its operands; ``operator.surface`` has one blank between two words."""
+
+    operator: Spot
+    left: Spot
+    right: Spot
+    chained: bool
+
+    @property
+    def start(self) -> int:
+        """First character of the left operand."""
+        return self.left.start
+
+    @property
+    def end(self) -> int:
+        """One past the last character of the right operand."""
+        return self.right.end
+
+
+@runtime_checkable
+class Bugs(Protocol):
+    """The facet ``bugs`` of a language."""
+
+    @property
+    def version(self) -> str:
+        """Raised when an answer changes."""
+        ...
+
+    @property
+    def rows(self) -> Mapping[str, tuple[str, ...]]:
+        """For each binary operator, the others that may stand in its place."""
+        ...
+
+    @property
+    def swappable(self) -> frozenset[str]:
+        """Operators whose operands may not be swapped without changing the value."""
+        ...
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """Types of exceptions that are asked for; empty where the language has no such task."""
+        ...
+
+    def variables(self, text: str) -> Variables:
+        """The variables that a function defines."""
+        ...
+
+    def operations(self, text: str) -> tuple[Operation, ...]:
+        """Binary operators of `rows`, in text order."""
+        ...
+
+    def caught(self, text: str) -> tuple[Spot, ...]:
+        """Types of `exceptions` in handlers, in text order."""
+        ...
+
+    def undocumented(self, text: str) -> str:
+        """A function without the documentation inside it."""
+        ...
+
+    def parses(self, text: str) -> bool:
+        """Whether a text parses without an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    variables: Variables
+    operations: tuple[Operation, ...]
+    caught: tuple[Spot, ...]
+    undocumented: str
+
+
+class QueryBugs:
+    """`Bugs` by a folder's ``bugs.scm`` and ``bugs.toml``.
+
+    Args:
+        language: The language.
+        package: Its folder as a package.
+    """
+
+    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+        self._language = language
+        raw: dict[str, Any] = tomllib.loads((files(package) / "bugs.toml").read_text(encoding="utf-8"))
+        self._raw = raw
+        self._read = lru_cache(maxsize=_KEPT)(self._read_once)
+
+    @property
+    def version(self) -> str:
+        """Raised when an answer changes."""
+        return str(self._raw["version"])
+
+    @cached_property
+    def rows(self) -> Mapping[str, tuple[str, ...]]:
+        """For each operator, the others of its row."""
+        return {
+            operator: tuple(other for other in row if other != operator)
+            for row in self._raw["rows"]
+            for operator in row
+        }
+
+    @cached_property
+    def swappable(self) -> frozenset[str]:
+        """Operators whose operands may not be swapped."""
+        return frozenset(self._raw["swappable"])
+
+    @cached_property
+    def exceptions(self) -> tuple[str, ...]:
+        """Types of exceptions."""
+        return tuple(self._raw["exceptions"])
+
+    def variables(self, text: str) -> Variables:
+        """The variables that a function defines."""
+        return self._read(text).variables
+
+    def operations(self, text: str) -> tuple[Operation, ...]:
+        """Binary operators of `rows`."""
+        return self._read(text).operations
+
+    def caught(self, text: str) -> tuple[Spot, ...]:
+        """Types of `exceptions` in handlers."""
+        return self._read(text).caught
+
+    def undocumented(self, text: str) -> str:
+        """A function without the documentation inside it."""
+        return self._read(text).undocumented
+
+    def parses(self, text: str) -> bool:
+        """Whether a text parses without an error."""
+        return not self._language.syntax(text)[1].root_node.has_error
+
+    def _read_once(self, text: str) -> _Read:
+        source, parsed = self._language.syntax(text)
+        root = parsed.root_node
+        captured = dict(self._language.grammar.captures("bugs", root))
+        literals = sorted(_spot(node, source) for node in captured.get("string", ()))
+        operations = sorted(
+            operation
+            for node in captured.get("operation", ())
+            for operation in self._operations(node, source)
+            if operation.operator.surface in self.rows and not _inside(operation.operator, literals)
+        )
+        caught = sorted(_spot(node, source) for node in captured.get("caught", ()))
+        return _Read(
+            variables=_variables(captured, source, literals),
+            operations=tuple(operations),
+            caught=tuple(spot for spot in caught if spot.surface in self.exceptions),
+            undocumented=self._undocumented(captured, source),
+        )
+
+    @staticmethod
+    def _operations(node: tree_sitter.Node, source: Source) -> Iterator[Operation]:
+        """Each operator of a node between the operands beside it."""
+        children = [child for child in node.children if not child.is_extra]
+        for place in range(1, len(children) - 1, 2):
+            left, operator, right = children[place - 1 : place + 2]
+            sign = _spot(operator, source)
+            yield Operation(
+                Spot(sign.start, sign.end, " ".join(sign.surface.split())),
+                _spot(left, source),
+                _spot(right, source),
+                chained=len(children) > 3,
+            )
+
+    def _undocumented(self, captured: Mapping[str, list[tree_sitter.Node]], source: Source) -> str:
+        """The text with the first definition's documentation cut out."""
+        text = source.text
+        for node in sorted(captured.get("documentation", ()), key=lambda node: node.start_byte)[:1]:
+            following = node.next_named_sibling
+            start = source.at(node.start_byte)
+            if following is not None:
+                return text[:start] + text[source.at(following.start_byte) :]
+            return text[:start] + self._raw["empty_body"] + text[source.at(node.end_byte) :]
+        return text
+
+
+def _spot(node: tree_sitter.Node, source: Source) -> Spot:
+    start, end = source.at(node.start_byte), source.at(node.end_byte)
+    return Spot(start, end, source.text[start:end])
+
+
+def _variables(
+    captured: Mapping[str, list[tree_sitter.Node]], source: Source, literals: list[Spot]
+) -> Variables:
+    def spots(what: str) -> set[Spot]:
+        return {_spot(node, source) for node in captured.get(what, ())}
+
+    defined = spots("defined")
+    names = {spot.surface for spot in defined} - {spot.surface for spot in spots("outer")}
+    places = [
+        spot
+        for spot in sorted(spots("name") - spots("other") - spots("outer"))
+        if spot.surface in names and not _inside(spot, literals)
+    ]
+    written = defined | spots("written")
+    return Variables(
+        names=tuple(sorted(names)),
+        uses=tuple(spot for spot in places if spot not in written),
+        places=tuple(places),
+    )
+
+
+def _inside(spot: Spot, literals: list[Spot]) -> bool:
+    return any(literal.start < spot.start < literal.end for literal in literals)

@@ -1,0 +1,209 @@
+"""CuBERT's tasks: functions as they were written beside functions with one bug put in.
+
+Each eligible function gives exactly one example without a bug and one with it, both in the same split. Every
+choice falls by hash of the seed and the function, so neither the order of functions nor the number of
+processes matters.
+
+Kanade et al. 2020, appendix B.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import polars as pl
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed, fingerprint
+from sonde.corpora import Item
+from sonde.languages import facet_of, has_facet
+from sonde.languages._bugs import Bugs
+from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes
+from sonde.tasks._drawn import Asked
+from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._mutation import mutated
+from sonde.tasks._pool import Pool
+from sonde.tasks._task import LABEL_SCHEMA, Repository
+
+CORRECT = "Correct"
+AS_WRITTEN = "original"
+"""What the provenance of an example says whose text nothing was done to."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One example that a function gives.
+
+    Attributes:
+        label: Its label.
+        text: Its text.
+        edit: What was done to the function, in the words of the published provenance.
+        start: First character of what is labelled.
+        end: One past the last; None for all of the text.
+        other_start: First character of the other place, where there is one.
+        other_end: One past its last.
+    """
+
+    label: str
+    text: str
+    edit: str = AS_WRITTEN
+    start: int = 0
+    end: int | None = None
+    other_start: int | None = None
+    other_end: int | None = None
+
+
+class Choice:
+    """The random choices about one function, each independent of the others and of their order.
+
+    Args:
+        parts: Seed and function.
+    """
+
+    def __init__(self, *parts: str | int) -> None:
+        self._value = fingerprint("choice", *parts)
+
+    def pick(self, choices: Sequence[T], *, about: str) -> T:
+        """One of several, all as likely.
+
+        Args:
+            choices: In an order of their own, such as that of the text.
+            about: What is chosen; another name is another draw.
+        """
+        listed = [str(choice) for choice in choices]
+        return choices[derive_seed(self._value, about, listed) % len(choices)]
+
+    def first(self, choices: Sequence[T], *, about: str) -> Iterator[T]:
+        """All of them in a random order, the first of which is drawn alone."""
+        left = list(choices)
+        while left:
+            picked = self.pick(left, about=about)
+            left.remove(picked)
+            yield picked
+
+
+class BugTask(ABC):
+    """Base of CuBERT's tasks. A subclass gives ``name``, ``labels`` and `variants`.
+
+    Attributes:
+        each: How many examples a function gives.
+    """
+
+    name: ClassVar[str]
+    labels: ClassVar[tuple[str, ...]]
+    version: ClassVar[str] = "1"
+    target: ClassVar[str] = "mutation"
+    needs_repository: ClassVar[bool] = False
+    each: ClassVar[int] = 2
+
+    @abstractmethod
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+        """The examples of a function, the one without a bug first; none where it is not eligible."""
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: AbstractSet[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """Labels that the source gives; else those of the code as it was written, null where none fits.
+
+        A corpus holds code without bugs; they come with a data set (`sonde.tasks.build`).
+        """
+        return {item.item_id: self._table(item) for item in items}
+
+    def drawn(
+        self, pool: Pool, sides: Mapping[str, str], asked: Asked
+    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        """The functions of a pool with their examples, in its order; with none where one is not eligible."""
+        bugs = facet_of(asked.language, "bugs", Bugs)
+        for item in pool.items:
+            yield item, self.variants(item.text, bugs, choice_of(asked.seed, item))
+
+    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+        """Place and label of what stands in an item as it was written."""
+        bugs = facet_of(item.language, "bugs", Bugs)
+        found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
+        return 0, len(item.text), found[0].label if found else None
+
+    def _table(self, item: Item) -> pl.DataFrame:
+        schema = dict(LABEL_SCHEMA)
+        given = [(one.start, one.end, one.label, None) for one in item.given if one.task.lower() == self.name]
+        if not given:
+            able = has_facet(item.language, "bugs")
+            given = [(*(self.as_written(item) if able else (0, len(item.text), None)), None)]
+        return pl.DataFrame(given, schema=schema, orient="row")
+
+
+def choice_of(seed: int, item: Item) -> Choice:
+    """The choices about a function."""
+    return Choice(seed, item.item_id)
+
+
+def draw_bugs(pool: Pool, asked: Asked) -> Drawn:
+    """The examples of as many functions as are asked for, clusters dealt to splits.
+
+    Functions are read in the order of the pool, only until there are enough.
+
+    Raises:
+        InputError: A split has too few eligible functions.
+    """
+    task = asked.task
+    assert isinstance(task, BugTask)
+    sides = deal({cluster: {CORRECT: size} for cluster, size in _sizes(pool).items()}, asked.seed)
+    wanted = split_sizes(asked.size // task.each)
+    found: dict[str, list[list[Example]]] = {name: [] for name in wanted}
+    counts: Counter[str] = Counter()
+    for item, variants in task.drawn(pool, sides, asked):
+        counts["read"] += 1
+        if not variants:
+            counts["not eligible"] += 1
+            continue
+        examples = [_example(item, variant, task.name, pool.tokens[item.item_id]) for variant in variants]
+        found[sides[item.cluster]].append(examples)
+        if all(len(found[name]) >= size for name, size in wanted.items()):
+            break
+    number = largest({name: len(blocks) for name, blocks in found.items()}, asked.size // task.each)
+    if number < SMALLEST:
+        scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
+        raise InputError(
+            f"task {task.name!r} in {asked.language}: the {scarce} split has {len(found[scarce])} eligible "
+            f"functions, of {counts['read']} functions read; draw from more code"
+        )
+    drawn = Drawn(report=dict(counts))
+    for name, size in split_sizes(number).items():
+        drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
+    return drawn
+
+
+def _sizes(pool: Pool) -> Counter[str]:
+    return Counter(item.cluster for item in pool.items)
+
+
+def _example(item: Item, variant: Variant, task: str, tokens: int) -> Example:
+    """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
+    derived = item
+    if variant.text != item.text:
+        edited = mutated(item, variant.text, task)
+        derived = dataclasses.replace(edited, name=f"{item.name}/{variant.edit}")
+    return Example(
+        item=derived,
+        source=item,
+        label=variant.label,
+        start=variant.start,
+        end=len(variant.text) if variant.end is None else variant.end,
+        other_start=variant.other_start,
+        other_end=variant.other_end,
+        tokens=tokens,
+        cluster=item.cluster,
+    )

@@ -1,0 +1,48 @@
+"""CuBERT's exception type: which of twenty types is caught at the hole?"""
+
+from __future__ import annotations
+
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._bugs import Bugs, Spot
+from sonde.tasks._bugs import BugTask, Choice, Variant, choice_of
+
+HOLE = "__HOLE__"
+
+
+class ExceptionType(BugTask):
+    """A function with one type in one of its handlers hidden; other mentions of the type stay.
+
+    Classes are as frequent as they are in code.
+    """
+
+    name = "exception_type"
+    labels = (
+        *("ValueError", "KeyError", "AttributeError", "TypeError", "OSError", "IOError", "ImportError"),
+        *("IndexError", "DoesNotExist", "KeyboardInterrupt", "StopIteration", "AssertionError", "SystemExit"),
+        *("RuntimeError", "HTTPError", "UnicodeDecodeError", "NotImplementedError", "ValidationError"),
+        *("ObjectDoesNotExist", "NameError"),
+    )
+    each = 1
+
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+        """See `BugTask.variants`."""
+        place = _place(text, bugs, choice)
+        if place is None:
+            return ()
+        changed = text[: place.start] + HOLE + text[place.end :]
+        return (Variant(place.surface, changed, "", place.start, place.start + len(HOLE)),)
+
+    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+        """The type that would be hidden."""
+        bugs = facet_of(item.language, "bugs", Bugs)
+        place = _place(item.text, bugs, choice_of(0, item))
+        return place if place else (0, len(item.text), None)
+
+
+def _place(text: str, bugs: Bugs, choice: Choice) -> Spot | None:
+    caught = bugs.caught(text) if bugs.parses(text) else ()
+    return choice.pick(caught, about="exception") if caught else None
+
+
+task = ExceptionType()

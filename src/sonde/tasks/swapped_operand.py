@@ -1,0 +1,61 @@
+"""CuBERT's swapped operand: are the operands of one operator swapped that must not be?"""
+
+from __future__ import annotations
+
+from sonde.languages._bugs import Bugs, Operation
+from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+
+SWAPPED = "Swapped operands"
+
+
+class SwappedOperand(BugTask):
+    """A function as written, or with the two operands of one operator in the place of each other.
+
+    The whole expression stands on one line, and its operands differ. In `a - b - c`, `c - a - b` would not
+    swap the operands of the second operator: what is read again has to have them swapped.
+    """
+
+    name = "swapped_operand"
+    labels = (CORRECT, SWAPPED)
+
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+        """See `BugTask.variants`."""
+        eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
+        for operation in choice.first(eligible, about="operation"):
+            changed = _swapped(text, operation)
+            if bugs.parses(changed) and _stands(bugs, changed, operation):
+                edit = f"swapped operands of `{operation.operator.surface}`"
+                return Variant(CORRECT, text), Variant(SWAPPED, changed, edit)
+        return ()
+
+
+def _eligible(operation: Operation, text: str, bugs: Bugs) -> bool:
+    return (
+        operation.operator.surface in bugs.swappable
+        and not operation.chained
+        and "\n" not in text[operation.start : operation.end]
+        and operation.left.surface != operation.right.surface
+    )
+
+
+def _swapped(text: str, operation: Operation) -> str:
+    """The text with the operands swapped, blanks around an operator that is a word."""
+    operator, left, right = operation.operator, operation.left, operation.right
+    before, behind = text[left.end : operator.start], text[operator.end : right.start]
+    if operator.surface[0].isalpha():
+        before, behind = before or " ", behind or " "
+    middle = before + text[operator.start : operator.end] + behind
+    return text[: left.start] + right.surface + middle + left.surface + text[right.end :]
+
+
+def _stands(bugs: Bugs, changed: str, operation: Operation) -> bool:
+    return any(
+        other.start == operation.start
+        and other.operator.surface == operation.operator.surface
+        and other.left.surface == operation.right.surface
+        and other.right.surface == operation.left.surface
+        for other in bugs.operations(changed)
+    )
+
+
+task = SwappedOperand()

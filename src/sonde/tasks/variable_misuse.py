@@ -1,0 +1,29 @@
+"""CuBERT's variable misuse: is one variable of the function used in the place of another?"""
+
+from __future__ import annotations
+
+from sonde.languages._bugs import Bugs
+from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._misuse import MISUSE, misuse
+
+
+class VariableMisuse(BugTask):
+    """A function as written, or with one use of a variable replaced by another that the function defines.
+
+    Eligible are functions that use a variable of their own and define 2 to 50.
+    """
+
+    name = "variable_misuse"
+    labels = (CORRECT, MISUSE)
+
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+        """See `BugTask.variants`."""
+        found = misuse(text, bugs, choice)
+        if found is None:
+            return ()
+        return Variant(CORRECT, text), Variant(
+            MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
+        )
+
+
+task = VariableMisuse()

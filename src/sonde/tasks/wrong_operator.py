@@ -1,0 +1,46 @@
+"""CuBERT's wrong operator: is one binary operator replaced by another of its kind?"""
+
+from __future__ import annotations
+
+from sonde.languages._bugs import Bugs, Operation
+from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+
+WRONG = "Wrong binary operator"
+
+
+class WrongOperator(BugTask):
+    """A function as written, or with one operator replaced by another of the same row of table 7."""
+
+    name = "wrong_operator"
+    labels = (CORRECT, WRONG)
+
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+        """See `BugTask.variants`."""
+        for operation in choice.first(bugs.operations(text), about="operation"):
+            right = operation.operator.surface
+            wrong = choice.pick(bugs.rows[right], about="operator")
+            changed = _replaced(text, operation, wrong)
+            if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
+                return Variant(CORRECT, text), Variant(WRONG, changed, f"`{right}`-> `{wrong}`")
+        return ()
+
+
+def _replaced(text: str, operation: Operation, wrong: str) -> str:
+    """The text with another operator, blanks around it where a word would join what is beside it."""
+    start, end, _ = operation.operator
+    before, behind = text[:start], text[end:]
+    if wrong[0].isalpha():
+        wrong = wrong if before[-1:].isspace() else f" {wrong}"
+        wrong = wrong if behind[:1].isspace() else f"{wrong} "
+    return before + wrong + behind
+
+
+def _stands(bugs: Bugs, changed: str, operation: Operation, wrong: str) -> bool:
+    first = operation.operator.start
+    return any(
+        first <= other.operator.start <= first + 1 and other.operator.surface == wrong
+        for other in bugs.operations(changed)
+    )
+
+
+task = WrongOperator()

@@ -18,6 +18,9 @@ _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
 subwords (the windows of the published models)."""
 
+_MOST = 40_000
+"""Items that are read; by hash, so that a corpus of any size costs no more than this."""
+
 _WORD = re.compile(r"\w+|[^\w\s]")
 _KEPT = 4
 
@@ -70,16 +73,20 @@ def pool_of(items: Sequence[Item], language: str, seed: int) -> Pool:
 def _pool(same: _Same, language: str, seed: int) -> Pool:
     dropped: Counter[str] = Counter()
     edits = edits_of(language)
+    ordered = sorted(same.items, key=lambda item: (item.path, item.offset), reverse=True)
+    unique = {item.item_id: item for item in ordered if item.language == language}
+    read = sorted(unique.values(), key=lambda item: (unit_hash(seed, item.item_id), item.item_id))[:_MOST]
+    if len(unique) > len(read):
+        dropped["more than are read"] = len(unique) - len(read)
     found: dict[str, Item] = {}
     tokens: dict[str, int] = {}
-    for item in sorted(same.items, key=lambda item: (item.path, item.offset)):
-        if item.language == language and item.item_id not in found:
-            reason = _refusal(item, edits)
-            if reason:
-                dropped[reason] += 1
-                continue
-            found[item.item_id] = item
-            tokens[item.item_id] = count_tokens(item.text, edits)
+    for item in read:
+        reason = _refusal(item, edits)
+        if reason:
+            dropped[reason] += 1
+            continue
+        found[item.item_id] = item
+        tokens[item.item_id] = count_tokens(item.text, edits)
     index, kept = NearDuplicateIndex(), list[Item]()
     for item in sorted(found.values(), key=lambda item: _preference(item, tokens, seed)):
         words = duplicate_tokens(item.text)

@@ -17,6 +17,7 @@ around says nothing about which token is asked for.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -40,6 +41,7 @@ SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
 
 _STRENGTHS = (0.003, 0.03, 0.3, 3.0)
 _LEAVES = (2, 4, 8, 16, 32, 64)
+_STEPS = 300
 _SEED = 0
 
 Rows = list[dict[str, Any]]
@@ -131,10 +133,15 @@ def _matrix(
 
 
 def _regression(parts: Mapping[str, Rows], matrices: Mapping[str, Any]) -> Sequence[str]:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     def fit(strength: float, train: Any, labels: Sequence[str], others: Any) -> Any:
-        model = LogisticRegression(C=strength, max_iter=300, random_state=_SEED).fit(train, labels)
+        model = LogisticRegression(C=strength, max_iter=_STEPS, random_state=_SEED)
+        with warnings.catch_warnings():
+            # The weakest penalties stop early on small data sets; valid decides whether they serve.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(train, labels)
         return [model.predict(other) for other in others]
 
     return _chosen(parts, matrices, [functools.partial(fit, strength) for strength in _STRENGTHS])

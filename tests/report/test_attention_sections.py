@@ -1,0 +1,177 @@
+"""The sections of the attention lens on scores and misses written by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from altair.utils.schemapi import validate_jsonschema
+from altair.vegalite.v6.schema.core import load_schema
+from tests.report.synthetic import HOSTILE, Source, write_run
+
+from sonde.report import PLOTS, RunData, build_report
+from sonde.report._plot import Figure
+from sonde.stats.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+MODELS = {"org/sees-all": "encoder", "org/looks-back": "decoder"}
+NAMES = sorted(name for name in PLOTS.names() if name.startswith("attention_"))
+SHARES = {"If:if->test": (0.9, 0.8), "If:if->body": (0.2, 0.5), "Try:body->handler": (0.4, 0.4)}
+"""Relation: share of the best head, of the better baseline."""
+
+
+def row(model: str, metric: str, value: float, **more: Any) -> Score:
+    ends = {"ci_low": value - 0.05, "ci_high": value + 0.05, "ci_method": "clustered jackknife"}
+    fields: dict[str, Any] = {
+        "split": "test", "language": "python", "n": 500, "n_clusters": 40, "side": MODELS[model],
+        "params": {"k": 1}, **ends,
+    }  # fmt: skip
+    return Score(model=model, lens="attention", metric=metric, value=value, **(fields | more))
+
+
+def scores_of(model: str) -> list[Score]:
+    found = [
+        row(model, "items", 90.0, slice="all", split="all", side=""),
+        row(model, "items", 7.0, slice="dropped=longer than the context", split="all", side=""),
+        row(model, "edges", 0.0, slice="relation=With:item->body", split="valid", n=0),
+        row(model, "edges", 3.0, slice="relation=With:item->body", n=3),
+        row(model, "first_hit", 0.9, slice="head", layer=1, head=2, params={"k": 1, "name": "If:if->test"}),
+        row(model, "first_hit", 0.1, slice="head", layer=0, head=0, params={"k": 1, "name": "If:if->body"}),
+        row(model, "mean_offset", 1.0, slice="relation=If:if->test", split="all", params={"name": "near"}),
+        row(model, "mean_offset", 31.5, slice="relation=If:if->body", split="all", params={"name": "far"}),
+    ]
+    for metric in ("first_hit", "any_hit", "last_hit"):
+        for name, (own, other) in SHARES.items():
+            few = {"n_clusters": 3, "ci_method": "clustered jackknife, too few clusters"}
+            more: dict[str, Any] = {"slice": f"relation={name}", **(few if name.startswith("Try") else {})}
+            found.append(row(model, metric, own, layer=1, head=2, **more))
+            chosen = {"offset": "+1", "keyword": "if", "combined": "offset", "random_weights": None}
+            for control, picked in chosen.items():
+                share = {"keyword": 0.05, "random_weights": 0.01}.get(control, other)
+                found.append(
+                    row(model, metric, share, control=control, params={"k": 1, "name": picked}, **more)
+                )
+            params = {"k": 1, "other": "combined"}
+            found.append(row(model, f"{metric}_gain", own - other, params=params, layer=1, head=2, **more))
+        for where in ("all", "near", "far"):
+            for k in (1, 3, 10, 20):
+                for control, share in (
+                    (None, 0.5),
+                    ("offset", 0.55),
+                    ("combined", 0.6),
+                    ("random_weights", 0.1),
+                ):
+                    value = min(1.0, share + k / 50)
+                    found.append(row(model, metric, value, slice=where, control=control, params={"k": k}))
+            found.append(
+                row(model, f"{metric}_gain", -0.1, slice=where, params={"k": 1, "other": "combined"})
+            )
+    for what, share in (("kind=keyword", 0.75), ("kind=newline", 0.25), ("situation=a word in between", 1.0)):
+        found.append(row(model, "picked", share, slice=f"relation=If:if->body;{what}", n=40))
+        found.append(row(model, "picked", share, slice=f"relation=If:if->test;{what}", n=4))
+    return found
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder and a decoder, with one miss of each."""
+    source = Source("evil.py", "f", "evil", HOSTILE)
+    models = dict.fromkeys(MODELS, 1.0)
+    folder = write_run(tmp_path_factory.mktemp("runs") / "attention", [source], models)
+    run = RunDirectory(folder)
+    scores_frame(score for model in MODELS for score in scores_of(model)).write_parquet(run.scores)
+    for model, side in MODELS.items():
+        missed = {
+            "item_id": source.item_id, "language": "python", "side": side, "relation": "If:if->body",
+            "asked": "return", "asked_start": HOSTILE.index("return"), "expected": "x", "picked": "</script>",
+            "hit": False, "situation": "a word in between",
+        }  # fmt: skip
+        part = folder / run.observations("attention.1", model)
+        part.mkdir(parents=True)
+        pl.DataFrame([missed, {**missed, "hit": True}]).write_parquet(part / "part-0.parquet")
+    return folder
+
+
+def drawn(root: Path, name: str) -> Figure:
+    figure = PLOTS.load(name).draw(RunData(root))
+    assert figure is not None
+    return figure
+
+
+def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
+    assert figure.table is not None
+    places = [list(figure.table.columns).index(name) for name in names]
+    return [tuple(cells[place].text for place in places) for cells in figure.table.rows]
+
+
+def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
+    page = build_report(root).read_text(encoding="utf-8")
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 6
+    assert not re.search(r"<img src=x", page)
+    charts = [chart for name in NAMES for chart in drawn(root, name).charts]
+    assert len({chart.name for chart in charts}) == len(charts) >= 12
+    for chart in charts:
+        validate_jsonschema(dict(chart.spec), load_schema())
+
+
+def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(root: Path) -> None:
+    figure = drawn(root, "attention_summary")
+    # 0.52 and 0.62 at k = 1, and their difference with its interval.
+    said = "sees-all, encoder, first word: the best heads find 52.0 % of the edges, offset or keyword 62.0 %"
+    assert f"{said} (difference −10.0 [−15.0, −5.0] points)." in figure.lead
+    assert "any word" in figure.answer and "any word" not in figure.lead
+    notes = " ".join(figure.notes)
+    assert "90 functions read, 7 dropped (longer than the context)" in notes
+    assert "Without an edge in valid (python), so not scored: With:item->body." in notes
+    assert "sees only what stands before" in notes
+    shares = column(figure, "Of", "Predictor", "Found", "k = 1", "k = 3", "k = 10", "k = 20")
+    assert ("looks-back, decoder", "offset", "any word", "57.0", "61.0", "75.0", "95.0") in shares
+
+
+def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) -> None:
+    figure = drawn(root, "attention_relations")
+    answer = (
+        "of 2 relations with enough functions, the best head is ahead of the baselines in 1 (If:if->test)"
+    )
+    assert f"sees-all, encoder: {answer} and behind in 1 (If:if->body)." in figure.answer
+    rows = column(
+        figure,
+        "Relation",
+        "Of",
+        "Found",
+        "Layer.head",
+        "Offset",
+        "At",
+        "Which",
+        "Better of both",
+        "Difference",
+    )
+    expected = ("If:if->test", "sees-all, encoder", "first word", "1.2", "80.0", "+1", "if", "80.0")
+    assert (*expected, "10.0 [5.0, 15.0]") in rows
+    assert ("3 (too few)",) in column(figure, "Functions")
+
+
+def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:
+    heads = drawn(root, "attention_heads")
+    assert "head 2 of layer 1 finds 90.0 % of If:if->test" in heads.answer
+    offsets = drawn(root, "attention_offsets")
+    assert "python: 1 near relations, 1 far ones." in offsets.answer
+    assert ("If:if->body", "far", "31.5") in column(offsets, "Relation", "Distance", "Mean")
+    assert len(drawn(root, "attention_curves").charts) == 4
+
+
+def test_misses_are_counted_and_shown(root: Path) -> None:
+    figure = drawn(root, "attention_errors")
+    assert (
+        "sees-all, encoder: over 40 misses the best heads pick keyword 75 %, newline 25 %." in figure.answer
+    )
+    picked = column(figure, "Relation", "Picked", "Misses")
+    assert ("If:if->test", "keyword", "4") in picked
+    examples = [text for _, text, misses in picked if not misses]
+    assert len(examples) == len(MODELS)
+    assert all("looked for “x”, picked “</script>” (a word in between)" in text for text in examples)
+    charted = {record["relation"] for chart in figure.charts for record in chart.spec["data"]["values"]}
+    assert charted == {"If:if->body"}

@@ -72,6 +72,8 @@ def test_tokens_of_edited_code_come_back(text: str, comments: bool) -> None:
     assume("\r" not in text.replace("\r\n", ""))
     conditions = Conditions(skipped=frozenset()) if comments else Conditions()
     pieces = tokenize(PY, text, conditions)
+    # Before a line break a backslash that is a word of its own would continue the line.
+    assume("\\" not in pieces)
     if pieces[0] != REFUSED:
         assert tokenize(PY, untokenize(PY, pieces), conditions) == pieces
 

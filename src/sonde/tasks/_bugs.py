@@ -21,7 +21,7 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
-from sonde.corpora import Item
+from sonde.corpora import Given, Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes
@@ -34,6 +34,12 @@ from sonde.tasks._task import LABEL_SCHEMA, Repository
 CORRECT = "Correct"
 AS_WRITTEN = "original"
 """What the provenance of an example says whose text nothing was done to."""
+
+BUG_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    **LABEL_SCHEMA,
+    "other_start": pl.Int32,
+    "other_end": pl.Int32,
+}
 
 T = TypeVar("T")
 
@@ -118,6 +124,8 @@ class BugTask(ABC):
     ) -> dict[str, pl.DataFrame]:
         """Labels that the source gives; else those of the code as it was written, null where none fits.
 
+        Tables in `BUG_SCHEMA`; the other place is null where there is none.
+
         A corpus holds code without bugs; they come with a data set (`sonde.tasks.build`).
         """
         return {item.item_id: self._table(item) for item in items}
@@ -137,12 +145,20 @@ class BugTask(ABC):
         return 0, len(item.text), found[0].label if found else None
 
     def _table(self, item: Item) -> pl.DataFrame:
-        schema = dict(LABEL_SCHEMA)
-        given = [(one.start, one.end, one.label, None) for one in item.given if one.task.lower() == self.name]
-        if not given:
+        rows = [
+            (one.start, one.end, one.label, None, *_other(one))
+            for one in item.given
+            if one.task.lower() == self.name
+        ]
+        if not rows:
             able = has_facet(item.language, "bugs")
-            given = [(*(self.as_written(item) if able else (0, len(item.text), None)), None)]
-        return pl.DataFrame(given, schema=schema, orient="row")
+            found = self.as_written(item) if able else (0, len(item.text), None)
+            rows = [(*found, None, None, None)]
+        return pl.DataFrame(rows, schema=dict(BUG_SCHEMA), orient="row")
+
+
+def _other(given: Given) -> tuple[int | None, int | None]:
+    return (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
 
 
 def choice_of(seed: int, item: Item) -> Choice:

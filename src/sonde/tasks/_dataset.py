@@ -19,7 +19,7 @@ from sonde.tasks._examples import EXAMPLE_SCHEMA, Drawn, example_table
 from sonde.tasks._given import draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
 from sonde.tasks._pool import Pool, pool_of
-from sonde.tasks._task import Repository, Task
+from sonde.tasks._task import Repository, Task, classes_of
 
 __all__ = ["EXAMPLE_SCHEMA", "Dataset", "build"]
 
@@ -89,7 +89,7 @@ def build(
     if is_given(wanted, task.name):
         drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
     else:
-        classes = len(task.labels) or 2
+        classes = len(classes_of(task, mode, quirks)) or 2
         if size < 5 * classes:
             raise UsageError(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "

@@ -15,9 +15,9 @@ from sonde.corpora import Item
 from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._pool import Pool, count_tokens, edits_of, length_class
-from sonde.tasks._task import Repository, Task
+from sonde.tasks._task import Repository, Task, classes_of
 
-_LENGTH_TASKS = frozenset({"len"})
+_LENGTH_TASKS = frozenset({"len", "next_use"})
 """Tasks that ask for the length itself: matching on it would leave nothing."""
 
 _CHUNK = 500
@@ -88,7 +88,8 @@ def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
                         cluster=item.cluster,
                     ),
                 )
-    return _balanced([one for _, one in examples.values()], asked, _by_distance, unlabelled)
+    stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
+    return _balanced([one for _, one in examples.values()], asked, stratum, unlabelled)
 
 
 @runtime_checkable
@@ -213,7 +214,7 @@ def _classes(examples: Sequence[Example], asked: Asked) -> tuple[str, ...]:
         InputError: A class has too few examples.
     """
     counts = Counter(one.label for one in examples)
-    labels = asked.task.labels or tuple(sorted(counts))
+    labels = classes_of(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
     rare = min(labels, key=lambda label: (counts[label], label), default="")
     if len(labels) < 2 or counts[rare] < SMALLEST:
         raise InputError(

@@ -44,16 +44,24 @@ def label_of(task: str) -> str:
     return task.upper() if len(task) <= 3 else task.replace("_", " ")
 
 
+def every_pooling(run: RunData) -> pl.DataFrame:
+    """`headline` for each pooling."""
+    rows = run.scores(metrics=["accuracy"], slices=[BEST], lens=LENS)
+    return rows.filter((pl.col("split") == "test") & (pl.col("params_name") != "mlp"))
+
+
 def headline(run: RunData) -> pl.DataFrame:
     """One row a model, task and language: test accuracy of the layer that was chosen on validation.
 
     Where a task was probed by several poolings, the first is the headline's.
     """
-    rows = run.scores(metrics=["accuracy"], slices=[BEST], lens=LENS)
-    own = rows.filter((pl.col("split") == "test") & (pl.col("params_name") != "mlp"))
-    return own.unique(KEY, keep="first", maintain_order=True).with_columns(
-        family=pl.col("task").map_elements(family_of, pl.String),
-        name=pl.col("task").map_elements(label_of, pl.String),
+    return (
+        every_pooling(run)
+        .unique(KEY, keep="first", maintain_order=True)
+        .with_columns(
+            family=pl.col("task").map_elements(family_of, pl.String),
+            name=pl.col("task").map_elements(label_of, pl.String),
+        )
     )
 
 

@@ -10,7 +10,18 @@ import polars as pl
 from sonde.report._charts import row_height, specification
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few
 from sonde.report._plot import Cell, Chart, Figure, Table
-from sonde.report._probe import BEST, KEY, LENS, beside, by_key, headline, label_of, ordered, whose
+from sonde.report._probe import (
+    BEST,
+    KEY,
+    LENS,
+    beside,
+    by_key,
+    every_pooling,
+    headline,
+    label_of,
+    ordered,
+    whose,
+)
 from sonde.report._run import RunData
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
@@ -167,11 +178,16 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], slice=BEST))
     extra = _extra(run)
+    others: dict[tuple[Any, ...], list[str]] = {}
+    beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
+    for row in beyond.iter_rows(named=True):
+        text = f"{row['pooling']} {number(100 * row['value'], 1)}"
+        others.setdefault(tuple(row[name] for name in KEY), []).append(text)
     place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
     columns = [
         "Task", "Family", "Model", "Language", "Pooling", "Layer", "Accuracy, %", "95 % interval",
         "Best surface", "Surface, %", "Gain, points", "Interval of the gain", "Random weights, %",
-        "Selectivity, points", *extra, "n", "Clusters",
+        "Selectivity, points", *extra, "n", "Clusters", "Other poolings, %",
     ]  # fmt: skip
     cells: list[tuple[Cell, ...]] = []
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
@@ -199,13 +215,15 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 ),
                 Cell(count(row["n"]), row["n"]),
                 Cell(clusters(row), row["n_clusters"]),
+                Cell(", ".join(others.get(key, [])) or DASH),
             )
         )
     return Table(
         summary="Every task with its baselines",
         columns=columns,
         rows=cells,
-        numeric=frozenset(columns) - {"Task", "Family", "Model", "Language", "Pooling", "Best surface"},
+        numeric=frozenset(columns)
+        - {"Task", "Family", "Model", "Language", "Pooling", "Best surface", "Other poolings, %"},
     )
 
 

@@ -96,8 +96,8 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
         lost = part.with_columns(lost=pl.col("value") - pl.col("value_rest")).sort("lost", descending=True)
         row = lost.row(0, named=True)
         lines.append(
-            f"{row['subject']}: length explains most of {row['name']}, whose rank correlation falls from "
-            f"{row['value']:.2f} to {row['value_rest']:.2f} without it."
+            f"{row['subject']}: length matters most in {row['name']}, whose rank correlation is "
+            f"{row['value']:.2f} with it and {row['value_rest']:.2f} without."
         )
     return "\n".join(lines)
 

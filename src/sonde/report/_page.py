@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -75,6 +76,7 @@ def render(run: RunData, sections: list[Section]) -> str:
     return environment.get_template("page.html.j2").render(
         run=run,
         sections=sections,
+        contents=_contents(sections),
         headlines=header.headlines(run),
         leads=[section.figure.lead for section in sections if section.figure.lead],
         lenses={section.plot.lens for section in sections},
@@ -95,6 +97,16 @@ def render(run: RunData, sections: list[Section]) -> str:
         version=sonde.__version__,
         asset=_asset,
     )
+
+
+def _contents(sections: list[Section]) -> list[tuple[str, str]]:
+    """Where each section is, and its short name: what stands before the colon, or after it if that is shared."""
+    parts = [section.plot.title.partition(":") for section in sections]
+    before = Counter(first for first, _, _ in parts)
+    return [
+        (section.name, first if before[first] == 1 else rest.strip().capitalize() or first)
+        for section, (first, _, rest) in zip(sections, parts, strict=True)
+    ]
 
 
 def embedded_json(value: Any) -> Markup:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sonde.alignment import align, encode, surfaces
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
@@ -176,10 +176,30 @@ def test_pseudo_log_likelihood_hides_the_rest_of_a_word() -> None:
         assert row["nats"] == pytest.approx(nats, abs=1e-3)
 
 
+def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
+    return Capabilities(
+        kind=kind, layers=1, heads=1, d_model=1, vocab=1, context=1, attention="none", masks=masks
+    )
+
+
+def test_the_objective_goes_by_the_kind_of_model() -> None:
+    encoder, decoder = capabilities("encoder"), capabilities("decoder")
+    assert lens.options_for([encoder, encoder], {}) == {"objective": "masked"}
+    assert lens.options_for([decoder], {"seed": 1}) == {"seed": 1, "objective": "candidates"}
+    assert lens.options_for([encoder], {"objective": "pll"}) == {"objective": "pll"}
+    with pytest.raises(UsageError, match="by themselves"):
+        lens.options_for([encoder, decoder], {})
+    with pytest.raises(UsageError, match="'masked' does not fit the decoder of this run; give candidates"):
+        lens.options_for([decoder], {"objective": "masked"})
+    with pytest.raises(
+        UsageError, match="'candidates' does not fit the encoder of this run; give masked or pll"
+    ):
+        lens.options_for([encoder], {"objective": "candidates"})
+
+
 def test_models_that_cannot_be_asked_are_refused() -> None:
-    given = {"layers": 1, "heads": 1, "d_model": 1, "vocab": 1, "context": 1, "attention": "none"}
-    assert lens.refuses(Capabilities(kind="encoder", masks=True, **given)) is None
-    refusal = lens.refuses(Capabilities(kind="encoder", masks=False, **given))
+    assert lens.refuses(capabilities("encoder")) is None
+    refusal = lens.refuses(capabilities("encoder", masks=False))
     assert refusal is not None and "no mask token" in refusal
     with pytest.raises(InputError, match="masks nothing"):
         observed("sonde/mini-decoder", drawn())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from sonde.base.errors import UsageError
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._cloze_headline import headline
@@ -18,10 +19,10 @@ from sonde.lenses._cloze_observe import TOP_K, observe_quizzes, observe_texts
 from sonde.lenses._cloze_plan import asks_of, distinct_variants, quizzes_by_item, word_by_word
 from sonde.lenses._cloze_scores import score_candidates, score_masked
 from sonde.lenses._cloze_statements import statements
-from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
-from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
+from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, PLL, objective_of
 
 NEEDS = ("encoder", "decoder")
 
@@ -52,6 +53,31 @@ class Cloze(LensDefaults):
             f"lens 'cloze' asks masked models and decoders, and this {capabilities.kind} has {lacks}; "
             "use one of them, for example sonde/mini-encoder"
         )
+
+    def options_for(
+        self, models: Sequence[Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, Option]:
+        """The options with the objective that the models of a run can be asked by.
+
+        Raises:
+            UsageError: They cannot be asked by the objective chosen, or not all by one.
+        """
+        kinds = {model.kind for model in models}
+        if "objective" not in options:
+            if len(kinds) > 1:
+                raise UsageError(
+                    "lens 'cloze' asks masked models for a piece and gives decoders whole statements; "
+                    "run models of each kind by themselves"
+                )
+            return {**options, "objective": CANDIDATES if kinds == {"decoder"} else MASKED}
+        objective = objective_of(options)
+        for kind in sorted(kinds):
+            if (kind == "decoder") != (objective == CANDIDATES):
+                fit = CANDIDATES if kind == "decoder" else f"{MASKED} or {PLL}"
+                raise UsageError(
+                    f"lens 'cloze': objective {objective!r} does not fit the {kind} of this run; give {fit}"
+                )
+        return options
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One twin with random weights: over a quarter of the statements, where each is asked by itself."""

@@ -27,7 +27,7 @@ OPTIONS: Mapping[str, str] = {
     "queries": "JSON file of words by name, in place of the first lines of documentation",
     "separator": "what stands between words and statement (default a newline)",
     "objective": "masked: a piece is left out; candidates: whole statements with each of several names, for "
-    "decoders; pll: the same, for masked models (default masked)",
+    "decoders; pll: the same, for masked models (default by the kind of the models)",
     "candidates": f"names for each level at most, with candidates and pll (default {MOST})",
 }
 

@@ -10,6 +10,7 @@ Kanade et al. 2020, appendix B.2.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
+from sonde.executors import EXECUTORS
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes
@@ -131,12 +133,10 @@ class BugTask(ABC):
         return {item.item_id: self._table(item) for item in items}
 
     def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: Asked
+        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
     ) -> Iterator[tuple[Item, Sequence[Variant]]]:
         """The functions of a pool with their examples, in its order; with none where one is not eligible."""
-        bugs = facet_of(asked.language, "bugs", Bugs)
-        for item in pool.items:
-            yield item, self.variants(item.text, bugs, choice_of(asked.seed, item))
+        return spread.over(self, pool.items, asked)
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
@@ -166,10 +166,63 @@ def choice_of(seed: int, item: Item) -> Choice:
     return Choice(seed, item.item_id)
 
 
-def draw_bugs(pool: Pool, asked: Asked) -> Drawn:
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How functions are spread over processes; the examples are the same however they are.
+
+    Attributes:
+        executor: Public name of the executor.
+        workers: Processes at a time; one reads no further than there are enough examples.
+    """
+
+    executor: str = "local"
+    workers: int = 1
+
+    def over(
+        self, task: BugTask, items: Sequence[Item], asked: Asked
+    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        """Each item with its examples, in their order."""
+        if self.workers <= 1:
+            bugs = facet_of(asked.language, "bugs", Bugs)
+            for item in items:
+                yield item, task.variants(item.text, bugs, choice_of(asked.seed, item))
+            return
+        jobs = [
+            _Job(begin, task.name, asked.language, asked.seed, tuple(items[begin : begin + _CHUNK]))
+            for begin in range(0, len(items), _CHUNK)
+        ]
+        found: dict[int, list[tuple[Variant, ...]]] = {}
+        for job, made in EXECUTORS.load(self.executor).map(_make, jobs, workers=self.workers):
+            found[job.begin] = made
+        for job in jobs:
+            yield from zip(job.items, found[job.begin], strict=True)
+
+
+ONE = Spread()
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    begin: int
+    task: str
+    language: str
+    seed: int
+    items: tuple[Item, ...]
+
+
+def _make(job: _Job) -> list[tuple[Variant, ...]]:
+    """The examples of some functions; runs in any process."""
+    task = importlib.import_module(f"{__package__}.{job.task}").task
+    assert isinstance(task, BugTask)
+    bugs = facet_of(job.language, "bugs", Bugs)
+    return [task.variants(item.text, bugs, choice_of(job.seed, item)) for item in job.items]
+
+
+def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     """The examples of as many functions as are asked for, clusters dealt to splits.
 
-    Functions are read in the order of the pool, only until there are enough.
+    Functions are taken in the order of the pool, only until there are enough.
 
     Raises:
         InputError: A split has too few eligible functions.
@@ -180,7 +233,7 @@ def draw_bugs(pool: Pool, asked: Asked) -> Drawn:
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[list[Example]]] = {name: [] for name in wanted}
     counts: Counter[str] = Counter()
-    for item, variants in task.drawn(pool, sides, asked):
+    for item, variants in task.drawn(pool, sides, asked, spread):
         counts["read"] += 1
         if not variants:
             counts["not eligible"] += 1

@@ -13,7 +13,7 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item
 from sonde.tasks import TASKS
-from sonde.tasks._bugs import BugTask, draw_bugs
+from sonde.tasks._bugs import ONE, BugTask, Spread, draw_bugs
 from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Drawn, example_table
 from sonde.tasks._given import draw_given, is_given
@@ -57,6 +57,7 @@ def build(
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
     repositories: Mapping[str, Repository] = {},
+    spread: Spread = ONE,
 ) -> Dataset:
     """Build the data set of a task.
 
@@ -78,6 +79,7 @@ def build(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         repositories: The definitions around, where the task needs them.
+        spread: Processes that put bugs in; any number gives the same data set.
 
     Raises:
         UsageError: ``size`` is too small for the classes.
@@ -100,8 +102,9 @@ def build(
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
-        draw = draw_bugs if isinstance(task, BugTask) else _DRAW[task.target]
-        drawn = draw(pool, asked)
+        drawn = (
+            draw_bugs(pool, asked, spread) if isinstance(task, BugTask) else _DRAW[task.target](pool, asked)
+        )
     return _dataset(task, drawn, pool, size)
 
 

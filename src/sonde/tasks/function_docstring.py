@@ -9,7 +9,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._bugs import CORRECT, BugTask, Choice, Spread, Variant
 from sonde.tasks._drawn import Asked
 from sonde.tasks._pool import Pool
 
@@ -38,9 +38,9 @@ class FunctionDocstring(BugTask):
         return 0, len(item.text), CORRECT if summary(item) else None
 
     def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: Asked
+        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
     ) -> Iterator[tuple[Item, Sequence[Variant]]]:
-        """See `BugTask.drawn`."""
+        """See `BugTask.drawn`; one process pairs them all, which takes little."""
         bugs = facet_of(asked.language, "bugs", Bugs)
         paper = asked.mode == "paper"
         groups: dict[str, list[Item]] = defaultdict(list)

@@ -1,0 +1,399 @@
+"""CuBERT's tasks against Python's own trees: who is eligible, what is put in, and what stays."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import random
+import textwrap
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sonde.base.errors import InputError
+from sonde.corpora import Intake, Item, read_items
+from sonde.languages import facet_of
+from sonde.languages._bugs import Bugs
+from sonde.tasks import TASKS, _bugs, build
+from sonde.tasks._bugs import BugTask, Choice, Spread, choice_of
+from sonde.tasks._misuse import pointers
+
+PY = facet_of("python", "bugs", Bugs)
+ROWS = [
+    {"Add", "Mult", "Sub", "Div", "Mod"},
+    {"Eq", "NotEq", "Is", "IsNot", "Lt", "LtE", "Gt", "GtE"},
+    {"In", "NotIn"},
+    {"And", "Or"},
+]
+SWAPPED = ("Sub", "Div", "Mod", "Lt", "LtE", "Gt", "GtE", "In", "NotIn")
+PAIRS = ("variable_misuse", "wrong_operator", "swapped_operand", "misuse_repair")
+
+
+def parsed(text: str) -> ast.AST:
+    """The tree of a function; a decorated method's further lines keep the indentation of its class."""
+    margin = next((line for line in text.split("\n")[1:] if line.strip()), "")
+    indent = margin[: len(margin) - len(margin.lstrip())] if text.startswith("@") else ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(f"if 1:\n{indent}{text}" if indent else text).body[0]
+
+
+@functools.cache
+def functions() -> list[Item]:
+    """Functions of the standard library that Python can parse by themselves."""
+    found: list[Item] = []
+    for item in read_items("stdlib", Intake(), languages=("python",)):
+        if int(item.item_id[:4], 16) % 40:
+            continue
+        try:
+            parsed(item.text)
+        except SyntaxError:
+            continue
+        found.append(item)
+    return found
+
+
+def task_of(name: str) -> BugTask:
+    task = TASKS.load(name)
+    assert isinstance(task, BugTask)
+    return task
+
+
+def made(name: str) -> Iterator[tuple[Item, tuple[str, ...], tuple[str, ...]]]:
+    """Items with the texts and labels of their examples."""
+    task = task_of(name)
+    for item in functions():
+        found = task.variants(item.text, PY, choice_of(3, item))
+        yield item, tuple(one.text for one in found), tuple(one.label for one in found)
+
+
+def variables(tree: ast.AST) -> tuple[set[str], list[tuple[int, int]]]:
+    """Names that Python's tree defines, and where their values are read outside strings."""
+    nodes = list(ast.walk(tree))
+    defined = {one.arg for one in nodes if isinstance(one, ast.arg)}
+    defined |= {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    for one in nodes:
+        if isinstance(one, ast.Global | ast.Nonlocal):
+            defined -= set(one.names)
+    within = {id(inner) for one in nodes if isinstance(one, ast.JoinedStr) for inner in ast.walk(one)}
+    reads = [
+        (one.lineno, one.col_offset)
+        for one in nodes
+        if isinstance(one, ast.Name)
+        and isinstance(one.ctx, ast.Load)
+        and one.id in defined
+        and id(one) not in within
+    ]
+    return defined, sorted(reads)
+
+
+def test_variables_are_those_of_python_s_own_tree() -> None:
+    seen = 0
+    for item in functions():
+        if not item.text.isascii() or item.text.startswith("@"):
+            continue
+        defined, reads = variables(parsed(item.text))
+        found = PY.variables(item.text)
+        assert set(found.names) == defined, item.text
+        lines = [0, *(at + 1 for at, character in enumerate(item.text) if character == "\n")]
+        expected = [lines[line - 1] + column for line, column in reads]
+        assert [spot.start for spot in found.uses] == expected, item.text
+        seen += len(reads)
+    assert seen > 1000
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "exception_type"])
+def test_everything_that_is_made_parses(name: str) -> None:
+    count = 0
+    for item, texts, labels in made(name):
+        count += bool(texts)
+        for text in texts:
+            parsed(text)
+        if name in PAIRS and texts:
+            assert texts[0] == item.text
+            assert labels == TASKS.load(name).labels
+    assert count >= 10
+
+
+def test_a_misused_variable_is_one_of_the_function_s_own() -> None:
+    for item, texts, _ in made("variable_misuse"):
+        defined, reads = variables(parsed(item.text))
+        assert bool(texts) == (bool(reads) and 2 <= len(defined) <= 50)
+        if texts:
+            before = Counter(one.id for one in ast.walk(parsed(item.text)) if isinstance(one, ast.Name))
+            after = Counter(one.id for one in ast.walk(parsed(texts[1])) if isinstance(one, ast.Name))
+            gone, come = before - after, after - before
+            assert sum(gone.values()) == sum(come.values()) == 1
+            assert set(gone) | set(come) <= defined
+            assert variables(parsed(texts[1]))[0] == defined
+
+
+def operators(tree: ast.AST) -> Counter[str]:
+    return Counter(
+        type(one).__name__ for one in ast.walk(tree) if isinstance(one, ast.operator | ast.cmpop | ast.boolop)
+    )
+
+
+def test_a_wrong_operator_is_of_the_same_row() -> None:
+    for item, texts, _ in made("wrong_operator"):
+        if texts:
+            # What binds tighter may group otherwise, so the tree need not keep its shape; its signs do.
+            written = [one.operator.surface for one in PY.operations(item.text)]
+            changed = [one.operator.surface for one in PY.operations(texts[1])]
+            gone, come = Counter(written) - Counter(changed), Counter(changed) - Counter(written)
+            assert len(gone) == len(come) == 1
+            assert next(iter(come)) in PY.rows[next(iter(gone))]
+            assert ast.dump(parsed(item.text)) != ast.dump(parsed(texts[1]))
+            before, after = operators(parsed(item.text)), operators(parsed(texts[1]))
+            assert any(set(before - after) <= row and set(after - before) <= row for row in ROWS)
+
+
+def swaps(tree: ast.AST) -> Iterator[str]:
+    """The dumps of all trees in which the operands of one operator are swapped."""
+    for place, node in enumerate(ast.walk(tree)):
+        one = isinstance(node, ast.Compare) and len(node.ops) == 1
+        sign = node.op if isinstance(node, ast.BinOp) else node.ops[0] if one else None  # type: ignore[attr-defined]
+        if type(sign).__name__ not in SWAPPED:
+            continue
+        other = copy.deepcopy(tree)
+        inner = list(ast.walk(other))[place]
+        if isinstance(inner, ast.BinOp):
+            inner.left, inner.right = inner.right, inner.left
+        else:
+            assert isinstance(inner, ast.Compare)
+            inner.left, inner.comparators = inner.comparators[0], [inner.left]
+        yield ast.dump(other)
+
+
+@pytest.mark.slow
+def test_swapped_operands_are_swapped_in_the_tree() -> None:
+    for item, texts, _ in made("swapped_operand"):
+        if texts:
+            changed = ast.dump(parsed(texts[1]))
+            assert changed != ast.dump(parsed(item.text))
+            assert changed in swaps(parsed(item.text))
+
+
+@pytest.mark.parametrize(
+    ("body", "swapped"),
+    [
+        ("a-b-c", "b-a-c"),
+        ("a - b - a % c", "b - a - a % c"),
+        ("a in(b)", "(b) in a"),
+        ("a not in[1]", "[1] not in a"),
+        ("a + b - c", None),
+        ("a < b < c", None),
+        ("a - a", None),
+        ("(a -\n  b)", None),
+        ("a * b + c == d", None),
+    ],
+)
+def test_only_what_can_be_swapped_is(body: str, swapped: str | None) -> None:
+    text = f"def f(a, b, c, d):\n  return {body}"
+    found: set[str] = set()
+    for seed in range(20):
+        variants = task_of("swapped_operand").variants(text, PY, Choice(seed))
+        found |= {variants[1].text.partition("return ")[2]} if variants else {""}
+    assert (swapped or "") in found
+    assert all(
+        not one or ast.dump(parsed(text)) != ast.dump(parsed(f"def f():\n return {one}")) for one in found
+    )
+
+
+def test_a_word_does_not_join_what_is_beside_it() -> None:
+    text = "def f(x):\n  return 1==x"
+    found = set()
+    for seed in range(40):
+        variants = task_of("wrong_operator").variants(text, PY, Choice(seed))
+        found.add(variants[1].text.partition("return ")[2])
+    assert found == {"1!=x", "1 is x", "1 is not x", "1<x", "1<=x", "1>x", "1>=x"}
+
+
+def test_an_exception_becomes_a_hole() -> None:
+    found: Counter[str] = Counter()
+    for item, texts, labels in made("exception_type"):
+        caught = [
+            one.id
+            for handler in ast.walk(parsed(item.text))
+            if isinstance(handler, ast.ExceptHandler) and handler.type is not None
+            for one in (handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type])
+            if isinstance(one, ast.Name) and one.id in PY.exceptions
+        ]
+        assert bool(texts) == bool(caught)
+        if texts:
+            assert labels[0] in caught
+            assert texts[0].count("__HOLE__") == 1
+            assert texts[0].replace("__HOLE__", labels[0]) == item.text
+            found[labels[0]] += 1
+    assert len(found) > 3
+
+
+def test_a_docstring_is_told_from_another_s() -> None:
+    made = build("function_docstring", functions(), size=60, language="python")
+    items = {item.item_id: item for item in (*functions(), *made.inputs)}
+    summaries = {
+        words.strip().splitlines()[0].strip()
+        for item in functions()
+        if (words := ast.get_docstring(function(item)))
+    }
+    for row in made.examples.iter_rows(named=True):
+        text, source = items[row["item_id"]].text, items[row["source_id"]]
+        alone, words = text[row["start"] : row["end"]], text[row["other_start"] : row["other_end"]]
+        assert text == f"{alone}\n{words}"
+        own = (ast.get_docstring(function(source), clean=True) or "").strip().splitlines()[0].strip()
+        if "\\" not in own:
+            assert (words == own) == (row["label"] == "Correct")
+        assert words in summaries or "\\" in words
+        expected = function(source)
+        del expected.body[0]
+        expected.body = expected.body or [ast.Pass()]
+        left = parsed(alone)
+        if isinstance(left, ast.If):
+            left = left.body[0]
+        assert ast.dump(left) == ast.dump(expected)
+
+
+def function(item: Item) -> ast.FunctionDef:
+    tree = parsed(item.text)
+    found = tree.body[0] if isinstance(tree, ast.If) else tree
+    assert isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "function_docstring"])
+def test_a_function_is_whole_in_one_split_on_both_sides(name: str) -> None:
+    made = build(name, functions(), size=40, language="python")
+    by_source = made.examples.group_by("source_id").agg("label", "split")
+    for _, labels, splits in by_source.iter_rows():
+        assert sorted(labels) == sorted(TASKS.load(name).labels)
+        assert len(set(splits)) == 1
+    sides = made.examples.group_by("cluster").agg("split")
+    assert all(len(set(splits)) == 1 for _, splits in sides.iter_rows())
+    assert made.report["size"] == len(made.examples) == 40
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "function_docstring", "exception_type"])
+def test_order_and_processes_change_nothing(name: str) -> None:
+    size = 100 if name == "exception_type" else 40
+    shuffled = list(functions())
+    random.Random(1).shuffle(shuffled)
+    one = build(name, functions(), size=size, language="python")
+    other = build(name, shuffled, size=size, language="python")
+    assert one.examples.equals(other.examples)
+    assert one.inputs == other.inputs
+    again = build(name, functions(), size=size, language="python", seed=1)
+    assert not one.examples.equals(again.examples)
+
+
+@pytest.mark.slow
+def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bugs, "_CHUNK", 40)
+    assert len(functions()) > 200
+    one = build("wrong_operator", functions(), size=60, language="python")
+    two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3))
+    assert one.examples.equals(two.examples)
+    assert one.inputs == two.inputs
+
+
+def test_summaries_do_not_cross_splits_unless_published_so() -> None:
+    def crossing(mode: str) -> int:
+        made = build("function_docstring", functions(), size=60, language="python", mode=mode)
+        items = {item.item_id: item for item in made.inputs}
+        split: dict[str, set[str]] = {}
+        for row in made.examples.iter_rows(named=True):
+            words = items[row["item_id"]].text[row["other_start"] :]
+            split.setdefault(words, set()).add(row["split"])
+        return sum(len(where) > 1 for where in split.values())
+
+    assert crossing("paper") > crossing("corrected")
+
+
+def test_pointers_point_at_variables() -> None:
+    made = build("misuse_repair", functions(), size=40, language="python")
+    items = {item.item_id: item for item in (*functions(), *made.inputs)}
+    for row in made.examples.iter_rows(named=True):
+        text, source = items[row["item_id"]].text, items[row["source_id"]].text
+        repair = (row["other_start"], row["other_end"]) if row["other_start"] is not None else None
+        where = pointers(text, "python", (row["start"], row["end"]), repair)
+        names = {text[start:end] for start, end in where.candidates}
+        assert names <= variables(parsed(text))[0]
+        if row["label"] == "Correct":
+            assert (where.error, where.targets) == (None, ())
+            assert text == source
+        else:
+            assert where.error in where.candidates
+            assert where.targets
+            assert set(where.targets) <= set(where.candidates) - {where.error}
+            right = {text[start:end] for start, end in where.targets}
+            assert len(right) == 1
+            start, end = where.error
+            assert text[:start] + right.pop() + text[end:] == source
+
+
+JAVA = """\
+int f(int a, List<String> names) {
+    int total = a - 1;
+    for (String name : names) { total += name.length() % a; if (a >= total && names != null) { g(total); } }
+    return total - a;
+}"""
+
+
+def test_java_has_the_first_four() -> None:
+    bugs = facet_of("java", "bugs", Bugs)
+    found = bugs.variables(JAVA)
+    assert found.names == ("a", "name", "names", "total")
+    assert [spot.surface for spot in found.uses] == [
+        "a",
+        "names",
+        "name",
+        "a",
+        "a",
+        "total",
+        "names",
+        "total",
+        "total",
+        "a",
+    ]
+    for name in PAIRS:
+        variants = task_of(name).variants(JAVA, bugs, Choice(0))
+        assert [one.label for one in variants] == list(TASKS.load(name).labels)
+        assert bugs.parses(variants[1].text)
+        assert variants[1].text != JAVA
+    assert task_of("exception_type").variants(JAVA, bugs, Choice(0)) == ()
+
+
+def test_raw_labels_are_those_of_code_as_it_is() -> None:
+    text = textwrap.dedent(
+        """\
+        def f(a, b):
+            "Add."
+            try:
+                return a - b
+            except KeyError:
+                pass"""
+    )
+    item = next(iter(functions()))
+    one = replace(item, text=text, item_id="x", docstring="Add.", given=())
+    none = replace(item, text="def f(): pass", item_id="y", docstring="", given=())
+    expected = {
+        "variable_misuse": "Correct",
+        "wrong_operator": "Correct",
+        "swapped_operand": "Correct",
+        "misuse_repair": "Correct",
+        "function_docstring": "Correct",
+        "exception_type": "KeyError",
+    }
+    for name, label in expected.items():
+        tables = TASKS.load(name).label([one, none], {})
+        assert tables["x"]["label"].to_list() == [label]
+        assert tables["y"]["label"].to_list() == [None]
+
+
+def test_too_little_code_is_told_in_one_line() -> None:
+    with pytest.raises(InputError, match="eligible functions, of") as caught:
+        build("swapped_operand", functions()[:20], size=20, language="python")
+    assert "\n" not in str(caught.value)

@@ -383,3 +383,17 @@ def test_the_headline_names_the_best_control() -> None:
     assert lines[2].split()[:3] == ["call", "k=1", "50.0"]
     assert lines[2].endswith("best control: random_weights 50.0")
     assert list(lens.headline(scores.clear())) == []
+
+
+def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
+    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", "g"]) for number in range(12)]
+    _, labels = tables(quizzes, [])
+    rows = [
+        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 2} for item in statements(labels)
+    ]
+    given = dataclasses.replace(
+        scoring(quizzes, [], objective="candidates"),
+        observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
+    )
+    lines = list(lens.headline(scores_frame(lens.score(given))))
+    assert [line.split()[:2] for line in lines[2:]] == [["call", "k=1"], ["call", "k=10"]]

@@ -17,7 +17,8 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     table = scores.filter((pl.col("metric") == "p_at_k") & single & alone).with_columns(
         k=pl.col("params").struct.field("k"), template=pl.col("slice").str.strip_prefix("template=")
     )
-    table = table.filter(pl.col("k").is_in(_K) & ~pl.col("template").str.contains(";|-|^all$"))
+    plain = pl.col("slice").str.starts_with("template=") & ~pl.col("template").str.contains("[;-]")
+    table = table.filter(pl.col("k").is_in(_K) & plain)
     own = table.filter(pl.col("control").is_null())
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
         yield ""

@@ -100,7 +100,7 @@ def render(run: RunData, sections: list[Section]) -> str:
 
 
 def _contents(sections: list[Section]) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: what stands before the colon, or after it if that is shared."""
+    """Where each section is, and its short name: what stands before the colon, or after it if shared."""
     parts = [section.plot.title.partition(":") for section in sections]
     before = Counter(first for first, _, _ in parts)
     return [

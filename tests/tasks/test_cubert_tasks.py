@@ -300,8 +300,15 @@ def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_summaries_do_not_cross_splits_unless_published_so() -> None:
-    def crossing(mode: str) -> int:
-        made = build("function_docstring", functions(), size=60, language="python", mode=mode)
+    def crossing(mode: str, *quirks: str) -> int:
+        made = build(
+            "function_docstring",
+            functions(),
+            size=60,
+            language="python",
+            mode=mode,
+            quirks=frozenset(quirks),
+        )
         items = {item.item_id: item for item in made.inputs}
         split: dict[str, set[str]] = {}
         for row in made.examples.iter_rows(named=True):
@@ -310,6 +317,7 @@ def test_summaries_do_not_cross_splits_unless_published_so() -> None:
         return sum(len(where) > 1 for where in split.values())
 
     assert crossing("paper") > crossing("corrected")
+    assert crossing("corrected", "cubert.global_permutation") == crossing("paper")
 
 
 def test_pointers_point_at_variables() -> None:

@@ -14,6 +14,11 @@ from sonde.tasks._drawn import Asked
 from sonde.tasks._pool import Pool
 
 INCORRECT = "Incorrect"
+GLOBAL = "cubert.global_permutation"
+QUIRKS: Mapping[str, str] = {
+    GLOBAL: "summaries are permuted over all functions, so that one stands in several splits, and a function "
+    "whose new summary says the same as its own is taken for wrong",
+}
 
 
 class FunctionDocstring(BugTask):
@@ -21,13 +26,14 @@ class FunctionDocstring(BugTask):
 
     The text of an example is the function and, on a line of its own behind it, the summary: the labelled
     stretch is the function, the other one the summary. Whose summary a function gets falls by a permutation
-    of all functions; ``corrected`` permutes within a split, so that no summary is in two of them, and
-    leaves out a function whose summary another one shares.
+    of the functions of its split, so that none is in two of them; a function that gets its own words is left
+    out. As published the permutation is one of all functions (`QUIRKS`).
     """
 
     name = "function_docstring"
     labels = (CORRECT, INCORRECT)
     target = "pair"
+    quirks = QUIRKS
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
         """None: a function alone does not say whose summary it gets, see `drawn`."""
@@ -42,7 +48,7 @@ class FunctionDocstring(BugTask):
     ) -> Iterator[tuple[Item, Sequence[Variant]]]:
         """See `BugTask.drawn`; one process pairs them all, which takes little."""
         bugs = facet_of(asked.language, "bugs", Bugs)
-        paper = asked.mode == "paper"
+        paper = asked.mode == "paper" or GLOBAL in asked.quirks
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
             if summary(item):

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
+from sonde.alignment.align import inked
 from sonde.alignment.spans import Subwords
 from sonde.capture.requests import Lookups
 from sonde.corpora import Item
@@ -78,11 +79,7 @@ def subwords_of(
     words: Words, subwords: Subwords
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
     """First subword of each word, and one past its last; these are equal where a word has none."""
-    visible = np.append(~blank(subwords.text), True)
-    places = np.arange(len(visible))
-    following = np.minimum.accumulate(np.where(visible, places, len(visible))[::-1])[::-1]
-    preceding = np.maximum.accumulate(np.where(visible, places, -1))
-    left, right = following[subwords.start], preceding[subwords.end - 1] + 1
+    left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
     written = left < right
     left = np.where(written, left, subwords.start)
     right = np.where(written, right, subwords.end)

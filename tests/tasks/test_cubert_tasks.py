@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, read_items
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
@@ -399,6 +399,17 @@ def test_raw_labels_are_those_of_code_as_it_is() -> None:
         tables = TASKS.load(name).label([one, none], {})
         assert tables["x"]["label"].to_list() == [label]
         assert tables["y"]["label"].to_list() == [None]
+
+
+def test_a_language_without_exceptions_is_told() -> None:
+    items = [
+        replace(
+            functions()[0], text=JAVA.replace("total", f"t{n}"), item_id=str(n), language="java", given=()
+        )
+        for n in range(9)
+    ]
+    with pytest.raises(UsageError, match="'java' has no types of exceptions"):
+        build("exception_type", items, size=100, language="java")
 
 
 def test_too_little_code_is_told_in_one_line() -> None:

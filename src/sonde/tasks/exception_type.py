@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
+from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs, Spot
-from sonde.tasks._bugs import BugTask, Choice, Variant, choice_of
+from sonde.tasks._bugs import BugTask, Choice, Spread, Variant, choice_of
+from sonde.tasks._drawn import Asked
+from sonde.tasks._pool import Pool
 
 HOLE = "__HOLE__"
 
@@ -32,6 +37,21 @@ class ExceptionType(BugTask):
             return ()
         changed = text[: place.start] + HOLE + text[place.end :]
         return (Variant(place.surface, changed, "", place.start, place.start + len(HOLE)),)
+
+    def drawn(
+        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
+    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        """See `BugTask.drawn`.
+
+        Raises:
+            UsageError: The language names no types that are asked for.
+        """
+        if not facet_of(asked.language, "bugs", Bugs).exceptions:
+            raise UsageError(
+                f"task {self.name!r}: language {asked.language!r} has no types of exceptions to ask for; "
+                "name another task or language"
+            )
+        return super().drawn(pool, sides, asked, spread)
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """The type that would be hidden."""

@@ -65,9 +65,10 @@ class Cubert:
             LANGUAGES.load(name)
         corpus = f"cubert:{argument}"
         bad: list[str] = []
+        task = ""
         for path, split in _paths(corpus, Path(argument).expanduser()):
             lines = list(_lines(path, split, bad))
-            task = _task([line.row for line in lines], corpus, path) if lines else ""
+            task = _task([line.row for line in lines], task, corpus, path) if lines else task
             for line in lines:
                 try:
                     file = _file(line, task, path)
@@ -114,17 +115,17 @@ def _lines(path: Path, split: str, bad: list[str]) -> Iterator[_Line]:
                 bad.append(f"{path.name} line {number}: not a JSON object")
 
 
-def _task(rows: Sequence[Mapping[str, Any]], corpus: str, path: Path) -> str:
-    """The task whose examples these are.
+def _task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
+    """The task whose examples these are; that of the files before where they alone do not tell.
 
     Raises:
         InputError: They are of none, or of several.
     """
-    found = {task for row in rows if (task := _told(row))}
+    found = {task for row in rows if (task := _told(row))} | ({before} - {""})
     if len(found) == 1:
         return found.pop()
     names = ", ".join(sorted(found)) or "none"
-    raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task a file is needed")
+    raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task is needed")
 
 
 def _told(row: Mapping[str, Any]) -> str:

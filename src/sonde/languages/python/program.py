@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 from sonde.languages._program import (
     COMMENT,
@@ -75,7 +76,7 @@ class PythonProgram:
         words = scan(text)
         if not words.whole:
             return _REFUSED
-        lines = [0, *(at + 1 for at, character in enumerate(text) if character == "\n")]
+        lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
         return [_lexeme(words, number, lines, len(text)) for number in _without_last_newline(words.kind)]
 
     def program(self, whole: Sequence[str]) -> str:

@@ -71,7 +71,9 @@ def _prepared(loaded: LoadedModel, data: Dataset) -> list[Prepared]:
     for item in data.inputs:
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
-        found.append(Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text), tree, tokens)))
+        found.append(
+            Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens))
+        )
     return found
 
 

@@ -259,13 +259,19 @@ def test_what_the_item_or_model_does_not_have_is_refused(tiny: Tiny, prepare: Pr
         ("llama", Pass(Plain(), (AttentionRows({key: (1,)}, (3,)),)), "no attention layer 3"),
         ("llama", Pass(Plain(), (HiddenStates((1,), ("spans",), {key: ((1, 4),)}),)), "span 1..4"),
         ("llama", Pass(Masked({key: ((1,),)}), (TokenScores(),)), "masks nothing"),
-        ("llama", Pass(Plain(), (HiddenStates((1,), ("summary",)),)), "no summary token"),
         ("bert", Pass(Masked({key: ((3,),)}), (TokenScores(),)), "masked position 3"),
         ("t5", Pass(Plain(), (TokenScores(),)), "encoder-decoder"),
     ]
     for name, asked, words in cases:
         with pytest.raises(InputError, match=words):
             list(observe(tiny(name), [item], [asked]))
+
+
+def test_the_summary_of_a_model_without_a_summary_token_is_no_number(tiny: Tiny, prepare: Prepare) -> None:
+    asked = [Pass(Plain(), (HiddenStates(None, ("summary", "mean")),))]
+    (found,) = observe(tiny("llama"), [prepare("abc")], asked)
+    assert np.isnan(found.states["summary"]).all()
+    assert np.isfinite(found.states["mean"]).all()
 
 
 def test_special_tokens_that_fill_the_context_are_refused(tiny: Tiny, prepare: Prepare) -> None:

@@ -55,7 +55,9 @@ def prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:
     for item in items:
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
-        found.append(Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text), tree, tokens)))
+        found.append(
+            Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens))
+        )
     return found
 
 
@@ -88,6 +90,17 @@ def log_probabilities(ids: list[int], positions: Sequence[int]) -> torch.Tensor:
     return logits[len(special.prefix) + positions[0]].double().log_softmax(-1)
 
 
+def by_hand(prefix: str, answer: str, suffix: str) -> tuple[list[int], list[int], list[int]]:
+    """Ids before, of and after an answer, each encoded by itself; the mask takes in the blank before it."""
+
+    def ids(text: str) -> list[int]:
+        return model("sonde/mini-encoder").tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    blank = prefix[len(prefix.rstrip()) :]
+    spaced = ids(blank + answer)
+    return ids(prefix.rstrip()), spaced if len(spaced) == len(ids(answer)) else ids(answer), ids(suffix)
+
+
 def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
     loaded = model("sonde/mini-encoder")
     quizzes = {row["quiz_id"]: row for row in drawn().examples.iter_rows(named=True)}
@@ -95,16 +108,11 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
     statuses = set()
     for row in answers.iter_rows(named=True):
         quiz = quizzes[row["quiz_id"]]
-        text = quiz["prefix"] + quiz["answer"] + quiz["suffix"]
-        found = encode(loaded.tokenizer, text)
-        ids = found.ids.tolist()
-        touched = [
-            at
-            for at, (start, end) in enumerate(zip(found.start, found.end, strict=True))
-            if start < quiz["end"] and quiz["start"] < end and text[start:end].strip()
-        ]
-        exact = text[found.start[touched[0]] : found.end[touched[-1]]].strip() == quiz["answer"]
-        assert (row["status"] in (ONE, SEVERAL)) == exact
+        before, answer, after = by_hand(quiz["prefix"], quiz["answer"], quiz["suffix"])
+        ids = [*before, *answer, *after]
+        touched = list(range(len(before), len(before) + len(answer)))
+        assert row["status"] == (ONE if len(answer) == 1 else SEVERAL)
+        assert (row["status"] == SEVERAL) == (quiz["mode"] == "whole")
         statuses.add(row["status"])
         if row["status"] == ONE:
             values = log_probabilities(ids, touched)
@@ -184,17 +192,17 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 
 def test_the_objective_goes_by_the_kind_of_model() -> None:
     encoder, decoder = capabilities("encoder"), capabilities("decoder")
-    assert lens.options_for([encoder, encoder], {}) == {"objective": "masked"}
-    assert lens.options_for([decoder], {"seed": 1}) == {"seed": 1, "objective": "candidates"}
-    assert lens.options_for([encoder], {"objective": "pll"}) == {"objective": "pll"}
+    assert lens.options_for({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
+    assert lens.options_for({"a": decoder}, {"seed": 1}) == {"seed": 1, "objective": "candidates"}
+    assert lens.options_for({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
     with pytest.raises(UsageError, match="by themselves"):
-        lens.options_for([encoder, decoder], {})
+        lens.options_for({"a": encoder, "b": decoder}, {})
     with pytest.raises(UsageError, match="'masked' does not fit the decoder of this run; give candidates"):
-        lens.options_for([decoder], {"objective": "masked"})
+        lens.options_for({"a": decoder}, {"objective": "masked"})
     with pytest.raises(
         UsageError, match="'candidates' does not fit the encoder of this run; give masked or pll"
     ):
-        lens.options_for([encoder], {"objective": "candidates"})
+        lens.options_for({"a": encoder}, {"objective": "candidates"})
 
 
 def test_models_that_cannot_be_asked_are_refused() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import TASKS, Repository, Task, repositories
+from sonde.tasks import TASKS, Repository, repositories
 
 
 def file_of(path: str, text: str, language: str = "python", repository: str = "r") -> SourceFile:
@@ -206,9 +206,3 @@ def test_the_index_does_not_depend_on_the_order_of_files() -> None:
     assert forwards == backwards
     assert forwards["s"] == Repository({})
     assert [path for path, _ in forwards["r"].definitions["f"]] == ["a", "a", "b"]
-
-
-@pytest.mark.parametrize("name", TASKS.names())
-def test_every_task_answers_the_protocol(name: str) -> None:
-    assert isinstance(TASKS.load(name), Task)
-    assert TASKS.load(name).name == name

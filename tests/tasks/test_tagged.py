@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.corpora import Given, Item, SourceFile
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES
-from sonde.tasks import LABEL_SCHEMA, TASKS, Repository, repositories
+from sonde.tasks import LABEL_SCHEMA, TASKS, Repository, importing
 
 PYTHON = SourceFile(
     "a.py", "import os, re as r\n\ndef f(os_):\n    return os.walk(r.x, os_)\n", "python", "c", "one"
@@ -38,7 +38,7 @@ def spans(
 
 
 def test_packages_come_from_the_imports_of_the_file() -> None:
-    known = repositories([PYTHON, JAVA])
+    known = importing([PYTHON, JAVA])
     found = spans("idn", item(PYTHON, "def"), known)
     assert found == [
         *(("f", "IDM"), ("os_", "IDV"), ("os", "IDP"), ("walk", "IDM"), ("r", "IDP"), ("x", "IDV")),
@@ -53,7 +53,7 @@ def test_without_the_file_nothing_is_a_package() -> None:
 
 
 def test_import_statements_are_read_beside_the_functions() -> None:
-    known = repositories([PYTHON, JAVA])
+    known = importing([PYTHON, JAVA])
     one, same = item(PYTHON, "def"), item(PYTHON, "return")
     pairs = list(TASKS.load("idn").beside([one, same, item(JAVA, "void")], known))  # type: ignore[attr-defined]
     assert [(source.path, derived.text) for source, derived in pairs] == [
@@ -68,7 +68,7 @@ def test_import_statements_are_read_beside_the_functions() -> None:
 
 
 def test_classes_of_tokens_are_those_of_the_task() -> None:
-    known = repositories([PYTHON, JAVA])
+    known = importing([PYTHON, JAVA])
     for task, classes in (("ktx", KTX_CLASSES), ("idn", IDN_CLASSES), ("ast", AST_CLASSES)):
         assert TASKS.load(task).labels == classes
         assert {label for _, label in spans(task, item(JAVA, "void"), known)} <= set(classes)

@@ -8,6 +8,8 @@ text) the offsets into the original text are put in order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from sonde.alignment.spans import Subwords
 _SURROGATE_STAND_IN = "\ufffd"
 
 
-def encode(tokenizer: Any, text: str) -> Subwords:
+def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     """The subwords of a text: no special tokens, no truncation.
 
     A special token that occurs in the text is text. A lone surrogate, which has no UTF-8, is read as U+FFFD,
@@ -28,11 +30,17 @@ def encode(tokenizer: Any, text: str) -> Subwords:
     Args:
         tokenizer: A fast transformers tokenizer.
         text: Any text.
+        cuts: Characters at which no piece may go on: between two of them the text is encoded by itself. A
+            blank before a cut goes to the piece behind it, or is left out where it would cut that into more
+            pieces; a mask takes it in. Only for byte-level vocabularies: others mark what goes on in a word,
+            and encoded by itself it would lose the mark.
 
     Raises:
         InputError: The tokenizer gives no offsets.
     """
     codec = codec_of(tokenizer)
+    if cuts and codec.spellings:
+        return _cut(tokenizer, text, cuts)
     data, legible = _utf8(text)
     found = codec.backend.encode(legible, add_special_tokens=False)
     numbers: list[int] = found.ids
@@ -53,6 +61,34 @@ def encode(tokenizer: Any, text: str) -> Subwords:
         surface=tuple(map(codec.surfaces.__getitem__, numbers)),
         lossless=spelled is not None,
         unknown=numbers.count(codec.unknown),
+    )
+
+
+def _cut(tokenizer: Any, text: str, cuts: Sequence[int]) -> Subwords:
+    """The subwords of stretches of a text, one after the other."""
+    parts: list[Subwords] = []
+    starts: list[int] = []
+    blanks = 0
+    for start, end in pairwise([0, *cuts, len(text)]):
+        at, stop = start, end
+        while end in cuts and stop > start and text[stop - 1].isspace():
+            stop -= 1
+        part = encode(tokenizer, text[at:stop])
+        if blanks:
+            longer = encode(tokenizer, text[at - blanks : stop])
+            if len(longer) == len(part):
+                part, at = longer, at - blanks
+        blanks = end - stop
+        parts.append(part)
+        starts.append(at)
+    return Subwords(
+        text=text,
+        ids=np.concatenate([part.ids for part in parts]),
+        start=np.concatenate([part.start + at for part, at in zip(parts, starts, strict=True)]),
+        end=np.concatenate([part.end + at for part, at in zip(parts, starts, strict=True)]),
+        bytes=np.concatenate([part.bytes for part in parts]),
+        surface=tuple(surface for part in parts for surface in part.surface),
+        unknown=sum(part.unknown for part in parts),
     )
 
 

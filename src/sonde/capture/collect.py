@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.base.errors import InputError
 from sonde.capture.requests import ItemCapture, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import Wanted
@@ -47,9 +46,6 @@ def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) ->
     """Columns of a row that each pooled vector is summed over, half-open; empty where the row adds nothing.
 
     The order is that of `wanted.pooling`, ``"spans"`` standing for all spans.
-
-    Raises:
-        InputError: The summary of a model without a summary token is asked for.
     """
     found: list[tuple[int, int]] = []
     for pooling in wanted.pooling:
@@ -73,13 +69,13 @@ def _inside(row: Row, start: int, stop: int) -> tuple[int, int]:
 
 
 def _summary(row: Row, special: SpecialTokens) -> tuple[int, int]:
-    """The first special token before the text, else the first one after it."""
+    """The first special token before the text, else the first one after it; nothing where there is none."""
     if special.prefix:
         return 0, 1
     if special.suffix:
         column = len(row.tokens) - len(special.suffix)
         return column, column + 1
-    raise InputError("the model has no summary token; pool by mean, last or spans")
+    return 0, 0
 
 
 class Collector:

@@ -17,7 +17,7 @@ from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._open import CORPORA, read_files
-from sonde.corpora._select import select
+from sonde.corpora._select import content_hash, select
 from sonde.corpora._splits import split
 from sonde.corpora._suffixes import language_of_path
 
@@ -34,6 +34,7 @@ __all__ = [
     "Source",
     "SourceFile",
     "Tag",
+    "content_hash",
     "duplicate_tokens",
     "item_id",
     "language_of_path",

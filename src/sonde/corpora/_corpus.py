@@ -95,6 +95,7 @@ class Item:
         identifier: Id given by the source, else ``item_id``.
         tags: A user's spans, relative to ``text``.
         given: Labels that the source brings, relative to ``text``.
+        cuts: Characters at which no piece of a tokenizer may go on, for texts with a stretch to be masked.
     """
 
     item_id: str
@@ -112,6 +113,7 @@ class Item:
     identifier: str = ""
     tags: tuple[Tag, ...] = ()
     given: tuple[Given, ...] = ()
+    cuts: tuple[int, ...] = ()
 
 
 def item_id(text: str, language: str, unit: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -12,7 +13,7 @@ from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens
+from sonde.lenses import LENSES, Lens, ReadingLens
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
@@ -51,10 +52,32 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
+                scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
             )
         )
     return tuple(choices)
+
+
+def settled_options(
+    lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
+) -> tuple[LensChoice, ...]:
+    """The lenses with the options that they settle on for the models of the run.
+
+    Raises:
+        UsageError: A lens cannot ask these models so.
+    """
+    specs = model_specs(experiment, execution)
+    models = {name: describe(spec) for name, spec in zip(experiment.models, specs, strict=True)}
+    settled: list[LensChoice] = []
+    for choice in lenses:
+        lens = LENSES.load(choice.source)
+        if isinstance(lens, ReadingLens):
+            options = lens.options_for(models, dict(choice.options))
+            settled.append(dataclasses.replace(choice, options=tuple(sorted(options.items()))))
+        else:
+            settled.append(choice)
+    return tuple(settled)
 
 
 def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._progress import Progress
-from sonde.experiments.labels import label_path, repositories_of
+from sonde.experiments.labels import around_of, label_path
 from sonde.experiments.plan import Group, LensChoice
 from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import LANGUAGES
@@ -129,7 +129,8 @@ def _data_set(
     lens: LensChoice, name: str, group: Group, pool: Sequence[Item], size: int, store: PartStore
 ) -> _DataSet:
     task = TASKS.load(name)
-    rules = (task.version, LANGUAGES.load(group.language).version, lens.mode, lens.quirks, lens.options)
+    language = LANGUAGES.load(group.language).version
+    rules = (task.version, language, lens.mode, lens.quirks, lens.observing.options)
     key = fingerprint(
         "data set", name, rules, size, lens.seed, group.corpus_hash, [item.item_id for item in pool]
     )
@@ -169,5 +170,5 @@ def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], siz
         language=group.language,
         mode=lens.mode,
         quirks=quirks,
-        repositories=repositories_of(group) if task.needs_repository else {},
+        repositories=around_of(task, group),
     )

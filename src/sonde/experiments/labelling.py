@@ -20,6 +20,8 @@ from sonde.tasks import (
     Task,
     ablations_of,
     build,
+    importing,
+    needs_imports,
     quirks_of,
     repositories,
 )
@@ -104,7 +106,9 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
 
 
 def _around(task: Task, corpus: str, languages: tuple[str, ...]) -> dict[str, Repository]:
-    return repositories(read_files(corpus, languages, Intake())) if task.needs_repository else {}
+    if task.needs_repository:
+        return repositories(read_files(corpus, languages, Intake()))
+    return importing(read_files(corpus, languages, Intake())) if needs_imports(task) else {}
 
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:

@@ -12,13 +12,13 @@ from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import LANGUAGES
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, Repository, repositories
+from sonde.tasks import TASKS, Repository, Task, importing, needs_imports, repositories
 
 
 def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
     """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
-    around = group.corpus_hash if task.needs_repository else ""
+    around = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
     rules = LANGUAGES.load(group.language).version
     return fingerprint("labels", task_name, task.version, rules, around, mode, quirks)
 
@@ -46,7 +46,7 @@ def write_labels(
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
         task = TASKS.load(name)
-        around = repositories_of(group) if task.needs_repository else {}
+        around = around_of(task, group)
         tables = task.label(group.items, around, mode=mode, quirks=frozenset(quirks))
         frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
         store.put(relative, key, pl.concat(frames), {})
@@ -54,11 +54,22 @@ def write_labels(
     return rule
 
 
-def repositories_of(group: Group) -> dict[str, Repository]:
-    """The definitions in the files around a group's items, indexed once for all tasks that ask."""
-    return _repositories(group.corpus, group.language, group.corpus_hash)
+def around_of(task: Task, group: Group) -> dict[str, Repository]:
+    """What a task may know of the files around a group's items, gathered once for all tasks that ask."""
+    if task.needs_repository:
+        return _repositories(group.corpus, group.language, group.corpus_hash)
+    if needs_imports(task):
+        paths = frozenset(item.path for item in group.items)
+        return _imports(group.corpus, group.language, group.corpus_hash, paths)
+    return {}
 
 
 @functools.lru_cache(maxsize=1)
 def _repositories(corpus: str, language: str, corpus_hash: str) -> dict[str, Repository]:
     return repositories(read_files(corpus, (language,), Intake()))
+
+
+@functools.lru_cache(maxsize=1)
+def _imports(corpus: str, language: str, corpus_hash: str, paths: frozenset[str]) -> dict[str, Repository]:
+    files = read_files(corpus, (language,), Intake())
+    return importing(file for file in files if file.path in paths)

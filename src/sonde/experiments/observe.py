@@ -126,6 +126,6 @@ def prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> l
     for item in items:
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
-        alignment = align(encode(loaded.tokenizer, item.text), tree, tokens, item=item.path)
+        alignment = align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
         prepared.append(Prepared(item, tree, tokens, alignment))
     return prepared

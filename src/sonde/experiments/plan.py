@@ -51,6 +51,7 @@ class LensChoice:
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Quirks that are on.
         options: Options as sorted pairs.
+        scoring: Names of options that scores depend on and observations do not.
         seed: Seed of the experiment.
         stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
         found: What the stage before found, as sorted pairs.
@@ -64,6 +65,7 @@ class LensChoice:
     quirks: tuple[str, ...]
     options: tuple[tuple[str, Option], ...]
     seed: int
+    scoring: tuple[str, ...] = ()
     stage: int = 0
     found: tuple[tuple[str, Option], ...] = ()
 
@@ -71,6 +73,12 @@ class LensChoice:
     def folder(self) -> str:
         """Name of the lens among the folders of observations; a later stage has one of its own."""
         return f"{self.name}.{self.stage}" if self.stage else self.name
+
+    @property
+    def observing(self) -> LensChoice:
+        """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
+        kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
+        return dataclasses.replace(self, options=kept, scoring=())
 
 
 def settings_of(lens: LensChoice) -> LensSettings:
@@ -363,6 +371,6 @@ def _part(
     components: Mapping[str, str],
 ) -> Part:
     inputs = (ids, reading.labels, components[reading.group.language])
-    key = fingerprint("part", model.revision, model.spec, reading.lens, inputs)
+    key = fingerprint("part", model.revision, model.spec, reading.lens.observing, inputs)
     folder = run.observations(reading.lens.folder, model.name)
     return Part(lens=reading.lens, relative=f"{folder}/{reading.group.prefix}-{key[:16]}.parquet", key=key)

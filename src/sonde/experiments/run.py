@@ -6,19 +6,19 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Item, ItemSet, select
+from sonde.corpora import Item, ItemSet
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
-from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early
+from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
 from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, TrainJob, plan
 from sonde.experiments.readings import follow_ups, read_drawn, read_items_of
 from sonde.experiments.scoring import score_all, write_scores
+from sonde.experiments.selecting import groups_of, select_items, survey_files
 from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
 from sonde.experiments.train import train_job
@@ -26,6 +26,7 @@ from sonde.lenses import LENSES
 from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
+from sonde.tasks import TASKS, DrawingTask
 
 
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:
@@ -43,11 +44,13 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     outcome = Outcome(directory)
     lenses = lens_choices(experiment)
     refuse_early(experiment, execution)
+    lenses = settled_options(lenses, experiment, execution)
     readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
     models = model_choices(experiment, execution, readings)
     languages = {reading.group.language for reading in readings}
     versions = {language: components(language) for language in sorted(languages)}
     scores: dict[str, list[Score]] = {}
+    shown = readings
     while readings:
         stage = plan(directory, models, readings, versions)
         outcome.jobs += stage.jobs
@@ -65,7 +68,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         progress.note(f"{relative} was damaged and has been computed again")
-    summary = summarise(experiment, execution, sets, models, lenses, outcome.jobs, store)
+    summary = summarise(experiment, execution, sets, models, lenses, shown, outcome.jobs, store)
     directory.write_summary(
         summary
         | {
@@ -87,48 +90,49 @@ def _readings(
     outcome: Outcome,
 ) -> tuple[list[Reading], list[ItemSet]]:
     """What the lenses are shown, and the items of the corpora among it."""
-    drawing = [lens for lens in lenses if LENSES.load(lens.source).draws]
-    reading = [lens for lens in lenses if lens not in drawing]
+    reading = [lens for lens in lenses if not LENSES.load(lens.source).draws]
+    drawing = [lens for lens in lenses if lens not in reading]
+    from_files = [lens for lens in drawing if _reads_files(lens)]
+    from_functions = [lens for lens in drawing if lens not in from_files]
+    chosen, corpora = experiment.selection, experiment.corpora
     readings: list[Reading] = []
     sets: list[ItemSet] = []
     if reading:
         with outcome.timed("select"):
-            sets += _select(experiment, execution, progress)
+            items = select_items(corpora, chosen, execution.lock, progress)
         with outcome.timed("label"):
-            readings += read_items_of(reading, _groups(sets), store, progress)
-    if drawing:
-        wide = dataclasses.replace(experiment, selection=pool_selection(experiment.selection))
+            readings += read_items_of(reading, groups_of(items), store, progress)
+        sets += items
+    if from_functions:
         with outcome.timed("select"):
-            pools = _select(wide, execution, progress)
-            sets += pools
-        with outcome.timed("draw"):
-            drawn = read_drawn(drawing, _groups(pools), experiment, store, progress)
-        readings += drawn.readings
-        outcome.refused += drawn.refused
-        outcome.data_sets |= drawn.data_sets
+            pools = select_items(corpora, pool_selection(chosen), execution.lock, progress)
+        readings += _drawn(from_functions, groups_of(pools), experiment, store, progress, outcome)
+        sets += pools
+    if from_files:
+        with outcome.timed("select"):
+            files, groups = survey_files(corpora, chosen, progress)
+        readings += _drawn(from_files, groups, experiment, store, progress, outcome)
+        sets += files
     return readings, _write_inputs(store, sets, readings)
 
 
-def _select(experiment: Experiment, execution: Execution, progress: Progress) -> list[ItemSet]:
-    if execution.lock is not None and len(experiment.corpora) != 1:
-        raise UsageError(f"--lock fixes the items of one corpus, but {len(experiment.corpora)} are named")
-    with progress.stage("reading", len(experiment.corpora)) as advance:
-        sets: list[ItemSet] = []
-        for corpus in experiment.corpora:
-            sets.append(select(corpus, experiment.selection, execution.lock))
-            advance()
-    return sets
+def _reads_files(lens: LensChoice) -> bool:
+    return all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
 
 
-def _groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
-    groups: list[Group] = []
-    for chosen in sets:
-        for language in sorted({item.language for item in chosen.items}):
-            mine = tuple(item for item in chosen.items if item.language == language)
-            groups.append(
-                Group(corpus=chosen.corpus, corpus_hash=chosen.corpus_hash, language=language, items=mine)
-            )
-    return tuple(groups)
+def _drawn(
+    lenses: Sequence[LensChoice],
+    pools: Sequence[Group],
+    experiment: Experiment,
+    store: PartStore,
+    progress: Progress,
+    outcome: Outcome,
+) -> list[Reading]:
+    with outcome.timed("draw"):
+        drawn = read_drawn(lenses, pools, experiment, store, progress)
+    outcome.refused += drawn.refused
+    outcome.data_sets |= drawn.data_sets
+    return drawn.readings
 
 
 def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[Reading]) -> list[ItemSet]:

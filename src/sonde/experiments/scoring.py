@@ -18,7 +18,7 @@ from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, slug
 
 _NAME = "scores.parquet"
-_LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given")
+_LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
 def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> dict[str, list[Score]]:

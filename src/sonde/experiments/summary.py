@@ -11,7 +11,7 @@ from typing import Any
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import ItemSet
 from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob
+from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading
 from sonde.experiments.provenance import hardware, versions
 from sonde.models import describe, describe_special
 from sonde.store.parts import PartStore
@@ -24,6 +24,7 @@ def summarise(
     sets: Sequence[ItemSet],
     models: Sequence[ModelChoice],
     lenses: Sequence[LensChoice],
+    readings: Sequence[Reading],
     jobs: Sequence[ObserveJob],
     store: PartStore,
 ) -> dict[str, Any]:
@@ -41,7 +42,13 @@ def summarise(
         },
         "models": [_model(model, sets) for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],
-        "corpus": [_corpus(chosen, language) for chosen in sets for language in _languages(chosen)],
+        "corpus": [
+            _corpus(chosen, language, readings)
+            for chosen in sets
+            for language in sorted(
+                {reading.group.language for reading in readings if reading.group.corpus == chosen.corpus}
+            )
+        ],
         "mode": experiment.mode,
         "quirks": sorted({quirk for lens in lenses for quirk in lens.quirks}),
         "seed": experiment.seed,
@@ -52,12 +59,15 @@ def summarise(
     }
 
 
-def _languages(chosen: ItemSet) -> list[str]:
-    return sorted({item.language for item in chosen.items})
-
-
-def _corpus(chosen: ItemSet, language: str) -> dict[str, Any]:
+def _corpus(chosen: ItemSet, language: str, readings: Sequence[Reading]) -> dict[str, Any]:
     items = [item for item in chosen.items if item.language == language]
+    # Where all that is shown was derived from files, as prompts are, the clusters are theirs.
+    items = items or [
+        item
+        for reading in readings
+        if (reading.group.corpus, reading.group.language) == (chosen.corpus, language)
+        for item in reading.inputs
+    ]
     return {
         "name": chosen.corpus,
         "hash": chosen.corpus_hash,

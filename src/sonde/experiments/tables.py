@@ -38,9 +38,10 @@ ITEMS_SCHEMA = {
     "characters": pl.Int64,
     "tags": pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
     "given": pl.List(pl.Struct(_GIVEN)),
+    "cuts": pl.List(pl.Int64),
 }
 
-_COMPUTED = ("corpus", "bytes", "characters", "tags", "given")
+_COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 
 
@@ -54,6 +55,7 @@ def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
             "characters": len(item.text),
             "tags": [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags],
             "given": [{name: getattr(given, name) for name in _GIVEN} for given in item.given],
+            "cuts": list(item.cuts),
         }
         for corpus, items in groups
         for item in items
@@ -68,6 +70,7 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
             **{name: row[name] for name in _COPIED},
             tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
             given=tuple(Given(**given) for given in row["given"]),
+            cuts=tuple(row["cuts"]),
         )
         for row in frame.iter_rows(named=True)
     ]

@@ -154,6 +154,11 @@ class Lens(Protocol):
         ...
 
     @property
+    def scoring_options(self) -> frozenset[str]:
+        """Those of `options` that change scores alone: nothing is forwarded again for them."""
+        ...
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """Tasks whose labels `observe` joins, by public name."""
         ...
@@ -207,6 +212,16 @@ class ReadingLens(Lens, Protocol):
 
     The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
     """
+
+    def options_for(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, Option]:
+        """The options that a run goes by, given the models that it reads, by name; those named stay.
+
+        Raises:
+            UsageError: The models cannot be asked so.
+        """
+        ...
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """Re-initialised models to be observed beside the model, as a control."""
@@ -263,6 +278,13 @@ class LensDefaults:
 
     takes: frozenset[str] = frozenset()
     draws: bool = False
+    scoring_options: frozenset[str] = frozenset()
+
+    def options_for(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, Option]:
+        """The options as they are."""
+        return options
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """No twin."""

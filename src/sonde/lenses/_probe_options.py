@@ -31,7 +31,7 @@ TWIN_SHARE = 0.25
 
 OPTIONS: Mapping[str, str] = {
     "pooling": "how the states of a whole text become one: any of mean, last, summary, separated by commas; "
-    "the first is the headline's (default mean,last)",
+    "the first is the headline's (default mean,last,summary)",
     "probe": "any of linear, mlp, ridge, separated by commas (default linear,ridge; ridge needs a number)",
     "l2": f"penalties to choose from on validation (default {','.join(map(str, L2))})",
     "seeds": "seeds of control tasks, curves and hidden layers (default 3)",
@@ -72,7 +72,7 @@ def read_options(settings: LensSettings) -> ProbeOptions:
         UnknownNameError: A pooling or probe that does not exist.
     """
     quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
-    pooling = ("summary",) if SUMMARY in quirks else ("mean", "last")
+    pooling = ("summary",) if SUMMARY in quirks else POOLINGS
     seeds = settings.options.get("seeds", TWIN_SEEDS)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise UsageError(f"lens 'probe': option seeds = {seeds!r} is not a whole number of at least 1")

@@ -55,21 +55,21 @@ class Cloze(LensDefaults):
         )
 
     def options_for(
-        self, models: Sequence[Capabilities], options: Mapping[str, Option]
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options with the objective that the models of a run can be asked by.
 
         Raises:
             UsageError: They cannot be asked by the objective chosen, or not all by one.
         """
-        kinds = {model.kind for model in models}
+        kinds = {model.kind for model in models.values()}
         if "objective" not in options:
             if len(kinds) > 1:
                 raise UsageError(
                     "lens 'cloze' asks masked models for a piece and gives decoders whole statements; "
                     "run models of each kind by themselves"
                 )
-            return {**options, "objective": CANDIDATES if kinds == {"decoder"} else MASKED}
+            options = {**options, "objective": CANDIDATES if kinds == {"decoder"} else MASKED}
         objective = objective_of(options)
         for kind in sorted(kinds):
             if (kind == "decoder") != (objective == CANDIDATES):
@@ -77,7 +77,9 @@ class Cloze(LensDefaults):
                 raise UsageError(
                     f"lens 'cloze': objective {objective!r} does not fit the {kind} of this run; give {fit}"
                 )
-        return options
+        # What models share is ranked beside each one's own vocabulary as soon as there are several.
+        compared = {"unified": ",".join(sorted(models))} if len(models) > 1 and objective == MASKED else {}
+        return {**compared, **options}
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One twin with random weights: over a quarter of the statements, where each is asked by itself."""

@@ -41,6 +41,9 @@ class Probe(LensDefaults):
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})
     draws = True
+    scoring_options = frozenset(
+        {"probe", "l2", "seeds", "controls", "curves", "mdl", "device", "baseline"}
+    )
 
     @property
     def quirks(self) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 import sonde
 from sonde.base.files import write_atomic
 from sonde.report import _header as header
+from sonde.report._export import write_table
 from sonde.report._plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._render import page_spec, themes, vega_runtime, write_figures
 from sonde.report._run import MIN_CLUSTERS, RunData
@@ -50,6 +51,9 @@ def build_report(directory: Path) -> Path:
     charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
     drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
     write_figures(directory / "figures", charts, drawings)
+    for section in sections:
+        if section.figure.table:
+            write_table(directory / "figures" / section.name, section.figure.table)
     write_atomic(run.directory.report, render(run, sections))
     return run.directory.report
 

@@ -1,7 +1,7 @@
 """Tasks: questions about code, answered on characters before any tokenizer exists."""
 
 from sonde.base.registry import Registry
-from sonde.tasks._repository import repositories
+from sonde.tasks._repository import importing, needs_imports, repositories
 from sonde.tasks._task import (
     LABEL_SCHEMA,
     CorpusTask,
@@ -28,6 +28,8 @@ __all__ = [
     "Task",
     "ablations_of",
     "build",
+    "importing",
+    "needs_imports",
     "quirks_of",
     "repositories",
 ]

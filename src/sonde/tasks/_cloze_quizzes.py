@@ -286,7 +286,7 @@ def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "
     quiz_id = fingerprint("quiz", *identity, base)
     return {
         **row,
-        "item_id": prompt_id(text, row["language"]),
+        "item_id": prompt_id(text, row["language"], (start, end)),
         "quiz_id": quiz_id,
         "base_id": base or quiz_id,
         "prefix": prefix,
@@ -298,9 +298,9 @@ def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "
     }
 
 
-def prompt_id(text: str, language: str) -> str:
-    """Identity of the text that a quiz is cut from."""
-    return fingerprint("prompt", language, text)
+def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
+    """Identity of a text that models are shown, with the characters at which no piece may go on."""
+    return fingerprint("prompt", language, text, cuts)
 
 
 def path_number(path: str) -> int:

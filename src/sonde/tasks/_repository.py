@@ -9,11 +9,11 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages._tagging import Tagging
-from sonde.tasks._task import Repository
+from sonde.tasks._task import Repository, Task
 
 
 def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
-    """Index every function, method and class of the files by repository and name, and what files import.
+    """Index every function, method and class of the files by repository and name.
 
     Definitions whose name begins and ends with two underscores do not count: they are called by the
     language, and every repository has them (PERPLEXED, data preparation).
@@ -25,22 +25,31 @@ def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
         One repository for every name that a file has in ``repository``, empty ones included.
     """
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    imports: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for file in files:
         names = found.setdefault(file.repository, defaultdict(list))
         for definition in LANGUAGES.load(file.language).definitions(file.text):
             if not is_dunder(definition.name):
                 names[definition.name].append((file.path, definition))
+    return {
+        repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
+        for repository, names in found.items()
+    }
+
+
+def importing(files: Iterable[SourceFile]) -> dict[str, Repository]:
+    """Gather the import statements of the files by repository and path; no definition is indexed."""
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for file in files:
         if has_facet(file.language, "tagging"):
             imported = facet_of(file.language, "tagging", Tagging).imports(file.text)
             if imported:
-                imports[file.repository][file.path] = imported
-    return {
-        repository: Repository(
-            {name: tuple(sorted(places, key=_place)) for name, places in names.items()}, imports[repository]
-        )
-        for repository, names in found.items()
-    }
+                found[file.repository][file.path] = imported
+    return {repository: Repository({}, imports) for repository, imports in found.items()}
+
+
+def needs_imports(task: Task) -> bool:
+    """Whether a task looks at what the items' files import, and at nothing else around them."""
+    return bool(getattr(task, "needs_imports", False))
 
 
 def is_dunder(name: str) -> bool:

@@ -23,6 +23,7 @@ class TokenClasses(ABC):
     version = "1"
     target = "span"
     needs_repository = False
+    needs_imports = False
     quirks: Mapping[str, str] = MappingProxyType({})
 
     def label(
@@ -57,7 +58,7 @@ class TokenClasses(ABC):
         """
         seen: set[tuple[str, str]] = set()
         for item in items:
-            known = repositories.get(item.repository) if self.needs_repository else None
+            known = repositories.get(item.repository) if self.needs_imports else None
             text = known.imports.get(item.path, "") if known is not None else ""
             if text and (item.repository, item.path) not in seen:
                 seen.add((item.repository, item.path))

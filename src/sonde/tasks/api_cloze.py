@@ -96,7 +96,7 @@ def _alias_statistics(table: pl.DataFrame) -> dict[str, float | int]:
 
 
 def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
-    """The statements that quizzes are cut from, one item a distinct text, in the order of the quizzes.
+    """The statements that quizzes are cut from, in their order; no piece crosses the ends of an answer.
 
     Args:
         table: Quizzes in `QUIZ_SCHEMA`.
@@ -114,6 +114,7 @@ def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
             cluster=row["library"],
             repository=row["library"],
             identifier=row["item_id"],
+            cuts=(row["start"], row["end"]),
         )
         for row in first.iter_rows(named=True)
     ]

@@ -19,7 +19,7 @@ class TokenNodes(TokenClasses):
 
     name = "ast"
     labels = AST_CLASSES
-    needs_repository = True
+    needs_imports = True
 
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
         """Tokens with their class."""

@@ -25,7 +25,7 @@ class Identifiers(TokenClasses):
 
     name = "idn"
     labels = IDN_CLASSES
-    needs_repository = True
+    needs_imports = True
     quirks: Mapping[str, str] = {"inspect.leading_names": "a package is whatever leads a dotted expression"}
 
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:

@@ -1,0 +1,77 @@
+"""From corpora to groups: items that are chosen, or files that a task reads as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import fingerprint
+from sonde.corpora import Intake, ItemSet, Selection, content_hash, read_files, select
+from sonde.experiments._progress import Progress
+from sonde.experiments.plan import Group
+
+
+def select_items(
+    corpora: Sequence[str], selection: Selection, lock: Path | None, progress: Progress
+) -> list[ItemSet]:
+    """Choose the items of each corpus.
+
+    Raises:
+        UsageError: A lock file for several corpora.
+        SondeError: See `sonde.corpora.select`.
+    """
+    if lock is not None and len(corpora) != 1:
+        raise UsageError(f"--lock fixes the items of one corpus, but {len(corpora)} are named")
+    sets: list[ItemSet] = []
+    with progress.stage("reading", len(corpora)) as advance:
+        for corpus in corpora:
+            sets.append(select(corpus, selection, lock))
+            advance()
+    return sets
+
+
+def groups_of(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
+    """One group a corpus and language."""
+    return tuple(
+        Group(
+            corpus=chosen.corpus,
+            corpus_hash=chosen.corpus_hash,
+            language=language,
+            items=tuple(item for item in chosen.items if item.language == language),
+        )
+        for chosen in sets
+        for language in sorted({item.language for item in chosen.items})
+    )
+
+
+def survey_files(
+    corpora: Sequence[str], selection: Selection, progress: Progress
+) -> tuple[list[ItemSet], tuple[Group, ...]]:
+    """Groups without items, for tasks that read whole files themselves; nothing is parsed here.
+
+    Raises:
+        InputError: A corpus holds no file in the languages wanted.
+        SondeError: See `sonde.corpora.read_files`.
+    """
+    sets: list[ItemSet] = []
+    groups: list[Group] = []
+    with progress.stage("reading", len(corpora)) as advance:
+        for corpus in corpora:
+            intake = Intake()
+            languages: set[str] = set()
+            hashes: dict[str, str] = {}
+            for file in read_files(corpus, selection.languages, intake):
+                languages.add(file.language)
+                hashes[file.path] = content_hash(file)
+            if not hashes:
+                wanted = " or ".join(selection.languages) or "a known language"
+                raise InputError(f"corpus {corpus!r}: no file in {wanted}")
+            corpus_hash = fingerprint(sorted(hashes.items()))
+            sets.append(ItemSet(corpus, (), corpus_hash, intake, selection))
+            groups += [
+                Group(corpus=corpus, corpus_hash=corpus_hash, language=language, items=())
+                for language in sorted(languages)
+            ]
+            advance()
+    return sets, tuple(groups)

@@ -33,10 +33,10 @@ from sonde.experiments.tables import items_from
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
-from sonde.lenses._attention_choice import combined, keywords, offsets
-from sonde.lenses._attention_observe import OBSERVATIONS, clamped, side_rows
-from sonde.lenses._attention_sums import collect, hits_by_k
-from sonde.lenses._attention_words import read_item, subwords_of
+from sonde.lenses.attention.choice import combined, keywords, offsets
+from sonde.lenses.attention.observe import OBSERVATIONS, clamped, side_rows
+from sonde.lenses.attention.sums import collect, hits_by_k
+from sonde.lenses.attention.words import read_item, subwords_of
 from sonde.models import ModelSpec, load_model, load_tokenizer
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS

@@ -23,9 +23,9 @@ from sonde.corpora import Given, Item, split
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring, Twin, TwinObservations
-from sonde.lenses._attention_quirks import LATER_WINS, SELF_COMPETES
-from sonde.lenses._attention_words import given_split, read_item
 from sonde.lenses.attention import splits_of
+from sonde.lenses.attention.quirks import LATER_WINS, SELF_COMPETES
+from sonde.lenses.attention.words import given_split, read_item
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks import TASKS

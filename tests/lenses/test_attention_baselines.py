@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages._relations import Words
-from sonde.lenses._attention_baselines import NEVER, Hits, Ranges, Sets, greedy, ranks
-from sonde.lenses._attention_observe import keyword_hits
-from sonde.lenses._attention_words import Edges
+from sonde.lenses.attention.baselines import NEVER, Hits, Ranges, Sets, greedy, ranks
+from sonde.lenses.attention.observe import keyword_hits
+from sonde.lenses.attention.words import Edges
 
 EDGES = st.lists(st.sets(st.integers(-4, 4), max_size=4), min_size=1, max_size=12)
 RANGES = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4)), min_size=1, max_size=12)

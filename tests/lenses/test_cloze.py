@@ -17,8 +17,8 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings
-from sonde.lenses._cloze_plan import ONE, SEVERAL
 from sonde.lenses.cloze import lens
+from sonde.lenses.cloze.plan import ONE, SEVERAL
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 from sonde.tasks.api_cloze import task

@@ -5,7 +5,7 @@ import pytest
 from tests.lenses.conftest import item_of, prepared_of
 
 from sonde.capture.requests import Prepared
-from sonde.lenses._cloze_plan import (
+from sonde.lenses.cloze.plan import (
     CUT,
     ONE,
     SEVERAL,
@@ -15,7 +15,7 @@ from sonde.lenses._cloze_plan import (
     quizzes_by_item,
     word_by_word,
 )
-from sonde.lenses._cloze_vocabulary import vocabulary_of
+from sonde.lenses.cloze.vocabulary import vocabulary_of
 
 
 def prepared(text: str, pieces: list[str]) -> Prepared:

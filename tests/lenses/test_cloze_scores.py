@@ -12,17 +12,18 @@ import pytest
 
 from sonde.alignment import surfaces
 from sonde.base.errors import InputError
-from sonde.lenses import LensSettings, Scoring, _cloze_vocabulary
-from sonde.lenses._cloze_controls import with_majority, with_unigram
-from sonde.lenses._cloze_judged import contested, judged, with_seen, with_unified
-from sonde.lenses._cloze_observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses._cloze_plan import CUT, ONE
-from sonde.lenses._cloze_predictions import preferred
-from sonde.lenses._cloze_scores import KS
-from sonde.lenses._cloze_statements import candidate_ids, statements
-from sonde.lenses._cloze_vocabulary import vocabulary_of
+from sonde.lenses import LensSettings, Scoring
 from sonde.lenses._lens import Twin, TwinObservations
 from sonde.lenses.cloze import lens
+from sonde.lenses.cloze import vocabulary as cloze_vocabulary
+from sonde.lenses.cloze.controls import with_majority, with_unigram
+from sonde.lenses.cloze.judged import contested, judged, with_seen, with_unified
+from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
+from sonde.lenses.cloze.plan import CUT, ONE
+from sonde.lenses.cloze.predictions import preferred
+from sonde.lenses.cloze.scores import KS
+from sonde.lenses.cloze.statements import candidate_ids, statements
+from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, path_number
@@ -353,11 +354,11 @@ OWN = Score(model="sonde/mini-encoder", lens="cloze", metric="", value=0.0, n=0,
 
 def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     vocabularies = {"a": vocabulary_of(("x", "y")), "b": vocabulary_of(("u", "v"))}
-    monkeypatch.setattr(_cloze_vocabulary, "own_vocabulary", vocabularies.__getitem__)
+    monkeypatch.setattr(cloze_vocabulary, "own_vocabulary", vocabularies.__getitem__)
     tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
-    monkeypatch.setattr(_cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
+    monkeypatch.setattr(cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
     with pytest.raises(InputError, match="a, b share no piece"):
-        _cloze_vocabulary.unified(["a", "b"])
+        cloze_vocabulary.unified(["a", "b"])
 
 
 def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, LensSettings, Scoring, Twin
 from sonde.lenses._lens import Captured, TwinObservations
-from sonde.lenses._probe_data import Examples, states_of
-from sonde.lenses._probe_observe import STATES_SCHEMA, pack, subwords_of, unpack
-from sonde.lenses._probe_rows import spearman_row
+from sonde.lenses.probe.data import Examples, states_of
+from sonde.lenses.probe.observe import STATES_SCHEMA, pack, subwords_of, unpack
+from sonde.lenses.probe.rows import spearman_row
 from sonde.stats.metrics import spearman
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks import EXAMPLE_SCHEMA

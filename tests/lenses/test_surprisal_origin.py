@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from sonde.lenses._surprisal_origin import by_origin
+from sonde.lenses.surprisal.origin import by_origin
 from sonde.stats.scores import Score
 
 # Tag, count and mean cross-entropy of internal calls, then of external ones.

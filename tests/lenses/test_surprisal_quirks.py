@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sonde.lenses import LENSES
-from sonde.lenses._surprisal_quirks import QUIRKS, active
+from sonde.lenses.surprisal.quirks import QUIRKS, active
 
 THERE = "def inner(x): ...\ndef named(): ..."
 

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training._probe_softmax import SoftmaxLoss, fit_softmax
 from sonde.training.probes import Parts, probe_layers
+from sonde.training.probes.softmax import SoftmaxLoss, fit_softmax
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
 SPLIT = np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError
 from sonde.languages import LANGUAGES
-from sonde.training._probe_structural import Sentence, compare, probe_structure, tree_of
+from sonde.training.probes.structural import Sentence, compare, probe_structure, tree_of
 
 
 def random_tree(rng: np.random.Generator, leaves: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,8 +13,8 @@ from sonde.languages.python._relations_margin import margin_begin
 from sonde.languages.python._relations_places import Places
 from sonde.languages.python._relations_quirks import QUIRKS
 from sonde.languages.python._relations_rules import AVERAGED, KEYWORDS, RELATION_TYPES
-from sonde.languages.python._scan import Scan, scan
 from sonde.languages.python._relations_tree import Spans, edges
+from sonde.languages.python._scan import Scan, scan
 
 
 class PythonRelations:

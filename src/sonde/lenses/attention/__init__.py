@@ -1,0 +1,204 @@
+"""Which attention heads follow which syntactic relation (CodeSyntax), against baselines that read nothing.
+
+One forward an item gives, for every edge and head, the rank of the dependent among all words by the attention
+that the head word pays them. The best head of each relation is chosen on validation and scored on test,
+beside fixed offsets, keywords, the better of both, and a model with weights drawn anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+import polars as pl
+
+from sonde.base.errors import UsageError
+from sonde.capture.requests import Pass, Plain, Prepared, RankRules, WordAttention, WordLookups
+from sonde.corpora import Item, split
+from sonde.languages import facet_of, has_facet
+from sonde.languages._relations import Relations
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
+from sonde.lenses.attention import errors
+from sonde.lenses.attention.choice import Predicted, combined, heads, keywords, offsets, usable
+from sonde.lenses.attention.observe import observe_items
+from sonde.lenses.attention.quirks import LATER_WINS, QUIRKS, SELECTED_RELATIONS, SELF_COMPETES, active
+from sonde.lenses.attention.scores import (
+    HEADS,
+    Side,
+    averages,
+    by_side,
+    gains,
+    head_map,
+    offset_scores,
+    relation_scores,
+)
+from sonde.lenses.attention.sums import Key, Relation, collect
+from sonde.lenses.attention.words import FACET, MASKED, TASK, read_item, subwords_of
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+
+NEEDS = ("encoder", "decoder", "encoder-decoder")
+
+FRACTIONS = (0.0, 0.3, 0.7)
+"""Shares of training, validation and test; nothing is trained."""
+
+TWIN_SHARE = 0.25
+
+
+class Attention(LensDefaults):
+    """The attention lens."""
+
+    name = "attention"
+    version = "1"
+    quirks: Mapping[str, str] = QUIRKS
+    options: Mapping[str, str] = {
+        MASKED: "newlines and semicolons that no dependent ends in cannot be predicted (default false)",
+        "twin_share": f"share of the items that a model with random weights reads (default {TWIN_SHARE})",
+    }
+    tasks = (TASK,)
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Models that show no attention weights cannot be read."""
+        if capabilities.attention in ("interface", "eager"):
+            return None
+        return (
+            "lens 'attention' needs attention weights, and this model gives none; use a transformer whose "
+            "attention transformers can show, for example sonde/mini-encoder"
+        )
+
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """One model with weights drawn anew, over a share of the items."""
+        share = settings.options.get("twin_share", TWIN_SHARE)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise UsageError(f"lens 'attention': option twin_share = {share!r} is no share; give 0 to 1")
+        return (Twin(settings.seed, float(share)),) if share and not settings.stage else ()
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """Items that hold a relation, or do not parse and have to be counted."""
+        labelled = set(labels[TASK]["item_id"].unique().to_list())
+        return [item for item in items if item.item_id in labelled]
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """One plain pass that looks the items' edges up."""
+        quirks = active(settings)
+        rules = RankRules(LATER_WINS in quirks, SELF_COMPETES in quirks, picks=settings.stage > 0)
+        wanted = labels[TASK].filter(pl.col("label").is_not_null())
+        by_item = wanted.partition_by("item_id", as_dict=True)
+        lookups: dict[str, WordLookups] = {}
+        for one in prepared:
+            rows = by_item.get((one.item.item_id,))
+            if rows is None or (settings.stage and not errors.looked_at(one.item.item_id, settings)):
+                continue
+            words, edges = read_item(one.item, rows, settings)
+            first, stop = subwords_of(words, one.alignment.subwords)
+            lookups[one.item.item_id] = WordLookups(
+                first, stop, words.candidate, edges.ahead, edges.behind, rules
+            )
+        return (Pass(Plain(), (WordAttention(lookups),)),)
+
+    def observe(
+        self,
+        observed: Sequence[Captured],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """One row an item, relation and side; in the second stage one an edge. See docs/design.md."""
+        if settings.stage:
+            return errors.observe_items(observed, labels[TASK], settings)
+        return observe_items(observed, labels[TASK], settings)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """Every table of the lens, each number with its interval."""
+        template = dataclasses.replace(scoring.template, task=TASK, split="test")
+        if scoring.settings.stage:
+            splits = splits_of(scoring)
+            test = [item for item, side in splits.items() if side == "test"]
+            return errors.scores(scoring.observations, template, test)
+        quirks = active(scoring.settings)
+        splits = splits_of(scoring)
+        language = scoring.template.language
+        facet = facet_of(language, FACET, Relations) if has_facet(language, FACET) else None
+        names = facet.keywords if facet else ()
+        found = [*_counts(scoring.observations, template)]
+        twins = [collect(twin.observations, splits) for twin in scoring.twins]
+        for side, relations in by_side(collect(scoring.observations, splits)).items():
+            on_side = dataclasses.replace(template, side=side)
+            found += offset_scores(relations, on_side)
+            held = {name: one for name, one in relations.items() if usable(one, quirks)}
+            averaged = facet.averaged if facet and SELECTED_RELATIONS in quirks else tuple(held)
+            keyed = {(side, name): one for name, one in held.items()}
+            by_heads = _of_heads(keyed, scoring.observations, splits, quirks)
+            by_offset = {name: offsets(one, quirks) for name, one in held.items()}
+            predicted = {HEADS: by_heads, "offset": by_offset}
+            if names:
+                predicted["keyword"] = {name: keywords(one, names, quirks) for name, one in held.items()}
+                predicted["combined"] = {
+                    name: combined(one, predicted["keyword"][name], ("offset", "keyword"))
+                    for name, one in by_offset.items()
+                }
+            all_of = Side(held, predicted, averaged)
+            for predictor in predicted:
+                found += relation_scores(all_of, predictor, on_side)
+                found += averages(all_of, predictor, on_side)
+            for control in predicted:
+                if control != HEADS:
+                    found += gains(all_of, control, on_side)
+            found += head_map(all_of, on_side)
+            for twin, observations in zip(twins, scoring.twins, strict=True):
+                mine = {key: one for key, one in twin.items() if key[0] == side and usable(one, quirks)}
+                random = _of_heads(mine, observations.observations, splits, quirks)
+                of_twin = Side(
+                    {name: one for (_, name), one in mine.items()}, {"random_weights": random}, averaged
+                )
+                found += relation_scores(of_twin, "random_weights", on_side)
+                found += averages(of_twin, "random_weights", on_side)
+        return found
+
+    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+        """The best head of each relation, to be asked what it picks where it misses."""
+        return None if settings.stage else errors.heads_of(scores)
+
+
+def splits_of(scoring: Scoring) -> dict[str, str]:
+    """``"valid"`` or ``"test"`` of each item: as the source says, else by whole clusters."""
+    brought = scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
+    if brought.height:
+        return {item: "test" if side == "test" else "valid" for item, side in sorted(brought.iter_rows())}
+    bare = dict.fromkeys(("text", "unit", "path", "name", "repository"), "")
+    items = [
+        Item(**bare, item_id=item, language=language, cluster=cluster, offset=0)
+        for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
+    ]
+    return split(items, FRACTIONS, scoring.settings.seed)
+
+
+def _of_heads(
+    relations: Mapping[Key, Relation], observations: pl.LazyFrame, splits: Mapping[str, str], quirks: Set[str]
+) -> dict[str, Predicted]:
+    return {name: found for (_, name), found in heads(relations, observations, splits, quirks).items()}
+
+
+def _counts(observations: pl.LazyFrame, template: Score) -> Iterator[Score]:
+    """Items that were read, and those that were dropped, by reason."""
+    # Every side of a model has the same edges.
+    counted = observations.select("item_id", "relation", "dropped", "edges")
+    once = counted.unique(["item_id", "relation"], keep="any")
+    counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum()).sort("dropped")
+    for reason, items, edges in counts.collect().iter_rows():
+        yield dataclasses.replace(
+            template,
+            split="all",
+            slice=f"dropped={reason}" if reason else "all",
+            metric="items",
+            value=float(items),
+            n=int(edges or 0),
+            n_clusters=int(items),
+        )
+
+
+lens = Attention()

@@ -1,0 +1,209 @@
+"""The second stage: what the best head of each relation picks where it misses (an automatic table 7)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int
+
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.requests import Lookups, Prepared
+from sonde.languages import TOKEN_KINDS
+from sonde.languages._relations import Words
+from sonde.lenses._lens import Captured, LensSettings, Option
+from sonde.lenses.attention.words import Edges, given_split, read_item
+from sonde.stats.inference import ClusterSums, ci_method, clustered_ratio
+from sonde.stats.scores import Score
+
+ITEMS = 400
+"""Items that are looked at: enough for shares, and few beside the items of the first stage."""
+
+_SHARE = "share"
+
+OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "language": pl.String,
+    "split": pl.String,
+    "side": pl.String,
+    "relation": pl.String,
+    "layer": pl.Int16,
+    "head": pl.Int16,
+    "asked": pl.String,
+    "asked_start": pl.Int32,
+    "asked_end": pl.Int32,
+    "expected": pl.String,
+    "expected_start": pl.Int32,
+    "expected_end": pl.Int32,
+    "picked": pl.String,
+    "picked_start": pl.Int32,
+    "picked_end": pl.Int32,
+    "picked_kind": pl.String,
+    "offset": pl.Int32,
+    "hit": pl.Boolean,
+    "situation": pl.String,
+}
+
+
+def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
+    """The best head of each relation on each side, as a second stage needs it; None where there is none."""
+    found: dict[str, Option] = {}
+    items = 0.0
+    for score in scores:
+        if score.metric == "items" and score.slice == "all":
+            items = score.value
+        best = score.metric == "first_hit" and score.control is None and score.params.get("k") == 1
+        if best and score.slice.startswith("relation="):
+            found[f"{score.side} {score.slice.removeprefix('relation=')}"] = f"{score.layer} {score.head}"
+    if not found:
+        return None
+    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0))}
+
+
+def looked_at(item_id: str, settings: LensSettings) -> bool:
+    """Whether an item is among those of the second stage."""
+    return unit_hash("attention errors", item_id) < float(settings.found.get(_SHARE, 1.0))
+
+
+def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+    """One row an edge and side: what the best head of its relation ranks first."""
+    by_item = labels.filter(pl.col("label").is_not_null()).partition_by("item_id", as_dict=True)
+    rows: list[pl.DataFrame] = [pl.DataFrame(schema=dict(OBSERVATIONS))]
+    for one in observed:
+        sides = one.captures[0].words if one.captures else {}
+        if not sides:
+            continue
+        item = one.prepared.item
+        words, edges = read_item(item, by_item[(item.item_id,)], settings)
+        kinds = _kinds(words, one.prepared)
+        for side, found in sides.items():
+            best = [settings.found.get(f"{side} {relation}") for relation in edges.relation]
+            known = np.array([head is not None for head in best], np.bool_)
+            if not known.any() or found.picks is None:
+                continue
+            places = np.array([str(head).split() for head in best if head is not None], np.int64)
+            layer, head = places.T
+            picked = found.picks[layer, head, np.flatnonzero(known)].astype(np.int64)
+            table = _table(words, edges, known, edges.behind if side == "decoder" else edges.ahead, picked)
+            rows.append(
+                table.with_columns(
+                    item_id=pl.lit(item.item_id),
+                    language=pl.lit(item.language),
+                    split=pl.lit(given_split(item)),
+                    side=pl.lit(side),
+                    layer=pl.Series(layer),
+                    head=pl.Series(head),
+                    picked_kind=pl.Series([kinds[place] for place in picked.tolist()], dtype=pl.String),
+                )
+                .select(list(OBSERVATIONS))
+                .cast(dict(OBSERVATIONS))  # type: ignore[arg-type]
+            )
+    return pl.concat(rows)
+
+
+def _table(
+    words: Words, edges: Edges, known: np.ndarray, lookups: Lookups, picked: Int[np.ndarray, " edge"]
+) -> pl.DataFrame:
+    asked, first, last = lookups.query[known], lookups.first[known], lookups.last[known]
+    surface = np.array(words.surface, object)
+    names = [relation for relation, held in zip(edges.relation, known.tolist(), strict=True) if held]
+    return pl.DataFrame(
+        {
+            "relation": pl.Series(names, dtype=pl.String),
+            "asked": pl.Series(surface[asked].tolist(), dtype=pl.String),
+            "asked_start": words.start[asked],
+            "asked_end": words.end[asked],
+            "expected": pl.Series(surface[first].tolist(), dtype=pl.String),
+            "expected_start": words.start[first],
+            "expected_end": words.end[last],
+            "picked": pl.Series(surface[picked].tolist(), dtype=pl.String),
+            "picked_start": words.start[picked],
+            "picked_end": words.end[picked],
+            "offset": picked - asked,
+            "hit": picked == first,
+            "situation": pl.Series(_situations(surface, asked, first, last, picked), dtype=pl.String),
+        }
+    )
+
+
+def _situations(
+    surface: np.ndarray,
+    asked: Int[np.ndarray, " edge"],
+    first: Int[np.ndarray, " edge"],
+    last: Int[np.ndarray, " edge"],
+    picked: Int[np.ndarray, " edge"],
+) -> list[str]:
+    """Where the picked word stands beside the one that is asked and those that are looked for."""
+    low, high = np.minimum(asked, first), np.maximum(asked, last)
+    cases = [
+        (picked == first, "the first word looked for"),
+        ((picked > first) & (picked <= last), "another word looked for"),
+        (surface[picked] == surface[asked], "the same word as the one asked"),
+        ((picked > low) & (picked < high), "a word in between"),
+        (picked < low, "a word before both"),
+    ]
+    return np.select(
+        [np.asarray(case, np.bool_) for case, _ in cases], [name for _, name in cases], "a word after both"
+    ).tolist()
+
+
+def _kinds(words: Words, prepared: Prepared) -> list[str]:
+    """Kind of the code token that each word begins in; blank and empty words have kinds of their own."""
+    tokens = prepared.tokens
+    place = np.searchsorted(tokens.end, words.start, side="right")
+    found: list[str] = []
+    for word, start, at in zip(words.surface, words.start.tolist(), place.tolist(), strict=True):
+        if not word.strip():
+            found.append("newline" if "\n" in word else "indent" if word else "empty")
+        elif at < len(tokens.start) and tokens.start[at] <= start:
+            found.append(TOKEN_KINDS[tokens.kind[at]])
+        else:
+            found.append("other")
+    return found
+
+
+def scores(observations: pl.LazyFrame, template: Score, test: Sequence[str]) -> list[Score]:
+    """Of the misses of each relation's best head, the share of each kind of word and of each situation."""
+    held = observations.filter(pl.col("item_id").is_in(list(test)) & ~pl.col("hit"))
+    missed = held.select("item_id", "side", "relation", "layer", "head", "picked_kind", "situation").collect()
+    found: list[Score] = []
+    for (side, relation, layer, head), rows in sorted(
+        missed.partition_by("side", "relation", "layer", "head", as_dict=True).items()
+    ):
+        one = dataclasses.replace(template, side=str(side), layer=int(str(layer)), head=int(str(head)))
+        for column, name in (("picked_kind", "kind"), ("situation", "situation")):
+            found += _shares(rows, column, f"relation={relation};{name}=", one)
+    return found
+
+
+def _shares(rows: pl.DataFrame, column: str, prefix: str, template: Score) -> Iterator[Score]:
+    values = sorted(rows[column].unique().to_list())
+    counts = (
+        rows.group_by("item_id")
+        .agg(pl.len().alias("n"), *((pl.col(column) == value).sum().alias(value) for value in values))
+        .sort("item_id")
+    )
+    items, weight = len(counts), counts["n"].to_numpy()
+    sums = ClusterSums(
+        group=np.repeat(np.arange(len(values)), items),
+        cluster=np.tile(np.arange(items), len(values)),
+        x=counts.select(values).to_numpy().T.reshape(-1).astype(np.float64),
+        w=np.tile(weight, len(values)).astype(np.float64),
+        n_groups=len(values),
+    )
+    estimates = clustered_ratio(sums)
+    for place, value in enumerate(values):
+        low, high = float(estimates.low[place]), float(estimates.high[place])
+        yield dataclasses.replace(
+            template,
+            slice=f"{prefix}{value}",
+            metric="picked",
+            value=float(estimates.value[place]),
+            ci_low=low if np.isfinite(low) else None,
+            ci_high=high if np.isfinite(high) else None,
+            ci_method=ci_method("clustered jackknife", too_few=bool(estimates.too_few[place])),
+            n=int(weight.sum()),
+            n_clusters=int(estimates.n_clusters[place]),
+        )

@@ -1,0 +1,187 @@
+"""The item table of the attention lens: one row an item, relation and side of the model.
+
+A row holds the ranks of its edges in every head as bytes, one a number: ranks above 254 are told apart by
+nobody who asks for the first twenty. Beside them stands what the baselines need of each edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int, UInt8
+
+from sonde.capture.requests import WordRanks
+from sonde.languages import facet_of, has_facet
+from sonde.languages._relations import Relations, Words
+from sonde.lenses._lens import Captured, LensSettings
+from sonde.lenses.attention.baselines import NEVER
+from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
+
+METRICS = ("first_hit", "last_hit", "any_hit")
+
+TOO_LONG = "longer than the context"
+NOT_PARSED = "does not parse"
+
+OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "language": pl.String,
+    "split": pl.String,
+    "relation": pl.String,
+    "side": pl.String,
+    "backwards": pl.Boolean,
+    "edges": pl.Int32,
+    "layers": pl.Int16,
+    "heads": pl.Int16,
+    "ranks": pl.Binary,
+    "offset_first": pl.List(pl.Int32),
+    "offset_last": pl.List(pl.Int32),
+    "keyword_first": pl.List(pl.Int16),
+    "keyword_last": pl.List(pl.Int16),
+    "keyword_any_edge": pl.List(pl.Int32),
+    "keyword_any": pl.List(pl.Int16),
+    "dropped": pl.String,
+}
+
+_CAUSAL = {"encoder": False, "decoder": True, "cross": False}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeywordHits:
+    """Which keywords lead from a head to its dependent.
+
+    Attributes:
+        first: The keyword that hits the first word of each dependent, by its place among the keywords; -1
+            where none does.
+        last: The same for the last word.
+        edge: An edge whose dependent is hit anywhere.
+        keyword: The keyword that hits it; each pair once.
+    """
+
+    first: Int[np.ndarray, " edge"]
+    last: Int[np.ndarray, " edge"]
+    edge: Int[np.ndarray, " hit"]
+    keyword: Int[np.ndarray, " hit"]
+
+
+def keyword_hits(
+    words: Words, keywords: Sequence[str], edges: Edges, *, backwards: bool = False
+) -> KeywordHits:
+    """What the next occurrence of each keyword after a head hits.
+
+    Backwards the dependent's words look for the nearest keyword before them, and the head is to be hit.
+
+    Args:
+        words: The words.
+        keywords: All keywords of the language.
+        edges: The edges between the words.
+        backwards: Whether the dependent is asked for the head.
+    """
+    place = {keyword: index for index, keyword in enumerate(keywords)}
+    kind = np.array([place.get(word, -1) for word in words.surface], np.int64)
+    if backwards:
+        # The head is hit from any word up to the next one like it, so what the first word misses all miss.
+        after = _neighbours(kind, backwards=True)[edges.head]
+        first, last = (np.where(after >= end, kind[edges.head], -1) for end in (edges.first, edges.last))
+        (edge,) = np.nonzero(first >= 0)
+        return KeywordHits(first, last, edge, first[edge])
+    before = _neighbours(kind, backwards=False)
+    (at,) = np.nonzero(kind >= 0)
+    inside = (at >= edges.first[:, None]) & (at <= edges.last[:, None]) & (before[at] <= edges.head[:, None])
+    edge, hit = np.nonzero(inside)
+    first, last = (
+        np.where((kind[end] >= 0) & (before[end] <= edges.head), kind[end], -1)
+        for end in (edges.first, edges.last)
+    )
+    return KeywordHits(first, last, edge, kind[at[hit]])
+
+
+def _neighbours(kind: Int[np.ndarray, " word"], *, backwards: bool) -> Int[np.ndarray, " word"]:
+    """For each keyword the place of the same one before it (-1 where there is none), or after it."""
+    order = np.argsort(kind, kind="stable")
+    same = kind[order][1:] == kind[order][:-1]
+    found = np.full(len(kind), len(kind) if backwards else -1)
+    if backwards:
+        found[order[:-1][same]] = order[1:][same]
+    else:
+        found[order[1:][same]] = order[:-1][same]
+    return found
+
+
+def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+    """The rows of some items; an item that the model could not take whole has one row that says so."""
+    by_item = labels.partition_by("item_id", as_dict=True)
+    rows: list[dict[str, object]] = []
+    for one in observed:
+        item = one.prepared.item
+        mine = by_item.get((item.item_id,))
+        if mine is None:
+            continue
+        start = {
+            "item_id": item.item_id,
+            "language": item.language,
+            "split": given_split(item),
+            "side": "",
+            "relation": "",
+        }
+        named = mine.filter(pl.col("label").is_not_null())
+        sides = one.captures[0].words if one.captures else {}
+        if named.is_empty() or not sides:
+            reason = TOO_LONG if len(named) else NOT_PARSED
+            rows.append({**start, "edges": len(named), "dropped": reason})
+            continue
+        words, edges = read_item(item, named, settings)
+        for side, found in sides.items():
+            rows += [{**start, **row} for row in side_rows(side, found, words, edges, item.language)]
+    return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
+
+
+def side_rows(
+    side: str, found: WordRanks, words: Words, edges: Edges, language: str
+) -> Iterator[dict[str, object]]:
+    """One row a relation of one item on one side of a model, without what names the item."""
+    layers, heads = found.ranks.shape[:2]
+    ranks = clamped(found)
+    backwards = _CAUSAL[side]
+    keywords = facet_of(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
+    hits = keyword_hits(words, keywords, edges, backwards=backwards)
+    first, last = _offsets(edges)
+    names, of = np.unique(np.array(edges.relation, np.str_), return_inverse=True)
+    for number, name in enumerate(names.tolist()):
+        mine = of == number
+        some = mine[hits.edge]
+        place = np.cumsum(mine) - 1
+        yield {
+            "side": side,
+            "relation": name,
+            "backwards": backwards,
+            "edges": int(mine.sum()),
+            "layers": layers,
+            "heads": heads,
+            "ranks": ranks[mine].tobytes(),
+            "offset_first": first[mine].tolist(),
+            "offset_last": last[mine].tolist(),
+            "keyword_first": hits.first[mine].tolist(),
+            "keyword_last": hits.last[mine].tolist(),
+            "keyword_any_edge": place[hits.edge[some]].tolist(),
+            "keyword_any": hits.keyword[some].tolist(),
+            "dropped": "",
+        }
+
+
+def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
+    """Ranks as bytes, edge by edge."""
+    return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
+
+
+def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " edge"]]:
+    """How far what is looked for lies from what is asked: its first and its last word."""
+    first, last = edges.first - edges.head, edges.last - edges.head
+    return (first, last) if edges.from_head else (-first, -last)
+
+
+def unpack(ranks: Sequence[bytes], layers: int, heads: int) -> UInt8[np.ndarray, "edge metric layer head"]:
+    """The ranks of several rows, one below the other."""
+    return np.frombuffer(b"".join(ranks), np.uint8).reshape(-1, len(METRICS), layers, heads)

@@ -1,0 +1,193 @@
+"""From the item table to counts by relation, in batches: how many edges each head hits, for all k at once.
+
+Two passes: the first counts hits of every head, so that a head can be chosen; the second follows the chosen
+heads item by item, so that their scores get intervals. Neither holds the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Int, UInt8
+
+from sonde.lenses.attention.baselines import Ranges, Sets
+from sonde.lenses.attention.observe import METRICS, unpack
+
+TOP = 20
+"""Hits are counted for every k up to here; the published code keeps as many."""
+
+_BATCH_ROWS = 2_000
+
+Key = tuple[str, str]
+"""Side of the model, and relation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """All edges of one relation on one side of the model.
+
+    Attributes:
+        layers: Layers of the side.
+        heads: Heads a layer.
+        item: Number of the item of each row.
+        test: Whether the row is scored; else heads and baselines are chosen on it.
+        edges: Edges of each row.
+        hits: Edges of the rows chosen on, and of those scored, that each head hits at each k.
+        offset_first: Offset of each edge's first word.
+        offset_last: Offset of its last word.
+        keywords: For each of `METRICS` the keywords that hit each edge.
+    """
+
+    layers: int
+    heads: int
+    item: Int[np.ndarray, " row"]
+    test: Bool[np.ndarray, " row"]
+    edges: Int[np.ndarray, " row"]
+    hits: Int[np.ndarray, "split metric k head"]
+    offset_first: Int[np.ndarray, " edge"]
+    offset_last: Int[np.ndarray, " edge"]
+    keywords: tuple[Sets, Sets, Sets]
+
+    @property
+    def row(self) -> Int[np.ndarray, " edge"]:
+        """The row of each edge."""
+        return np.repeat(np.arange(len(self.edges)), self.edges)
+
+    def offsets(self, metric: int) -> Ranges:
+        """The offsets that hit each edge by one of `METRICS`."""
+        low, high = self.offset_first, self.offset_last
+        if METRICS[metric] == "any_hit":
+            return Ranges(np.minimum(low, high), np.maximum(low, high))
+        end = low if METRICS[metric] == "first_hit" else high
+        return Ranges(end, end)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What the batches say of one relation."""
+
+    layers: int
+    heads: int
+    hits: Int[np.ndarray, "split metric k head"]
+    columns: dict[str, list[Int[np.ndarray, " value"]]] = field(default_factory=dict)
+    edges: int = 0
+
+    def add(self, name: str, values: Int[np.ndarray, " value"]) -> None:
+        self.columns.setdefault(name, []).append(values)
+
+    def column(self, name: str) -> Int[np.ndarray, " value"]:
+        return np.concatenate(self.columns[name])
+
+
+def collect(observations: pl.LazyFrame, splits: Mapping[str, str]) -> dict[Key, Relation]:
+    """Count the hits of every head, and gather what the baselines look at.
+
+    Args:
+        observations: The item table.
+        splits: ``"valid"`` or ``"test"`` by item id; other items are left out.
+    """
+    parts: dict[Key, _Parts] = {}
+    numbers = {item: number for number, item in enumerate(splits)}
+    test = np.array([split == "test" for split in splits.values()], np.bool_)
+    for key, rows in _groups(observations, splits):
+        ranks = _ranks(rows)
+        layers, heads = ranks.shape[2:]
+        held = parts.get(key)
+        if held is None:
+            held = parts[key] = _Parts(
+                layers, heads, np.zeros((2, len(METRICS), TOP, layers * heads), np.int64)
+            )
+        item = rows["item_id"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
+        edges = rows["edges"].cast(pl.Int64).to_numpy()
+        scored = np.repeat(test[item], edges)
+        for split in (0, 1):
+            held.hits[split] += hits_by_k(ranks[scored == bool(split)])
+        held.add("item", item)
+        held.add("edges", edges)
+        for name in ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any"):
+            held.add(name, _flat(rows[name]))
+        start = np.repeat(held.edges + np.cumsum(edges) - edges, rows["keyword_any"].list.len().to_numpy())
+        held.add("keyword_edge", _flat(rows["keyword_any_edge"]) + start)
+        held.edges += int(edges.sum())
+    return {key: _relation(held, test) for key, held in sorted(parts.items())}
+
+
+def follow(
+    observations: pl.LazyFrame, splits: Mapping[str, str], chosen: Mapping[Key, Int[np.ndarray, "metric k"]]
+) -> dict[Key, Int[np.ndarray, "row metric k"]]:
+    """Edges that the chosen heads hit, for each row that is scored, in the order of `Relation`.
+
+    Args:
+        observations: The item table.
+        splits: As for `collect`.
+        chosen: For each relation, metric and k the head, counted over the layers.
+    """
+    found: dict[Key, list[Int[np.ndarray, "row metric k"]]] = {key: [] for key in chosen}
+    scored = {item: split for item, split in splits.items() if split == "test"}
+    places = np.arange(1, TOP + 1)
+    for key, rows in _groups(observations, scored):
+        if key not in chosen:
+            continue
+        ranks = _ranks(rows)
+        flat = ranks.reshape(len(ranks), len(METRICS), -1)
+        mine = flat[:, np.arange(len(METRICS))[:, None], chosen[key]]
+        begins = np.cumsum([0, *rows["edges"].to_list()])[:-1]
+        found[key].append(np.add.reduceat((mine <= places).astype(np.int32), begins, axis=0))
+    return {key: np.concatenate(some) for key, some in found.items() if some}
+
+
+def hits_by_k(
+    ranks: UInt8[np.ndarray, "edge metric layer head"],
+) -> Int[np.ndarray, "metric k head"]:
+    """How many edges each head hits within the first k, for all k at once."""
+    cells = int(np.prod(ranks.shape[1:]))
+    flat = np.minimum(ranks, TOP + 1).reshape(len(ranks), cells)
+    # Every cell of the table counts its ranks apart; then they are added up over k.
+    codes = flat.astype(np.int32) + (TOP + 2) * np.arange(cells, dtype=np.int32)
+    counts = np.bincount(codes.reshape(-1), minlength=(TOP + 2) * cells).reshape(cells, TOP + 2)
+    hits = np.cumsum(counts[:, 1 : TOP + 1], axis=1)
+    return hits.reshape(len(METRICS), -1, TOP).transpose(0, 2, 1)
+
+
+def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:
+    """Rows of one relation and side in each batch, in their order."""
+    wanted = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(list(splits)))
+    for batch in wanted.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+        for (side, relation), rows in batch.partition_by(
+            ["side", "relation"], as_dict=True, maintain_order=True
+        ).items():
+            yield (str(side), str(relation)), rows
+
+
+def _ranks(rows: pl.DataFrame) -> UInt8[np.ndarray, "edge metric layer head"]:
+    return unpack(rows["ranks"].to_list(), int(rows["layers"][0]), int(rows["heads"][0]))
+
+
+def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
+    # An empty list would become a null.
+    return lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
+
+
+def _relation(parts: _Parts, test: Bool[np.ndarray, " item"]) -> Relation:
+    item = parts.column("item")
+    ends = tuple(_one_each(parts.column(name)) for name in ("keyword_first", "keyword_last"))
+    anywhere = Sets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
+    return Relation(
+        layers=parts.layers,
+        heads=parts.heads,
+        item=item,
+        test=test[item],
+        edges=parts.column("edges"),
+        hits=parts.hits,
+        offset_first=parts.column("offset_first"),
+        offset_last=parts.column("offset_last"),
+        keywords=(ends[0], ends[1], anywhere),
+    )
+
+
+def _one_each(keyword: Int[np.ndarray, " edge"]) -> Sets:
+    (edge,) = np.nonzero(keyword >= 0)
+    return Sets(len(keyword), edge, keyword[edge])

@@ -1,0 +1,166 @@
+"""Answers joined with their quizzes: every rank that a table of the lens rests on, one row a quiz.
+
+A prompt may have several right answers, each a quiz of its own. ``rank`` is that of the single gold answer,
+``rank_filtered`` leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sonde.lenses.cloze.plan import ONE
+from sonde.lenses.cloze.statements import candidate_ids
+from sonde.lenses.cloze.vocabulary import Vocabulary, own_vocabulary, segmented, unified
+from sonde.models import manifest
+from sonde.tasks._cloze_candidates import place
+from sonde.tasks._cloze_quizzes import path_number
+
+PUBLISHED_MODES = ("full", "first", "last")
+"""The masking modes of the paper; the others are ours and stand beside them."""
+
+MATCHINGS: Mapping[str, str] = {
+    "single": "rank",
+    "filtered": "rank_filtered",
+    "any": "rank_any",
+    "id": "rank_id",
+    "unified": "rank_unified",
+}
+"""How an answer is counted, and the column that holds its rank."""
+
+_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
+_MOST = "20+"
+
+
+def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """The answers of a masked model with their quizzes and ranks; quizzes that were not asked have nulls.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+    """
+    joined = labels.join(answers.drop("item_id"), on="quiz_id", how="inner", suffix="_here")
+    return _with_groups(_with_other_answers(joined))
+
+
+def contested(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """Quizzes decided by whole statements: the rank of the right one among its candidates.
+
+    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords. Ties
+    count against the right one; a quiz of which a statement was not scored is left out.
+    """
+    nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
+    rows: list[tuple[str, int, int, float, int]] = []
+    for row in labels.iter_rows(named=True):
+        found = [nats.get(item) for item in candidate_ids(row)]
+        held = [one for one in found if one is not None]
+        if len(held) < len(found):
+            continue
+        sums = np.array([one["nats"] for one in held])
+        means = sums / np.array([max(one["pieces"], 1) for one in held])
+        ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
+        rows.append((row["quiz_id"], *ranks, float(sums[0]), len(held)))
+    schema = {
+        "quiz_id": pl.String,
+        "rank": pl.Int32,
+        "rank_per_piece": pl.Int32,
+        "nats": pl.Float64,
+        "competing": pl.Int32,
+    }
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    return _with_groups(labels.join(table, on="quiz_id", how="inner"))
+
+
+def with_unified(frame: pl.DataFrame, model: str, models: Sequence[str]) -> pl.DataFrame:
+    """Add the rank among the surfaces that several models share, and whether all cut the level alike.
+
+    A quiz whose answer they do not share has no such rank. An answer beyond the alternatives that were kept
+    gets the rank behind them: below it no P@k up to 50 can count it.
+
+    Args:
+        frame: From `judged`.
+        model: The model that answered.
+        models: All models that are compared.
+
+    Raises:
+        InputError: Their vocabularies share nothing.
+    """
+    shared, vocabulary = unified(models), own_vocabulary(model)
+    columns = frame.select("answer", "rank_id", "top_ids", "gold_rank_known")
+    ranks = [_unified_rank(row, vocabulary, shared) for row in columns.iter_rows(named=True)]
+    levels = frame.select(
+        level=(pl.col("prefix") + pl.col("answer") + pl.col("suffix")).str.slice(
+            pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
+        )
+    )["level"]
+    distinct = sorted(set(levels))
+    cut = [segmented(one, distinct) for one in models]
+    alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
+    return frame.with_columns(
+        pl.Series("rank_unified", ranks, pl.Int32),
+        agree=levels.replace_strict(alike, return_dtype=pl.Boolean),
+    )
+
+
+def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
+    """Add ``seen``: whether the library of a name is called in a file that the model was trained on.
+
+    As in the paper the rule is the library's: a name counts as unseen only where nothing of its library was
+    seen. Null where the model does not say what it was trained on.
+    """
+    listed = manifest(model).files
+    if listed is None:
+        return frame.with_columns(seen=pl.lit(None, pl.Boolean))
+    files = pl.read_parquet(listed)
+    trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
+    numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)
+    held = frame.select("library", "paths").explode("paths").unique()
+    libraries = held.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
+    return frame.with_columns(seen=pl.col("library").is_in(libraries.implode()))
+
+
+def _unified_rank(row: Mapping[str, Any], vocabulary: Vocabulary, shared: frozenset[str]) -> int | None:
+    answer = row["answer"]
+    if row["rank_id"] is None or answer not in shared:
+        return None
+    texts = dict.fromkeys(text for number in row["top_ids"] if (text := vocabulary.texts[number]) in shared)
+    order = list(texts)
+    return order.index(answer) + 1 if row["gold_rank_known"] and answer in texts else len(order) + 1
+
+
+def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ranks that know of the other right answers to a prompt."""
+    prompt = ["language", "prefix", "suffix"]
+    asked = frame.filter(pl.col("status") == ONE).unique([*prompt, "answer"], maintain_order=True)
+    ranked = asked.select(
+        *prompt,
+        "answer",
+        better=pl.col("rank").rank("max").over(prompt).cast(pl.Int32) - 1,
+        rank_any=pl.col("rank").min().over(prompt),
+        answers=pl.len().over(prompt),
+    )
+    return frame.join(ranked, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
+        rank_filtered=pl.col("rank") - pl.col("better")
+    )
+
+
+def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
+    """What tables are made by: the place of the level and how often the name is called."""
+    levels = frame.select("level", "levels").unique()
+    places = pl.DataFrame(
+        {
+            "level": levels["level"],
+            "levels": levels["levels"],
+            "place": [place(*row) for row in levels.iter_rows()],
+        },
+        schema_overrides={"place": pl.String},
+    )
+    bucket = pl.lit(_MOST)
+    for most, name in reversed(_BUCKETS):
+        bucket = pl.when(pl.col("calls") <= most).then(pl.lit(name)).otherwise(bucket)
+    return frame.join(places, on=["level", "levels"], how="left", maintain_order="left").with_columns(
+        bucket=bucket
+    )

@@ -1,0 +1,110 @@
+"""Which properties of code each layer's frozen states encode (INSPECT), and what a trick would reach.
+
+One plain pass pools the states of every layer; linear probes of all layers and penalties are trained
+together, layer and penalty chosen on validation and told on test. Beside every accuracy stand what its
+surface gives away, the same architecture with random weights, and control tasks for tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from sonde.base.fingerprint import derive_seed
+from sonde.capture.requests import Pass, Prepared
+from sonde.corpora import Item
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.lenses.probe.headline import headline_lines
+from sonde.lenses.probe.observe import isolated_items, observe_items, requests
+from sonde.lenses.probe.options import OPTIONS, PREFIX, QUIRKS, TWIN_SEEDS, read_options
+from sonde.lenses.probe.score import score_task
+from sonde.lenses.probe.structure import structure
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+from sonde.tasks import TASKS as TASK_REGISTRY
+
+NEEDS = ("encoder", "decoder", "encoder-decoder")
+
+TASKS = (
+    "ktx", "idn", "len", "ocu", "vcu", "csc", "mxn", "cpx", "npt", "typ", "rea", "jbl", "sri", "srk", "sck",
+)  # fmt: skip
+"""The fifteen of INSPECT's paper."""
+
+
+class Probe(LensDefaults):
+    """The probe lens."""
+
+    name = "probe"
+    version = "1"
+    options: Mapping[str, str] = OPTIONS
+    tasks = TASKS
+    takes = frozenset({"item", "span", "pair", "mutation"})
+    draws = True
+    scoring_options = frozenset({"probe", "l2", "seeds", "controls", "curves", "mdl", "device", "baseline"})
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """Those of the published protocol, and those of the published labels, which belong to their tasks."""
+        tasks = (TASK_REGISTRY.load(name) for name in TASK_REGISTRY.names())
+        labels = [getattr(task, "quirks", {}) for task in tasks]
+        return {**QUIRKS, **{name: line for held in labels for name, line in held.items() if _own(name)}}
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Every model has states."""
+        return None
+
+    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+        """Three models with weights drawn anew, over a share of the inputs."""
+        options = read_options(settings)
+        if not (options.controls and options.twin_share):
+            return ()
+        seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(TWIN_SEEDS)]
+        return tuple(Twin(seed, options.twin_share) for seed in seeds)
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """The inputs of the data sets; where tokens are to be shown alone, each surface beside them."""
+        if not read_options(settings).isolated:
+            return items
+        return [*items, *isolated_items(items, labels)]
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """One plain pass that pools the states of every layer, embeddings included."""
+        options = read_options(settings)
+        return requests(prepared, labels, options.pooling, options.structural)
+
+    def observe(
+        self,
+        observed: Sequence[Captured],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """One row a pooled vector of all layers; see docs/design.md for the columns.
+
+        Raises:
+            CaptureError: A state is infinite or NaN.
+        """
+        options = read_options(settings)
+        return observe_items(observed, labels, options.pooling, options.structural)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """Every number of every task; a task that cannot be scored says why, and the others go on."""
+        options = read_options(scoring.settings)
+        rows = [row for task in scoring.labels for row in score_task(scoring, task, options)]
+        return [*rows, *structure(scoring, options)] if options.structural else rows
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """The chosen layer of every task with its gain over the best surface baseline."""
+        return headline_lines(scores)
+
+
+def _own(quirk: str) -> bool:
+    return quirk.startswith(PREFIX)
+
+
+lens = Probe()

@@ -1,0 +1,105 @@
+"""What a probe finds without the training of the model, and what it could learn by heart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed
+from sonde.lenses.probe.data import Examples, States
+from sonde.lenses.probe.fit import fit, fit_several
+from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.rows import BEST, difference_row, mean_rows
+from sonde.stats.scores import Score
+from sonde.training.probes.control import control_labels, parts_within_types
+from sonde.training.probes.parts import check_labels
+
+CONTROL_TASK = "control_task"
+RANDOM_WEIGHTS = "random_weights"
+SEEN_TYPES = "types seen"
+"""Slice of scores whose test tokens may occur in training, as a control task needs."""
+
+
+def selectivity(
+    states: States, examples: Examples, options: ProbeOptions, template: Score
+) -> Iterator[Score]:
+    """A token task against labels drawn a type, with the occurrences of types dealt to all splits.
+
+    Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
+    an accuracy could be learned by heart (Hewitt and Liang 2019).
+    """
+    parts = parts_within_types(examples.types, template.seed)
+    seeds = [derive_seed("control task", template.seed, number) for number in range(options.seeds)]
+    controls = [control_labels(examples.types, examples.labels, seed) for seed in seeds]
+    fitted = fit_several(states, np.stack([examples.labels, *controls]), examples, parts, options)
+    task, control = fitted[0], np.mean([one.correct for one in fitted[1:]], axis=0)
+    clusters = examples.clusters[parts.test]
+    layers = range(len(states))
+    template = dataclasses.replace(template, slice=SEEN_TYPES)
+    own = dataclasses.replace(template, metric="accuracy")
+    yield from mean_rows(own, task.correct, clusters, [{"layer": layer} for layer in layers])
+    drawn = dataclasses.replace(own, control=CONTROL_TASK)
+    yield from mean_rows(drawn, control, clusters, [{"layer": layer} for layer in layers])
+    gain = dataclasses.replace(template, metric="selectivity", control=CONTROL_TASK)
+    for layer in layers:
+        yield difference_row(gain, task.correct[layer], control[layer], clusters, {"layer": layer})
+    best = {"layer": task.best, "slice": BEST}
+    yield difference_row(gain, task.correct[task.best], control[task.best], clusters, best)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TwinStates:
+    """What a model with random weights gave for some of the examples.
+
+    Attributes:
+        seed: Seed of the weights.
+        share: Share of the inputs that it read.
+        states: Its states.
+        rows: The examples that have one.
+    """
+
+    seed: int
+    share: float
+    states: States
+    rows: np.ndarray
+
+
+def random_weights(
+    states: States, examples: Examples, twins: list[TwinStates], options: ProbeOptions, template: Score
+) -> Iterator[Score]:
+    """The model against itself with weights drawn anew, both on the examples that every twin read.
+
+    Raises:
+        InputError: Those are too few for a probe.
+    """
+    rows = twins[0].rows
+    for twin in twins[1:]:
+        rows = np.intersect1d(rows, twin.rows)
+    some = examples.only(rows)
+    where = f"the share {twins[0].share:g} that models with random weights read"
+    try:
+        check_labels(examples.task, some.labels, some.classes, some.parts)
+    except InputError as error:
+        raise InputError(f"{error}; in {where}: raise twin_share") from error
+    if some.classes != examples.classes:
+        raise InputError(f"task {examples.task!r}: {where} lacks a class; raise twin_share or the limit")
+    real = fit(states[:, rows], some, options)
+    others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
+    clusters = some.clusters[some.parts.test]
+    share = f"share={twins[0].share:g}"
+    accuracy = dataclasses.replace(template, metric="accuracy", slice=share)
+    yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
+    for twin, found in zip(twins, others, strict=True):
+        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=twin.seed)
+        yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
+        best = {"layer": found.best, "slice": f"{BEST};{share}"}
+        yield from mean_rows(control, found.correct[[found.best]], clusters, [best])
+    yield from mean_rows(
+        accuracy, real.correct[[real.best]], clusters, [{"layer": real.best, "slice": f"{BEST};{share}"}]
+    )
+    mean = np.mean([one.correct[one.best] for one in others], axis=0)
+    gain = dataclasses.replace(template, metric="gain", slice=f"{BEST};{share}", control=RANDOM_WEIGHTS)
+    yield difference_row(gain, real.correct[real.best], mean, clusters, {"layer": real.best})

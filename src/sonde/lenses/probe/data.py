@@ -1,0 +1,153 @@
+"""The examples of one task beside their states, read from the item table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from sonde.base.errors import InputError
+from sonde.corpora import item_id
+from sonde.lenses.probe.observe import SPAN, TOKEN_UNIT, WHOLE, unpack
+from sonde.training.probes.parts import Parts
+
+ISOLATED = "isolated"
+"""Pooling of tokens that are shown alone."""
+
+States = Float[np.ndarray, "layer example d_model"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """A task's examples as arrays, in one order.
+
+    Attributes:
+        task: Public name.
+        frame: Their rows in `sonde.tasks.EXAMPLE_SCHEMA`.
+        classes: Names of the classes, numbers in their order.
+        labels: Class of each example.
+        values: The number before classes; NaN where there is none.
+        lengths: Code tokens and characters of each text.
+        clusters: What is resampled as one, from 0.
+        parts: Rows of the three splits.
+    """
+
+    task: str
+    frame: pl.DataFrame
+    classes: tuple[str, ...]
+    labels: Int[np.ndarray, " example"]
+    values: Float[np.ndarray, " example"]
+    lengths: Float[np.ndarray, "example length"]
+    clusters: Int[np.ndarray, " example"]
+    parts: Parts
+
+    @classmethod
+    def of(cls, task: str, frame: pl.DataFrame) -> Examples:
+        """Examples of a table; rows without a label are left out."""
+        frame = frame.filter(pl.col("label").is_not_null())
+        classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
+        number = {label: index for index, label in enumerate(classes)}
+        return cls(
+            task=task,
+            frame=frame,
+            classes=classes,
+            labels=np.array([number[label] for label in frame["label"].to_list()], dtype=np.int64),
+            values=frame["value"].fill_null(float("nan")).to_numpy(),
+            lengths=frame.select("tokens", "characters").to_numpy().astype(np.float64),
+            clusters=frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1,
+            parts=Parts.of(frame["split"].to_list()),
+        )
+
+    def only(self, rows: Int[np.ndarray, " row"]) -> Examples:
+        """Some of the examples; classes that none of them has are gone."""
+        return Examples.of(self.task, self.frame[rows])
+
+    @property
+    def types(self) -> list[str]:
+        """Surface of each token; empty for other tasks."""
+        return self.frame["type"].to_list()
+
+    @property
+    def about_tokens(self) -> bool:
+        """Whether the examples are tokens."""
+        return bool((self.frame["type"] != "").any())
+
+    @property
+    def whole(self) -> bool:
+        """Whether every example is a whole text."""
+        spans = self.frame.filter(
+            (pl.col("start") != 0)
+            | (pl.col("end") != pl.col("characters"))
+            | pl.col("other_start").is_not_null()
+        )
+        return spans.is_empty()
+
+
+def _as_number(label: str) -> tuple[float, str]:
+    """Numbers in their order, other names after them in theirs."""
+    try:
+        return float(label), ""
+    except ValueError:
+        return float("inf"), label
+
+
+def states_of(
+    observations: pl.LazyFrame, examples: Examples, pooling: str, *, language: str, alone: str
+) -> tuple[States, Int[np.ndarray, " row"]]:
+    """States of the examples, and the rows of those that have one.
+
+    A pair becomes the states of both ends and their product, feature by feature, since whether two things
+    belong together is no sum of what each of them is.
+
+    Args:
+        observations: The item table.
+        examples: The examples.
+        pooling: That of whole texts, `SPAN` for tokens in their text, or `ISOLATED` for tokens shown alone.
+        language: Of the examples.
+        alone: How the text of a token that is shown alone is pooled.
+
+    Raises:
+        InputError: No example has one.
+    """
+    if pooling == SPAN:
+        ends = [examples.frame.select("item_id", "start", "end")]
+        if examples.frame["other_start"].is_not_null().any():
+            other = pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
+            ends.append(examples.frame.select("item_id", *other))
+        return _gather(observations, examples.task, SPAN, ends)
+    if pooling == ISOLATED:
+        ids = {surface: item_id(surface, language, TOKEN_UNIT) for surface in set(examples.types)}
+        texts = pl.DataFrame({"item_id": [ids[surface] for surface in examples.types]})
+        pooling = alone
+    else:
+        texts = examples.frame.select("item_id")
+    whole = texts.with_columns(start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))
+    return _gather(observations, examples.task, pooling, [whole])
+
+
+def _gather(
+    observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame]
+) -> tuple[States, Int[np.ndarray, " row"]]:
+    keys = ("item_id", "start", "end")
+    wanted = pl.concat(ends).unique()
+    held = (
+        observations.filter(pl.col("pooling") == pooling)
+        .filter(pl.col("item_id").is_in(wanted["item_id"].unique().implode()))
+        .join(wanted.lazy(), on=keys, how="semi")
+        .select(*keys, "states", "scale")
+        .collect()
+        .unique(keys, keep="first", maintain_order=True)
+    )
+    if held.is_empty():
+        raise InputError(f"task {task!r}: no state was observed by pooling {pooling!r}; see its coverage")
+    numbered = held.select(keys).with_row_index("at")
+    places = [one.join(numbered, on=keys, how="left", maintain_order="left")["at"] for one in ends]
+    present = np.flatnonzero(np.all([place.is_not_null().to_numpy() for place in places], axis=0))
+    states = unpack(held["states"].to_list(), np.array(held["scale"].to_list(), dtype=np.float32))
+    parts = [states[:, place.gather(present).to_numpy().astype(np.int64)] for place in places]
+    if len(parts) == 1:
+        return parts[0], present
+    return np.concatenate([*parts, parts[0] * parts[1]], axis=2), present

@@ -1,0 +1,183 @@
+"""The scores of one task: every layer, the layer chosen on validation, and what qualifies them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.stats import rankdata
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed
+from sonde.lenses._lens import Scoring
+from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
+from sonde.lenses.probe.curves import codelength, curves
+from sonde.lenses.probe.data import ISOLATED, Examples, States, states_of
+from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
+from sonde.lenses.probe.numbers import numbers
+from sonde.lenses.probe.observe import SPAN
+from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.rows import BEST, difference_row, mean_rows
+from sonde.lenses.probe.surface import Surfaces, surfaces_of
+from sonde.stats.scores import Score
+
+LEFT_OUT = "left_out"
+"""Metric of a row whose slice says why something was not scored."""
+
+
+def score_task(scoring: Scoring, task: str, options: ProbeOptions) -> Iterator[Score]:
+    """Every row of a task; one that says why where it cannot be scored."""
+    template = dataclasses.replace(scoring.template, task=task, split="test")
+    try:
+        examples = Examples.of(task, scoring.labels[task])
+        surfaces = surfaces_of(examples, scoring) if options.controls else None
+        for place, pooling in enumerate(_poolings(examples, options)):
+            held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
+            yield from _pooled(held, surfaces, options)
+            # The first pooling is the headline's; what qualifies it is made for it alone.
+            if place == 0:
+                yield from _qualified(held, scoring, options)
+    except InputError as error:
+        yield left_out(template, str(error))
+
+
+def left_out(template: Score, reason: str) -> Score:
+    """A row that says why there is no other."""
+    return dataclasses.replace(template, metric=LEFT_OUT, slice=reason, value=0.0, n=0, n_clusters=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """One task with one pooling: the examples that have a state, and what their rows share."""
+
+    examples: Examples
+    states: States
+    asked: int
+    template: Score
+
+
+def _poolings(examples: Examples, options: ProbeOptions) -> tuple[str, ...]:
+    if examples.whole:
+        return options.pooling
+    if not (options.isolated and examples.about_tokens):
+        return (SPAN,)
+    return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
+
+
+def _hold(
+    scoring: Scoring, examples: Examples, pooling: str, options: ProbeOptions, template: Score
+) -> _Held:
+    states, rows = _load(scoring.observations, scoring, examples, pooling, options)
+    held = examples if len(rows) == len(examples.labels) else examples.only(rows)
+    return _Held(held, states, len(examples.labels), template)
+
+
+def _load(
+    observations: pl.LazyFrame, scoring: Scoring, examples: Examples, pooling: str, options: ProbeOptions
+) -> tuple[States, np.ndarray]:
+    language = scoring.template.language
+    return states_of(observations, examples, pooling, language=language, alone=options.pooling[0])
+
+
+def _pooled(held: _Held, surfaces: Surfaces | None, options: ProbeOptions) -> Iterator[Score]:
+    """Rows of one pooling: coverage, layers, the chosen layer, surface baselines and the gain over them."""
+    examples, template = held.examples, held.template
+    clusters = examples.clusters[examples.parts.test]
+    share = len(examples.labels) / held.asked
+    yield dataclasses.replace(
+        template, metric="coverage", split="all", value=share, n=held.asked, n_clusters=0
+    )
+    found = fit(held.states, examples, options)
+    yield from _layers(found, examples, template)
+    yield from _confusion(found, examples, template)
+    if surfaces is None:
+        return
+    told = surfaces.of(examples)
+    for name, correct in told.items():
+        own = dataclasses.replace(template, metric="accuracy", control=name)
+        yield from mean_rows(own, correct[None], clusters, [{"slice": BEST}])
+    # The best on test: if anything, this makes the gain too small.
+    best = max(told, key=lambda name: (told[name].mean(), name))
+    gain = dataclasses.replace(template, metric="gain", control=best, slice=BEST, layer=found.best)
+    yield difference_row(gain, found.correct[found.best], told[best], clusters, _params(found, found.best))
+
+
+def _qualified(held: _Held, scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+    """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
+    examples, template = held.examples, held.template
+    parts: dict[str, tuple[bool, Any]] = {
+        "random_weights": (options.controls and bool(scoring.twins), lambda: _twins(held, scoring, options)),
+        "control_task": (
+            options.controls and examples.about_tokens,
+            lambda: selectivity(held.states, examples, options, template),
+        ),
+        "ridge": (
+            "ridge" in options.kinds and bool(np.isfinite(examples.values).any()),
+            lambda: numbers(held.states, examples, options, template),
+        ),
+        "mlp": ("mlp" in options.kinds, lambda: _hidden(held, options)),
+        "curves": (options.curves, lambda: curves(held.states, examples, options, template)),
+        "mdl": (options.mdl, lambda: codelength(held.states, examples, options, template)),
+    }
+    for name, (wanted, rows) in parts.items():
+        if not wanted:
+            continue
+        try:
+            yield from rows()
+        except InputError as error:
+            yield dataclasses.replace(left_out(template, str(error)), control=name)
+
+
+def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
+    clusters = examples.clusters[examples.parts.test]
+    layers = range(len(found.correct))
+    accuracy = dataclasses.replace(template, metric="accuracy")
+    fields = [{"layer": layer, **_params(found, layer)} for layer in layers]
+    yield from mean_rows(accuracy, found.correct, clusters, fields)
+    best = {"layer": found.best, "slice": BEST, **_params(found, found.best)}
+    yield from mean_rows(accuracy, found.correct[[found.best]], clusters, [best])
+    valid = examples.parts.valid
+    held = dataclasses.replace(
+        accuracy, split="valid", n=len(valid), n_clusters=len(np.unique(examples.clusters[valid]))
+    )
+    for field, value in zip(fields, found.valid.tolist(), strict=True):
+        yield dataclasses.replace(held, value=value, **field)
+    ranked = dataclasses.replace(
+        template, metric="layer_rank", n=len(clusters), n_clusters=len(np.unique(clusters))
+    )
+    for field, value in zip(fields, rankdata(-found.correct.mean(axis=1)).tolist(), strict=True):
+        yield dataclasses.replace(ranked, value=value, **field)
+
+
+def _params(found: Fitted, layer: int) -> dict[str, Any]:
+    return {"params": {"l2": float(found.l2[layer]), "name": found.kind}}
+
+
+def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
+    """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
+    test = examples.parts.test
+    gold, said = examples.labels[test], found.predicted[found.best]
+    clusters = examples.clusters[test]
+    own = dataclasses.replace(template, metric="confusion", layer=found.best)
+    for row, name in enumerate(examples.classes):
+        members = gold == row
+        fields = [{"slice": f"gold={name};predicted={other}"} for other in examples.classes]
+        shares = said[members] == np.arange(len(examples.classes))[:, None]
+        yield from mean_rows(own, shares, clusters[members], fields)
+
+
+def _hidden(held: _Held, options: ProbeOptions) -> Iterator[Score]:
+    seeds = [derive_seed("mlp", held.template.seed, number) % 2**32 for number in range(options.seeds)]
+    yield from _layers(fit_hidden(held.states, held.examples, seeds, options), held.examples, held.template)
+
+
+def _twins(held: _Held, scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+    loaded: list[TwinStates] = []
+    for twin in scoring.twins:
+        states, rows = _load(twin.observations, scoring, held.examples, held.template.pooling, options)
+        loaded.append(TwinStates(twin.twin.seed, twin.twin.share, states, rows))
+    yield from random_weights(held.states, held.examples, loaded, options, held.template)

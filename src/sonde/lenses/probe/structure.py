@@ -1,0 +1,123 @@
+"""Structural probes on the syntax trees of whole functions, beside a chain of neighbours."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.base.errors import InputError
+from sonde.corpora import Item, split
+from sonde.languages import LANGUAGES, CodeTokens, Tree
+from sonde.lenses._lens import Scoring
+from sonde.lenses.probe.observe import SPAN, looked_at, unpack
+from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.rows import BEST, mean_rows
+from sonde.stats.scores import Score
+
+if TYPE_CHECKING:
+    from sonde.training.probes.structural import Sentence
+
+TASK = "syntax_tree"
+"""The task column of these rows."""
+
+_AT_ONCE = 128
+
+METRICS = ("distance_spearman", "uuas", "depth_spearman")
+
+
+def structure(scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+    """Rank correlations of distances and depths, and the share of links found, of every layer."""
+    from sonde.lenses.probe.score import left_out
+
+    template = dataclasses.replace(scoring.template, task=TASK, split="test", pooling=SPAN)
+    try:
+        yield from _measured(scoring.observations, scoring, options, template)
+        for twin in scoring.twins:
+            own = dataclasses.replace(template, control="random_weights", seed=twin.twin.seed)
+            yield from _measured(twin.observations, scoring, options, own)
+    except InputError as error:
+        yield left_out(template, str(error))
+
+
+def _measured(
+    observations: pl.LazyFrame, scoring: Scoring, options: ProbeOptions, template: Score
+) -> Iterator[Score]:
+    from sonde.training.probes.structural import compare, probe_structure
+
+    texts = _sentences(observations, scoring, options.structural)
+    facts = scoring.items.filter(pl.col("item_id").is_in(list(texts))).unique("item_id").sort("item_id")
+    items = [_item(row["item_id"], row["language"], row["cluster"]) for row in facts.to_dicts()]
+    sides = split(items, seed=template.seed)
+    order = [item.item_id for item in items]
+    found = probe_structure(
+        [texts[item] for item in order], [sides[item] for item in order], device=options.device
+    )
+    test = [item for item in order if sides[item] == "test"]
+    cluster = {item.item_id: item.cluster for item in items}
+    clusters = np.unique([cluster[item] for item in test], return_inverse=True)[1]
+    chains: list[Float[np.ndarray, " metric"]] = []
+    for item in test:
+        place = np.arange(len(texts[item].depth), dtype=np.float64)
+        chains.append(np.array(compare(np.abs(place[:, None] - place), place, texts[item])))
+    for metric, chain in zip(METRICS, np.array(chains).T, strict=True):
+        values = getattr(found, metric)
+        own = dataclasses.replace(template, metric=metric)
+        yield from mean_rows(own, values, clusters, [{"layer": at} for at in range(len(values))])
+        yield from mean_rows(own, values[[found.best]], clusters, [{"layer": found.best, "slice": BEST}])
+        if template.control is None:
+            neighbours = dataclasses.replace(own, control="neighbours")
+            yield from mean_rows(neighbours, chain[None], clusters, [{"slice": BEST}])
+
+
+def _sentences(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, Sentence]:
+    """The functions whose code tokens all have a state, and whose code parses."""
+    from sonde.training.probes.structural import Sentence, tree_of
+
+    units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
+    language = LANGUAGES.load(scoring.template.language)
+    chosen: dict[str, tuple[Tree, CodeTokens]] = {}
+    for item, text in scoring.texts.select("item_id", "text").collect().unique("item_id").iter_rows():
+        tree = language.parse(text)
+        tokens = language.tokens(tree)
+        # A node around interpolations may be several tokens, of which a tree knows one place only.
+        whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
+        if item in units and whole and looked_at(item, units[item], len(tokens), share):
+            chosen[item] = tree, tokens
+    found: dict[str, Sentence] = {}
+    order = sorted(chosen)
+    for begin in range(0, len(order), _AT_ONCE):
+        few = order[begin : begin + _AT_ONCE]
+        spans = observations.filter((pl.col("pooling") == SPAN) & pl.col("item_id").is_in(few))
+        for (item,), rows in spans.collect().partition_by("item_id", as_dict=True).items():
+            tree, tokens = chosen[str(item)]
+            places = pl.DataFrame({"start": tokens.start, "end": tokens.end}).cast(pl.Int32)
+            held = rows.unique(["start", "end"])
+            joined = places.join(held, on=["start", "end"], how="left", maintain_order="left")
+            if not joined["states"].null_count():
+                scale = np.array(joined["scale"].to_list(), dtype=np.float32)
+                states = unpack(joined["states"].to_list(), scale)
+                found[str(item)] = Sentence(states, *tree_of(tree.parent, tokens.node))
+    if not found:
+        raise InputError(
+            "structural probe: no function is short enough and has every token; raise structural"
+        )
+    return found
+
+
+def _item(item_id: str, language: str, cluster: str) -> Item:
+    return Item(
+        item_id=item_id,
+        text="",
+        language=language,
+        unit="function",
+        path="",
+        name="",
+        offset=0,
+        cluster=cluster,
+        repository="",
+    )

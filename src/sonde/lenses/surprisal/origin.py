@@ -1,0 +1,153 @@
+"""Calls into the repository against calls out of it, under three ways to weigh the tags (PERPLEXED, Table 1).
+
+Internal and external calls are not made of the same tags, so one mean over all their subwords mixes two
+questions. ``count`` is that mean; ``unweighted`` gives every tag the same weight, as the paper does;
+``standardised_external`` and ``standardised_internal`` give both sides one side's mix of tags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence, Set
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.lenses.surprisal.rows import JACKKNIFE, cluster_sums, scores_of
+from sonde.stats.inference import Statistic, clustered_difference, clustered_ratio, jackknife, kish
+from sonde.stats.scores import Score
+
+UNWEIGHTED = "perplexed.unweighted"
+CALL_TAGS = "perplexed.call_tags"
+
+WEIGHTINGS = ("count", "unweighted", "standardised_external", "standardised_internal")
+
+_SIDES = ("internal", "external")
+_ORIGINS = ("internal", "external", "local", "builtin")
+_PAPER_TAGS = r"^<?(call|argument_list) -> "
+
+
+def by_origin(calls: pl.DataFrame, template: Score, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+    """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
+
+    Args:
+        calls: `Sums.calls`.
+        template: What the scores share.
+        minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
+        quirks: Those of the published code that are on.
+    """
+    if CALL_TAGS in quirks:
+        calls = calls.filter(pl.col("tag").str.contains(_PAPER_TAGS))
+    if UNWEIGHTED in quirks:
+        minimum = 1
+    weightings = ("unweighted",) if UNWEIGHTED in quirks else WEIGHTINGS
+    template = dataclasses.replace(template, task="call_origin", metric="nats")
+    for language, spoken in sorted(calls.partition_by("language", as_dict=True).items()):
+        named = dataclasses.replace(template, language=str(language[0]))
+        for suffix, held in _selections(spoken):
+            yield from _origins(held, named, suffix)
+            tagged = _tagged(held, minimum)
+            if tagged.is_empty():
+                continue
+            yield from _summaries(tagged, named, suffix, weightings)
+            if not suffix:
+                yield from _by_tag(tagged, named)
+
+
+def _selections(calls: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    yield "", calls
+    for column, dimension in (("part", "origin_part"), ("form", "call_form")):
+        for value in calls[column].unique().sort().to_list():
+            if value:
+                yield f";{dimension}={value}", calls.filter(pl.col(column) == value)
+
+
+def _origins(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Score]:
+    """The plain mean of every origin, over all its subwords."""
+    sums = calls.group_by("origin", "cluster").agg(pl.col("n", "nats").sum())
+    found = [origin for origin in _ORIGINS if origin in sums["origin"]]
+    order = pl.col("origin").replace_strict(found, range(len(found)), default=None, return_dtype=pl.Int64)
+    held = sums.with_columns(_group=order, _cluster=pl.col("cluster").rank("dense") - 1).drop_nulls("_group")
+    ratio = cluster_sums(held, "nats", "n", len(found))
+    templates = [dataclasses.replace(template, slice=f"origin={origin}{suffix}") for origin in found]
+    yield from scores_of(clustered_ratio(ratio), templates, ratio.total(ratio.w), method=JACKKNIFE)
+
+
+def _tagged(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
+    """Sums by side, tag and cluster, of the tags that both sides hold often enough."""
+    sides = calls.filter(pl.col("origin").is_in(_SIDES) & (pl.col("tag") != ""))
+    counts = sides.group_by("tag", "origin").agg(pl.col("n").sum()).filter(pl.col("n") >= minimum)
+    common = counts.group_by("tag").len().filter(pl.col("len") == len(_SIDES)).select("tag").sort("tag")
+    held = sides.join(common.with_row_index("_group"), on="tag")
+    sums = held.group_by("origin", "tag", "_group", "cluster").agg(pl.col("n", "nats").sum())
+    return sums.with_columns(_cluster=pl.col("cluster").rank("dense") - 1).sort("_group", "_cluster")
+
+
+def _by_tag(tagged: pl.DataFrame, template: Score) -> Iterator[Score]:
+    tags = tagged.select("_group", "tag").unique().sort("_group")["tag"].to_list()
+    sides = [cluster_sums(tagged.filter(pl.col("origin") == side), "nats", "n", len(tags)) for side in _SIDES]
+    for side, sums in zip(_SIDES, sides, strict=True):
+        templates = [dataclasses.replace(template, slice=f"origin={side};tag={tag}") for tag in tags]
+        yield from scores_of(clustered_ratio(sums), templates, sums.total(sums.w), method=JACKKNIFE)
+    templates = [dataclasses.replace(template, slice=f"origin=internal-external;tag={tag}") for tag in tags]
+    counts = sides[0].total(sides[0].w) + sides[1].total(sides[1].w)
+    yield from scores_of(clustered_difference(*sides), templates, counts, method=JACKKNIFE)
+
+
+def _summaries(
+    tagged: pl.DataFrame, template: Score, suffix: str, weightings: Sequence[str]
+) -> Iterator[Score]:
+    table = call_table(tagged)
+    cells = table.reshape(len(table), len(_SIDES), -1, 2)
+    counts = cells[..., 1].sum(axis=2)
+    effective = [kish(counts[:, side]) for side in range(len(_SIDES))]
+    totals = counts.sum(axis=0)
+    for weighting in weightings:
+        for name, side in (("internal", 0), ("external", 1), ("internal-external", None)):
+            estimates = jackknife(
+                weighted(weighting, side), table, min(effective) if side is None else effective[side]
+            )
+            named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": weighting})
+            n = totals.sum() if side is None else totals[side]
+            yield from scores_of(estimates, [named], np.array([n]), method=JACKKNIFE)
+
+
+def call_table(tagged: pl.DataFrame) -> Float[np.ndarray, "cluster total"]:
+    """Sums in one row a cluster: for each side and tag, nats and count."""
+    shape = (
+        int(tagged["_cluster"].max()) + 1,  # pyright: ignore[reportArgumentType]
+        len(_SIDES),
+        tagged["_group"].n_unique(),
+        2,
+    )
+    table = np.zeros(shape)
+    side = (tagged["origin"] == "external").cast(pl.Int64).to_numpy()
+    at = (tagged["_cluster"].cast(pl.Int64).to_numpy(), side, tagged["_group"].cast(pl.Int64).to_numpy())
+    table[*at, 0] = tagged["nats"].to_numpy()
+    table[*at, 1] = tagged["n"].to_numpy()
+    return table.reshape(shape[0], -1)
+
+
+def weighted(weighting: str, side: int | None) -> Statistic:
+    """The mean of tag means of one side (0 internal, 1 external), or with None the difference of the two.
+
+    A tag that a row of totals lacks on either side takes no part in it.
+    """
+
+    def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+        cells = totals.reshape(len(totals), len(_SIDES), -1, 2)
+        sums, counts = cells[..., 0], cells[..., 1]
+        both = (counts > 0).all(axis=1, keepdims=True)
+        means = np.divide(sums, counts, out=np.zeros_like(sums), where=both & (counts > 0))
+        mix = {
+            "count": counts,
+            "unweighted": np.ones_like(counts),
+            "standardised_external": np.broadcast_to(counts[:, 1:], counts.shape),
+            "standardised_internal": np.broadcast_to(counts[:, :1], counts.shape),
+        }[weighting] * both
+        with np.errstate(invalid="ignore"):
+            sides = (mix * means).sum(axis=2) / mix.sum(axis=2)
+        return sides[:, 0] - sides[:, 1] if side is None else sides[:, side]
+
+    return statistic

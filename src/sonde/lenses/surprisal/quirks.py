@@ -1,0 +1,42 @@
+"""The quirks of PERPLEXED and CODETOKENIZERS that the surprisal lens can reproduce.
+
+Each is implemented beside the rule that it replaces; docs/paper-modes.md says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
+from sonde.base.errors import UnknownNameError
+from sonde.lenses._lens import LensSettings
+from sonde.lenses.surprisal.calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
+from sonde.lenses.surprisal.observe import FIRST_UNSCORED, SHIFT
+from sonde.lenses.surprisal.origin import CALL_TAGS, UNWEIGHTED
+from sonde.lenses.surprisal.pads import PADS
+from sonde.lenses.surprisal.sums import DECODE_MERGE
+
+QUIRKS: Mapping[str, str] = {
+    **TAG_QUIRKS,
+    SHIFT: "a loss is filed under the tag and call of the subword before it",
+    FIRST_UNSCORED: "the first subword and whatever lies beyond the first window are not scored",
+    PADS: "what fills an item up to the model's context is scored under the pad's string",
+    DECODE_MERGE: "vocabulary ids that decode alike are one subword",
+    UNWEIGHTED: "the summary of internal and external calls is the unweighted mean of all tag means",
+    CALL_TAGS: "only tags whose parent is a call or an argument list are compared",
+    LOCAL_IS_EXTERNAL: "calls to definitions of the same file count as external",
+    BARE_CALLS_ONLY: "method calls are never internal",
+    ARGUMENT_NAMES: "an argument named like a definition of another file is internal",
+}
+
+
+def active(settings: LensSettings) -> frozenset[str]:
+    """The quirks that are on: all of them in paper mode, and whichever were named.
+
+    Raises:
+        UnknownNameError: A quirk of this lens's systems that does not exist.
+    """
+    for quirk in settings.quirks:
+        if quirk.startswith(("perplexed.", "codetokenizers.")) and quirk not in QUIRKS:
+            raise UnknownNameError("quirk", quirk, QUIRKS)
+    return frozenset(QUIRKS) if settings.mode == "paper" else frozenset(settings.quirks & QUIRKS.keys())

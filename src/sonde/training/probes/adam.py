@@ -1,0 +1,227 @@
+"""Probes by gradient steps: a hidden layer, and the published protocol, for all layers at once.
+
+Every problem (a layer with a seed, width or penalty) has its own weights; one batch of items serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.training.probes.data import standardise
+from sonde.training.probes.parts import Parts, check_labels, check_states
+
+PAPER_L2 = (1e-5, 1e-4, 1e-3, 1e-2)
+PAPER_EPOCHS = 20
+PAPER_BATCH = 64
+_PAPER_SEED = 42
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """Probes that were trained by steps.
+
+    Attributes:
+        predicted: Class of each test item by each layer's probe.
+        valid_accuracy: Of each layer.
+        log_chance: Log-probabilities on the test items, in nats.
+        best: The layer with the best validation accuracy, the lower of equals.
+        l2: The weight decay chosen for each layer; 0 where there is none.
+    """
+
+    predicted: Int[np.ndarray, "layer test"]
+    valid_accuracy: Float[np.ndarray, " layer"]
+    log_chance: Float[np.ndarray, "layer test label"]
+    best: int
+    l2: Float[np.ndarray, " layer"]
+
+
+def mlp_layers(
+    states: Float[np.ndarray, "layer item d_model"],
+    labels: Int[np.ndarray, " item"],
+    classes: Sequence[str],
+    parts: Parts,
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    width: int = 64,
+    batch: int = 64,
+    rate: float = 1e-3,
+    patience: int = 5,
+    epochs: int = 100,
+    name: str = "",
+    device: torch.device | str = "cpu",
+) -> list[Trained]:
+    """Probes with one hidden layer, trained by Adam with early stopping on validation.
+
+    Each probe keeps the weights of its epoch with the least validation cross-entropy; training ends when none
+    has improved for ``patience`` epochs.
+
+    Returns:
+        One entry a seed.
+
+    Raises:
+        InputError: See `sonde.training.probes.probe_layers`.
+    """
+    check_states(name, states)
+    check_labels(name, labels, classes, parts)
+    held = standardise(states, parts, device)
+    layers, _, features = held.train.shape
+    shapes = [(features, width), (width,), (width, len(classes)), (len(classes),)]
+    drawn = [_initial(shapes, seed) for seed in seeds]
+    weights = [
+        torch.stack([one[place] for one in drawn]).expand(layers, *([-1] * (len(shapes[place]) + 1))).clone()
+        for place in range(len(shapes))
+    ]
+    weights = [weight.to(device).requires_grad_() for weight in weights]
+    optimiser = torch.optim.Adam(weights, lr=rate)
+    gold = {part: torch.from_numpy(labels[getattr(parts, part)]).to(device) for part in ("train", "valid")}
+    least = torch.full((layers, len(seeds)), torch.inf, device=device)
+    kept = [weight.detach().clone() for weight in weights]
+    rng = np.random.default_rng(list(seeds))
+    waited = 0
+    for _ in range(epochs):
+        order = torch.from_numpy(rng.permutation(len(parts.train))).to(device)
+        for rows in order.split(batch):
+            optimiser.zero_grad()
+            _entropy(_forward(held.train[:, rows], weights), gold["train"][rows]).sum().backward()
+            optimiser.step()
+        with torch.no_grad():
+            nats = _entropy(_forward(held.valid, weights), gold["valid"])
+        better = nats < least
+        least = torch.where(better, nats, least)
+        for place, weight in enumerate(weights):
+            kept[place][better] = weight.detach()[better]
+        waited = 0 if bool(better.any()) else waited + 1
+        if waited == patience:
+            break
+    valid = (_forward(held.valid, kept).argmax(3) == gold["valid"]).double().mean(2)
+    chance = _forward(held.test, kept).log_softmax(3)
+    return [
+        _trained(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
+        for seed in range(len(seeds))
+    ]
+
+
+def _initial(shapes: Sequence[tuple[int, ...]], seed: int) -> list[Tensor]:
+    """Uniform within one over the root of the inputs, as PyTorch's linear layer begins."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = [shapes[0][0], shapes[0][0], shapes[2][0], shapes[2][0]]
+    return [
+        (2 * torch.rand(shape, generator=generator) - 1) / size**0.5
+        for shape, size in zip(shapes, inputs, strict=True)
+    ]
+
+
+def _forward(
+    states: Float[Tensor, "layer item d_model"], weights: Sequence[Tensor]
+) -> Float[Tensor, "layer seed item label"]:
+    first, offset, second, bias = weights
+    hidden = torch.relu(states[:, None] @ first + offset[:, :, None])
+    return hidden @ second + bias[:, :, None]
+
+
+def _entropy(
+    scores: Float[Tensor, "layer seed item label"], gold: Int[Tensor, " item"]
+) -> Float[Tensor, "layer seed"]:
+    index = gold.expand(*scores.shape[:2], -1)[..., None]
+    return -scores.log_softmax(3).gather(3, index)[..., 0].mean(2)
+
+
+def paper_layers(
+    states: Float[np.ndarray, "layer item d_model"],
+    labels: Int[np.ndarray, " item"],
+    classes: Sequence[str],
+    parts: Parts,
+    *,
+    epochs: int = PAPER_EPOCHS,
+    seed: int = _PAPER_SEED,
+    name: str = "",
+    device: torch.device | str = "cpu",
+) -> Trained:
+    """INSPECT's protocol as its code runs it, for all layers in step.
+
+    One linear layer on unscaled states; Adam at 1e-3 with the penalty added to the gradient, of the bias too;
+    the penalty with the best validation accuracy at batch 64 is kept, and the probe is trained again with it
+    one item at a time. Early stopping is never reached: always 20 epochs and one look at validation.
+
+    Raises:
+        InputError: See `sonde.training.probes.probe_layers`.
+    """
+    check_states(name, states)
+    check_labels(name, labels, classes, parts)
+    held = {
+        part: torch.from_numpy(np.ascontiguousarray(states[:, getattr(parts, part)], np.float32)).to(device)
+        for part in ("train", "valid", "test")
+    }
+    gold = {part: torch.from_numpy(labels[getattr(parts, part)]).to(device) for part in ("train", "valid")}
+    penalties = torch.tensor(PAPER_L2, device=device)
+    layers = len(states)
+    grid = penalties.expand(layers, -1)
+    weights = _adam(held["train"], gold["train"], len(classes), grid, PAPER_BATCH, epochs, seed)
+    right = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
+    chosen = penalties[right.argmax(1)][:, None]
+    weights = _adam(held["train"], gold["train"], len(classes), chosen, 1, epochs, seed)
+    valid = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
+    chance = _linear(held["test"], weights)[:, 0].log_softmax(2)
+    return _trained(valid[:, 0].cpu().numpy(), chance.cpu().numpy(), chosen[:, 0].double().cpu().numpy())
+
+
+def _linear(
+    states: Float[Tensor, "layer item d_model"], weights: Float[Tensor, "layer l2 label column"]
+) -> Float[Tensor, "layer l2 item label"]:
+    return states[:, None] @ weights[..., :-1].mT + weights[..., -1][:, :, None]
+
+
+def _adam(
+    states: Float[Tensor, "layer item d_model"],
+    gold: Int[Tensor, " item"],
+    classes: int,
+    l2: Float[Tensor, "layer l2"],
+    batch: int,
+    epochs: int,
+    seed: int,
+) -> Float[Tensor, "layer l2 label column"]:
+    """Adam's steps written out: at batch 1 the gradient is an outer product, and a graph would cost more."""
+    layers, _, features = states.shape
+    generator = torch.Generator().manual_seed(seed)
+    bound = features**-0.5
+    first = (2 * torch.rand(classes, features + 1, generator=generator) - 1) * bound
+    weights = first.to(states.device).expand(*l2.shape, -1, -1).clone()
+    mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
+    inputs = torch.cat([states, states.new_ones(layers, states.shape[1], 1)], 2)
+    onehot = torch.nn.functional.one_hot(gold, classes).to(states.dtype)
+    decay = l2[..., None, None]
+    rng = np.random.default_rng(seed)
+    step = 0
+    for _ in range(epochs):
+        order = torch.from_numpy(rng.permutation(inputs.shape[1])).to(states.device)
+        for rows in order.split(batch):
+            some = inputs[:, None, rows]
+            residual = (some @ weights.mT).softmax(3) - onehot[rows]
+            gradient = torch.baddbmm(
+                (decay * weights).flatten(0, 1),
+                residual.mT.flatten(0, 1),
+                some.expand(-1, l2.shape[1], -1, -1).flatten(0, 1),
+                alpha=1 / len(rows),
+            ).view_as(weights)
+            step += 1
+            mean.lerp_(gradient, 1 - _BETAS[0])
+            square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
+            size = (square / (1 - _BETAS[1] ** step)).sqrt_().add_(_EPSILON)
+            weights.addcdiv_(mean, size, value=-1e-3 / (1 - _BETAS[0] ** step))
+    return weights
+
+
+def _trained(
+    valid: Float[np.ndarray, " layer"],
+    chance: Float[np.ndarray, "layer test label"],
+    l2: Float[np.ndarray, " layer"],
+) -> Trained:
+    return Trained(chance.argmax(2), valid, chance, int(valid.argmax()), l2)

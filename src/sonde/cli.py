@@ -141,6 +141,9 @@ def label(
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Processes at a time; the labels are the same.")
+    ] = 1,
 ) -> None:
     """Label a corpus; needs no model."""
     from sonde.experiments.labelling import Labelling, write_label_file
@@ -155,6 +158,7 @@ def label(
         mode=mode or "corrected",
         quirks=frozenset(quirk or ()),
         form=form,
+        workers=workers,
     )
     typer.echo(f"{write_label_file(wanted, output)} rows in {output}")
 

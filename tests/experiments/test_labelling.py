@@ -91,3 +91,21 @@ def test_one_label_is_nothing_to_balance(project: Path) -> None:
     (project / "code2" / "a.py").write_text("def f():\n    x = 1\n    return x + x\n")
     with pytest.raises(InputError, match="class 'long' has 0 examples"):
         write_label_file(wanted(project / "long.py", project / "code2"), project / "x")
+
+
+def test_raw_with_a_limit_is_the_beginning_of_all(project: Path) -> None:
+    everything, first = project / "all.jsonl", project / "first.jsonl"
+    write_label_file(wanted(project / "long.py", project / "code", raw=True), everything)
+    limited = Selection(limit=7)
+    assert (
+        write_label_file(wanted(project / "long.py", project / "code", raw=True, selection=limited), first)
+        == 7
+    )
+    assert rows(first) == rows(everything)[:7]
+
+
+def test_program_tokens_have_a_row_an_item_of_whatever_unit(project: Path) -> None:
+    out = project / "tokens.jsonl"
+    files = Selection(unit="file")
+    assert write_label_file(wanted("program_tokens", project / "code", raw=True, selection=files), out) == 60
+    assert all(row["tokens"][-1] == "___EOS___" for row in rows(out))

@@ -19,7 +19,7 @@ from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import LANGUAGES
 from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, Dataset, DrawingTask, Task, build
+from sonde.tasks import TASKS, Dataset, DrawingTask, Spread, Task, build
 
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
@@ -70,7 +70,14 @@ def unseen(group: Group) -> list[Item]:
 
 
 def draw(
-    lens: LensChoice, group: Group, pool: Sequence[Item], size: int, store: PartStore, progress: Progress
+    lens: LensChoice,
+    group: Group,
+    pool: Sequence[Item],
+    size: int,
+    store: PartStore,
+    progress: Progress,
+    *,
+    workers: int = 1,
 ) -> Drawn:
     """Build the data sets of a lens, those excepted that are there already.
 
@@ -81,6 +88,7 @@ def draw(
         size: Examples a task.
         store: The folder of the run.
         progress: Is told which task is at work.
+        workers: Processes at a time, for tasks that can use them.
 
     Raises:
         SondeError: No task of the lens has a data set; the reason of the last.
@@ -94,7 +102,7 @@ def draw(
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             try:
-                made = _data_set(lens, name, group, pool, size, store)
+                made = _data_set(lens, name, group, pool, size, store, workers)
             except (InputError, UsageError) as error:
                 refused.append(Refused(lens.name, name, group.language, str(error)))
                 progress.note(f"left out: {error}")
@@ -126,7 +134,13 @@ def _nothing(refused: Sequence[Refused]) -> SondeError:
 
 
 def _data_set(
-    lens: LensChoice, name: str, group: Group, pool: Sequence[Item], size: int, store: PartStore
+    lens: LensChoice,
+    name: str,
+    group: Group,
+    pool: Sequence[Item],
+    size: int,
+    store: PartStore,
+    workers: int,
 ) -> _DataSet:
     task = TASKS.load(name)
     language = LANGUAGES.load(group.language).version
@@ -137,7 +151,7 @@ def _data_set(
     relative = label_path(name, group.prefix)
     beside = f"{relative.removesuffix('.parquet')}.inputs.parquet"
     if store.notes(relative, key) is None or store.notes(beside, key) is None:
-        made = _build(lens, task, group, pool, size)
+        made = _build(lens, task, group, pool, size, workers)
         store.put(beside, key, items_frame([(group.corpus, made.inputs)]), {})
         store.put(relative, key, made.examples, {"report": dict(made.report)})
     examples = pl.read_parquet(store.path(relative), columns=["item_id"])
@@ -150,7 +164,9 @@ def _data_set(
     )
 
 
-def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], size: int) -> Dataset:
+def _build(
+    lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], size: int, workers: int
+) -> Dataset:
     quirks = frozenset(lens.quirks)
     if isinstance(task, DrawingTask):
         files = read_files(group.corpus, (group.language,), Intake())
@@ -171,4 +187,5 @@ def _build(lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], siz
         mode=lens.mode,
         quirks=quirks,
         repositories=around_of(task, group),
+        spread=Spread(workers=workers),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from sonde.tasks import (
     TASKS,
     CorpusTask,
     Repository,
+    RowTask,
+    Spread,
     Task,
     ablations_of,
     build,
@@ -35,10 +38,12 @@ class Labelling:
         task: Public name of the task, or a path to a ``.py`` file.
         corpora: Corpora by name.
         selection: Unit and languages; without ``raw`` also limits and filters.
-        raw: Every item in the corpus's order, nothing sampled, balanced, capped or left out.
+        raw: Every item in the corpus's order, nothing sampled, balanced, capped or left out; with a limit,
+            the first items of each language.
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         form: Public name of the file format.
+        workers: Processes at a time, for tasks that take long; the labels are the same.
     """
 
     task: str
@@ -48,6 +53,7 @@ class Labelling:
     mode: str = "corrected"
     quirks: frozenset[str] = frozenset()
     form: str = "sonde"
+    workers: int = 1
 
 
 def write_label_file(wanted: Labelling, output: Path) -> int:
@@ -85,17 +91,32 @@ def _check(task: Task, form: Form, wanted: Labelling) -> None:
 
 
 def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Mapping[str, Any]]:
+    if isinstance(task, RowTask):
+        return (task.row(item, mode=wanted.mode) for item in _items(corpus, wanted))
     return task.collect(read_files(corpus, wanted.selection.languages, Intake()), mode=wanted.mode)
 
 
 def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
-    if wanted.raw:
-        selection = wanted.selection
-        items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
-        return _labelled(task, corpus, items, wanted)
-    if FORMATS.load(wanted.form).whole or task.target == "relation":
-        return _labelled(task, corpus, select(corpus, wanted.selection).items, wanted)
+    if wanted.raw or FORMATS.load(wanted.form).whole or task.target == "relation":
+        return _labelled(task, corpus, _items(corpus, wanted), wanted)
     return _data_sets(corpus, wanted)
+
+
+def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
+    """The items chosen; raw, every item in the corpus's order, or the first of each language."""
+    selection = wanted.selection
+    if not wanted.raw:
+        return select(corpus, selection).items
+    items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
+    return items if selection.limit is None else _first(items, selection.limit)
+
+
+def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
+    taken: Counter[str] = Counter()
+    for item in items:
+        taken[item.language] += 1
+        if taken[item.language] <= limit:
+            yield item
 
 
 def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
@@ -124,6 +145,7 @@ def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
             mode=wanted.mode,
             quirks=wanted.quirks,
             repositories=_around(TASKS.load(wanted.task), corpus, (language,)),
+            spread=Spread(workers=wanted.workers),
         )
         items = {item.item_id: item for item in (*pool, *made.inputs)}
         for row in made.examples.iter_rows(named=True):

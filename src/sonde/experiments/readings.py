@@ -54,6 +54,7 @@ def read_drawn(
     experiment: Experiment,
     store: PartStore,
     progress: Progress,
+    workers: int,
 ) -> Read:
     """Draw the data sets of lenses that ask for them, and say what each reads of each pool."""
     size = experiment.selection.limit or DEFAULT_SIZE
@@ -61,7 +62,7 @@ def read_drawn(
     for pool in pools:
         items = list(pool.items) if experiment.include_seen else unseen(pool)
         for lens in lenses:
-            drawn = draw(lens, pool, items, size, store, progress)
+            drawn = draw(lens, pool, items, size, store, progress, workers=workers)
             read.readings.append(_drawn_reading(lens, pool, drawn, store))
             read.refused.extend(drawn.refused)
             read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports

@@ -106,12 +106,12 @@ def _readings(
     if from_functions:
         with outcome.timed("select"):
             pools = select_items(corpora, pool_selection(chosen), execution.lock, progress)
-        readings += _drawn(from_functions, groups_of(pools), experiment, store, progress, outcome)
+        readings += _drawn(from_functions, groups_of(pools), experiment, execution, store, progress, outcome)
         sets += pools
     if from_files:
         with outcome.timed("select"):
             files, groups = survey_files(corpora, chosen, progress)
-        readings += _drawn(from_files, groups, experiment, store, progress, outcome)
+        readings += _drawn(from_files, groups, experiment, execution, store, progress, outcome)
         sets += files
     return readings, _write_inputs(store, sets, readings)
 
@@ -124,12 +124,13 @@ def _drawn(
     lenses: Sequence[LensChoice],
     pools: Sequence[Group],
     experiment: Experiment,
+    execution: Execution,
     store: PartStore,
     progress: Progress,
     outcome: Outcome,
 ) -> list[Reading]:
     with outcome.timed("draw"):
-        drawn = read_drawn(lenses, pools, experiment, store, progress)
+        drawn = read_drawn(lenses, pools, experiment, store, progress, execution.workers)
     outcome.refused += drawn.refused
     outcome.data_sets |= drawn.data_sets
     return drawn.readings

@@ -7,6 +7,7 @@ from sonde.tasks._task import (
     CorpusTask,
     DrawingTask,
     Repository,
+    RowTask,
     Task,
     ablations_of,
     quirks_of,
@@ -15,6 +16,7 @@ from sonde.tasks._task import (
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
+from sonde.tasks._bugs import Spread  # noqa: E402
 from sonde.tasks._dataset import EXAMPLE_SCHEMA, Dataset, build  # noqa: E402
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "Dataset",
     "DrawingTask",
     "Repository",
+    "RowTask",
+    "Spread",
     "Task",
     "ablations_of",
     "build",

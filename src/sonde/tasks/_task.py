@@ -119,6 +119,15 @@ class CorpusTask(Protocol):
 
 
 @runtime_checkable
+class RowTask(CorpusTask, Protocol):
+    """A corpus task with a row an item, whatever the unit."""
+
+    def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
+        """The row of one item."""
+        ...
+
+
+@runtime_checkable
 class DrawingTask(CorpusTask, Protocol):
     """A corpus task that a lens can ask: it draws its own data set from the files."""
 

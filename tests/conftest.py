@@ -2,4 +2,10 @@
 
 import os
 
+from hypothesis import settings
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shared machine may be slow for a moment, and speed belongs to the benchmarks.
+settings.register_profile("sonde", deadline=None)
+settings.load_profile("sonde")

@@ -17,7 +17,8 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.tasks._bugs import Spread  # noqa: E402
-from sonde.tasks._dataset import EXAMPLE_SCHEMA, Dataset, build  # noqa: E402
+from sonde.tasks._dataset import build  # noqa: E402
+from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 
 __all__ = [
     "EXAMPLE_SCHEMA",

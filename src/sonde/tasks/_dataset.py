@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any
-
-import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import ONE, BugTask, Spread, draw_bugs
 from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
-from sonde.tasks._examples import EXAMPLE_SCHEMA, Drawn, example_table
+from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, Drawn, example_table
 from sonde.tasks._given import draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
 from sonde.tasks._pool import Pool, pool_of
@@ -24,27 +20,6 @@ from sonde.tasks._task import Repository, Task, classes_of
 __all__ = ["EXAMPLE_SCHEMA", "Dataset", "build"]
 
 _DRAW = {"item": draw_items, "mutation": draw_mutated, "span": draw_tokens, "pair": draw_pairs}
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A data set of one task in one language.
-
-    Attributes:
-        task: Public name of the task.
-        version: Its version.
-        examples: One row an example, in `EXAMPLE_SCHEMA`.
-        inputs: Derived items, which are in no corpus; all other ``item_id`` are items that were given.
-        report: ``asked`` and ``size``; ``pool`` and ``dropped`` (why functions were left out); ``kept``
-            (examples by class) and ``splits``; ``matched`` (the share of examples with their like in length
-            in every other class), absent where nothing is matched; and what the kind of task adds.
-    """
-
-    task: str
-    version: str
-    examples: pl.DataFrame
-    inputs: tuple[Item, ...]
-    report: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def build(

@@ -110,3 +110,24 @@ def example_table(rows: Iterable[tuple[str, bool, Example]], task: str, version:
     table = pl.DataFrame(listed, schema=dict(EXAMPLE_SCHEMA), orient="row")
     order = pl.col("split").replace_strict({"train": 0, "valid": 1, "test": 2}, return_dtype=pl.Int8)
     return table.sort(order, "example_id")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set of one task in one language.
+
+    Attributes:
+        task: Public name of the task.
+        version: Its version.
+        examples: One row an example, in `EXAMPLE_SCHEMA`.
+        inputs: Derived items, which are in no corpus; all other ``item_id`` are items that were given.
+        report: ``asked`` and ``size``; ``pool`` and ``dropped`` (why functions were left out); ``kept``
+            (examples by class) and ``splits``; ``matched`` (the share of examples with their like in length
+            in every other class), absent where nothing is matched; and what the kind of task adds.
+    """
+
+    task: str
+    version: str
+    examples: pl.DataFrame
+    inputs: tuple[Item, ...]
+    report: Mapping[str, Any] = field(default_factory=dict[str, Any])

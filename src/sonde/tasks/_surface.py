@@ -28,7 +28,7 @@ from jaxtyping import Float
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
-from sonde.tasks._dataset import Dataset
+from sonde.tasks._examples import Dataset
 from sonde.tasks._words import bag_words
 
 SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {

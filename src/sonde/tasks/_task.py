@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
 from sonde.corpora import Item, SourceFile
 from sonde.languages import Definition
-
-if TYPE_CHECKING:
-    from sonde.tasks._dataset import Dataset
+from sonde.tasks._examples import Dataset
 
 LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "start": pl.Int32,

@@ -29,9 +29,12 @@ def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> 
     """
     found: dict[str, list[Score]] = {}
     for answer in answers:
-        relative = _relative(answer)
-        if store.notes(relative, answer.key) is None:
-            store.put(relative, answer.key, scores_frame(_score(store, answer)), {})
+        relative, beside = _relative(answer), _beside(answer, answers)
+        # Models are compared on what all of them could read, so each answer depends on the others.
+        others = sorted(other.key for other in beside)
+        key = fingerprint("beside", answer.key, others) if others else answer.key
+        if store.notes(relative, key) is None:
+            store.put(relative, key, scores_frame(_score(store, answer, beside, key)), {})
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
         advance()
     return found
@@ -54,7 +57,18 @@ def _relative(answer: Answer) -> str:
     return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
-def _score(store: PartStore, answer: Answer) -> list[Score]:
+def _beside(answer: Answer, answers: Sequence[Answer]) -> list[Answer]:
+    """What the other models answer to the same lens, at the same stage, over the same group."""
+    lens, group = answer.reading.lens.folder, answer.reading.group.prefix
+    return [
+        other
+        for other in answers
+        if other.model != answer.model
+        and (other.reading.lens.folder, other.reading.group.prefix) == (lens, group)
+    ]
+
+
+def _score(store: PartStore, answer: Answer, beside: Sequence[Answer], key: str) -> list[Score]:
     model, reading = answer.model, answer.reading
     lens, group = reading.lens, reading.group
     shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
@@ -71,7 +85,7 @@ def _score(store: PartStore, answer: Answer) -> list[Score]:
         n_clusters=0,
         seed=lens.seed,
         mode=lens.mode,
-        fingerprint=answer.key,
+        fingerprint=key,
     )
     inputs = scan_inputs(RunDirectory(store.root), group.corpus, group.language)
     held = inputs.filter(_among([item.item_id for item in reading.inputs]))
@@ -85,6 +99,7 @@ def _score(store: PartStore, answer: Answer) -> list[Score]:
         texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
         twins=tuple(TwinObservations(twin, _scan(store, parts)) for twin, parts in answer.twins if parts),
+        beside=tuple(_scan(store, other.parts) for other in beside),
     )
     return LENSES.load(lens.source).score(scoring)
 

@@ -81,6 +81,7 @@ class Scoring:
         texts: ``item_id, text`` of every input, lazily read; surface baselines look at it.
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
         twins: What the model's twins were observed to do.
+        beside: The same table of every other model of the run, at the same stage.
     """
 
     observations: pl.LazyFrame
@@ -91,6 +92,7 @@ class Scoring:
     texts: pl.LazyFrame = field(default_factory=lambda: pl.LazyFrame({"item_id": [], "text": []}))
     frequencies: pl.DataFrame | None = None
     twins: tuple[TwinObservations, ...] = ()
+    beside: tuple[pl.LazyFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

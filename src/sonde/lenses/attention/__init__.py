@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 import polars as pl
 
 from sonde.base.errors import UsageError
+from sonde.base.fingerprint import fingerprint
 from sonde.capture.requests import Pass, Plain, Prepared, RankRules, WordAttention, WordLookups
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
@@ -43,6 +44,8 @@ FRACTIONS = (0.0, 0.3, 0.7)
 """Shares of training, validation and test; nothing is trained."""
 
 TWIN_SHARE = 0.25
+
+UNSHARED = "not read by every model of the run"
 
 
 class Attention(LensDefaults):
@@ -124,7 +127,11 @@ class Attention(LensDefaults):
         language = scoring.template.language
         facet = facet_of(language, FACET, Relations) if has_facet(language, FACET) else None
         names = facet.keywords if facet else ()
-        found = [*_counts(scoring.observations, template)]
+        shared = _read_by_all(scoring.beside)
+        if shared is not None:
+            splits = {item: side for item, side in splits.items() if item in shared}
+            template = dataclasses.replace(template, item_set=_set_of(scoring.observations, splits))
+        found = [*_counts(scoring.observations, template, shared)]
         twins = [collect(twin.observations, splits) for twin in scoring.twins]
         for side, relations in by_side(collect(scoring.observations, splits)).items():
             on_side = dataclasses.replace(template, side=side)
@@ -183,10 +190,29 @@ def _of_heads(
     return {name: found for (_, name), found in heads(relations, observations, splits, quirks).items()}
 
 
-def _counts(observations: pl.LazyFrame, template: Score) -> Iterator[Score]:
+def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
+    """Items that every other model of the run read whole; None where there is no other."""
+    read = [
+        frozenset(other.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"])
+        for other in beside
+    ]
+    return frozenset.intersection(*read) if read else None
+
+
+def _set_of(observations: pl.LazyFrame, splits: Mapping[str, str]) -> str:
+    """Fingerprint of the items that are compared; the same for every model of a run."""
+    read = observations.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"]
+    return fingerprint("item set", sorted(item for item in read if item in splits))
+
+
+def _counts(observations: pl.LazyFrame, template: Score, shared: Set[str] | None) -> Iterator[Score]:
     """Items that were read, and those that were dropped, by reason."""
     # Every side of a model has the same edges.
     counted = observations.select("item_id", "relation", "dropped", "edges")
+    if shared is not None:
+        here = (pl.col("dropped") != "") | pl.col("item_id").is_in(pl.Series(sorted(shared)).implode())
+        reason = pl.when(here).then("dropped").otherwise(pl.lit(UNSHARED))
+        counted = counted.with_columns(dropped=reason)
     once = counted.unique(["item_id", "relation"], keep="any")
     counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum()).sort("dropped")
     for reason, items, edges in counts.collect().iter_rows():

@@ -84,10 +84,14 @@ def test_an_empty_corpus_says_what_was_looked_at(call, tmp_path: Path) -> None:
     assert "no function to study in 0 files" in one_line(err)
 
 
-def test_an_encoder_is_refused_with_the_reason(call, encoder: Path, code: Path, tmp_path: Path) -> None:
-    exit_code, _, err = call("run", "-m", encoder, "-c", f"local:{code}", "-o", tmp_path / "run")
+def test_models_that_share_no_table_are_refused_with_the_reason(
+    call, encoder: Path, decoder: Path, code: Path, tmp_path: Path
+) -> None:
+    exit_code, _, err = call(
+        "run", "-m", encoder, "-m", decoder, "-c", f"local:{code}", "-o", tmp_path / "run"
+    )
     assert exit_code == 2
-    assert "needs a decoder" in one_line(err)
+    assert "never share a table; run models of each kind by themselves" in one_line(err)
 
 
 def test_a_tokenizer_without_offsets_is_named(call, decoder: Path, code: Path, tmp_path: Path) -> None:

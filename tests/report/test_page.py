@@ -57,7 +57,7 @@ def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> Non
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
-    assert ids - {None} == of_surprisal - {"user_tags"}
+    assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood"}
 
 
 def test_nothing_is_loaded_from_the_network(page: Page) -> None:

@@ -15,9 +15,10 @@ from sonde.base.errors import UsageError
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
+from sonde.lenses._words import word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.observe import TOP_K, observe_quizzes, observe_texts
-from sonde.lenses.cloze.plan import asks_of, distinct_variants, quizzes_by_item, word_by_word
+from sonde.lenses.cloze.plan import asks_of, distinct_variants, quizzes_by_item
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
 from sonde.models import Capabilities
@@ -101,7 +102,7 @@ class Cloze(LensDefaults):
         if objective == CANDIDATES:
             return (Pass(Plain(), (TokenScores(top_k=1),)),)
         if objective != MASKED:
-            words = {one.item.item_id: word_by_word(one) for one in prepared}
+            words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
             return (Pass(Masked(words), (TokenScores(top_k=1),)),)
         quizzes = quizzes_by_item(labels[TASK])
         variants = {

@@ -82,25 +82,6 @@ def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
 
 
-def word_by_word(prepared: Prepared) -> tuple[tuple[int, ...], ...]:
-    """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
-
-    A word is a code token; layout and pieces over several tokens stand for themselves.
-    """
-    alignment = prepared.alignment
-    first, last = alignment.first.tolist(), alignment.last.tolist()
-    size = len(first)
-    masked: list[tuple[int, ...]] = []
-    for position in range(size):
-        beyond = position + 1
-        if last[position] - first[position] == 1:
-            token = (first[position], last[position])
-            while beyond < size and (first[beyond], last[beyond]) == token:
-                beyond += 1
-        masked.append(tuple(range(position, beyond)))
-    return tuple(masked)
-
-
 def _ask(quiz: Quiz, first: int | None, last: int | None) -> Ask:
     if first is None or last is None or last < first:
         return Ask(quiz, CUT, ())

@@ -2,6 +2,7 @@
 
 One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
 construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
+Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind.
 """
 
 from __future__ import annotations
@@ -11,11 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError, UsageError
-from sonde.capture.requests import Padded, Pass, Plain, Prepared, ScoredSubwords, TokenScores
-from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring
+from sonde.base.errors import CaptureError
+from sonde.capture.requests import Masked, Padded, Pass, Plain, Prepared, ScoredSubwords, TokenScores
+from sonde.corpora import Item
+from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
+from sonde.lenses._words import put_together, word_by_word
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
+from sonde.lenses.surprisal.objective import (
+    OPTIONS,
+    PLL,
+    named,
+    objective_of,
+    read_by_masks,
+    refuse_quirks,
+    settled,
+    whole_number,
+)
 from sonde.lenses.surprisal.observe import observe_items
 from sonde.lenses.surprisal.origin import by_origin
 from sonde.lenses.surprisal.pads import PADS, pad_rows
@@ -25,7 +38,7 @@ from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
 
-NEEDS = ("decoder",)
+NEEDS = ("encoder", "decoder")
 
 TOP_K = 5
 BINS = 10
@@ -41,24 +54,45 @@ class Surprisal(LensDefaults):
     options: Mapping[str, str] = {
         "min_count": f"fewest subwords that a slice needs for a row of its own (default {MINIMUM_COUNT})",
         "with_internal_calls": "score only items with a call into their repository (PERPLEXED, section 3.1)",
+        **OPTIONS,
     }
     tasks = ("call_origin", "argument_names")
 
     def refuses(self, capabilities: Capabilities) -> str | None:
-        """Encoders see what they are to predict, so they are refused."""
-        if capabilities.kind == "decoder":
+        """Encoder-decoders and encoders without a mask are refused."""
+        if capabilities.kind == "decoder" or (capabilities.kind == "encoder" and capabilities.masks):
             return None
+        lacks = "no mask token" if capabilities.kind == "encoder" else "a decoder that repeats its encoder"
         return (
-            f"lens 'surprisal' needs a decoder, and this model is an {capabilities.kind}: it sees the token "
-            "that it is asked for; pseudo-log-likelihood scoring of encoders arrives with the cloze lens; "
-            "use a decoder, for example sonde/mini-decoder"
+            f"lens 'surprisal' scores decoders and masked models, and this {capabilities.kind} has {lacks}; "
+            "use one of them, for example sonde/mini-decoder"
         )
+
+    def options_for(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, Option]:
+        """The options with ``objective = pll`` where the models are masked ones.
+
+        Raises:
+            UsageError: The models need two objectives, or another one than is asked for.
+        """
+        return settled(models, options)
+
+    def inputs(
+        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> Sequence[Item]:
+        """The items; of many, or of long ones, masked models read a part."""
+        return read_by_masks(items, settings) if objective_of(settings.options) == PLL else items
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass; with the quirk that counts pads, one over pads beside it."""
+        """One plain pass, with the quirk that counts pads one over pads beside it; or a mask a subword."""
         scores = (TokenScores(top_k=TOP_K),)
+        if objective_of(settings.options) == PLL:
+            refuse_quirks(settings)
+            words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
+            return (Pass(Masked(words), scores),)
         plain = Pass(Plain(), scores)
         return (plain, Pass(Padded(), scores)) if PADS in active(settings) else (plain,)
 
@@ -75,7 +109,8 @@ class Surprisal(LensDefaults):
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
         quirks = active(settings)
-        scored = [_scores(one) for one in observed]
+        objective = objective_of(settings.options)
+        scored = [_scores(one, objective) for one in observed]
         prepared = [one.prepared for one in observed]
         if PADS not in quirks:
             return observe_items(prepared, scored, labels, quirks, surfaces)
@@ -88,13 +123,13 @@ class Surprisal(LensDefaults):
     def score(self, scoring: Scoring) -> list[Score]:
         """Every table of the lens, each number with its interval."""
         quirks = active(scoring.settings)
-        minimum = _whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
+        minimum = whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
         observations = scoring.observations
         if scoring.settings.options.get("with_internal_calls", False):
             observations = _calling_internally(observations)
         sums = collect_sums(observations, quirks, bins=BINS)
         template = scoring.template
-        return [
+        scores = [
             *overall(sums, template),
             *by_slice(sums, template, minimum),
             *by_origin(sums.calls, template, minimum, quirks),
@@ -102,15 +137,19 @@ class Surprisal(LensDefaults):
             *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
             *frequency(sums.slices["tag"], "tag", template),
         ]
+        return list(named(scores, objective_of(scoring.settings.options)))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The most confusing constructs of each model."""
         yield from headline(scores)
 
 
-def _scores(one: Captured) -> ScoredSubwords:
+def _scores(one: Captured, objective: str) -> ScoredSubwords:
     item, size = one.prepared.item, len(one.prepared.alignment.subwords)
-    scores = one.captures[0].scores if one.captures else None
+    if objective == PLL:
+        scores = put_together(one.captures)
+    else:
+        scores = one.captures[0].scores if one.captures else None
     if scores is None or len(scores.nats) != size:
         held = 0 if scores is None else len(scores.nats)
         raise CaptureError(
@@ -138,13 +177,6 @@ def _trained(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | Non
         return None
     counted = sums.vocabulary.join(frequencies, on="subword_id")
     return counted.group_by("slice").agg(pl.col("count").sum())
-
-
-def _whole_number(settings: LensSettings, name: str, default: int) -> int:
-    value = settings.options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"lens 'surprisal': option {name} = {value!r} is not a whole number of at least 1")
-    return value
 
 
 lens = Surprisal()

@@ -18,7 +18,9 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     ):
         worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
         yield ""
-        yield f"The most confusing {language} constructs for {model}, in bits a subword"
+        masked = (worst["params"].struct.field("other") == "pll").any()
+        what = "bits of pseudo-log-likelihood" if masked else "bits"
+        yield f"The most confusing {language} constructs for {model}, in {what} a subword"
         for row in worst.iter_rows(named=True):
             name = row["slice"].partition("=")[2]
             interval = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if row["ci_low"] is not None else ""

@@ -1,0 +1,62 @@
+"""Masked models scored like texts: each subword with itself and the rest of its word hidden.
+
+That is PLL-word-l2r (Kauf and Ivanova, ACL 2023). Were a word's later pieces left to be seen, they would give
+its beginning away, and words of many pieces would count as likely (Salazar 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sonde.alignment.spans import Alignment
+from sonde.capture.requests import ItemCapture, ScoredSubwords
+
+
+def word_by_word(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+    """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
+
+    A word is a code token; layout and pieces over several tokens stand for themselves.
+    """
+    first, last = alignment.first.tolist(), alignment.last.tolist()
+    size = len(first)
+    masked: list[tuple[int, ...]] = []
+    for position in range(size):
+        beyond = position + 1
+        if last[position] - first[position] == 1:
+            token = (first[position], last[position])
+            while beyond < size and (first[beyond], last[beyond]) == token:
+                beyond += 1
+        masked.append(tuple(range(position, beyond)))
+    return tuple(masked)
+
+
+def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
+    """The scores of an item from the captures of its `word_by_word` inputs, in their order.
+
+    Of each input its first masked subword counts.
+
+    Returns:
+        One row a subword; None where there is no capture, or one of them holds no scores for its subword.
+    """
+    scores = [capture.scores for capture in captures]
+    held = [one for one in scores if one is not None]
+    if not held or len(held) < len(scores):
+        return None
+    size = len(held[0].nats)
+    if len(held) != size or not all(one.scored[at] for at, one in enumerate(held)):
+        return None
+
+    def column(name: str) -> np.ndarray:
+        return np.stack([getattr(one, name)[at] for at, one in enumerate(held)])
+
+    return ScoredSubwords(
+        nats=column("nats"),
+        rank=column("rank"),
+        entropy=column("entropy"),
+        context=column("context"),
+        scored=np.ones(size, np.bool_),
+        top_ids=column("top_ids"),
+        top_nats=column("top_nats"),
+    )

@@ -63,6 +63,10 @@ def run(
     dtype: Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, float16.")] = "auto",
     seed: Seed = None,
     option: Annotated[list[str] | None, typer.Option("--option", help="LENS.NAME=VALUE.")] = None,
+    snippet: Annotated[
+        Path | None,
+        typer.Option("--snippet", help="A file with a function whose attention the page draws."),
+    ] = None,
     seen: Annotated[
         bool, typer.Option("--include-seen", help="Score items of the training data too.")
     ] = False,
@@ -77,6 +81,9 @@ def run(
 
     if lock is not None and corpus is None:
         corpus = [read_lock(lock).corpus]
+    options = [parse_option(text) for text in option or []]
+    if snippet is not None:
+        options.append(("attention", "snippet", str(snippet)))
     given = {
         "models": model,
         "lenses": lens,
@@ -85,7 +92,7 @@ def run(
         "quirks": quirk,
         "mode": mode,
         "include_seen": seen or None,
-        "options": [parse_option(text) for text in option or []] or None,
+        "options": options or None,
         "unit": unit,
         "languages": language,
         "limit": limit,

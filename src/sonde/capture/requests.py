@@ -131,6 +131,8 @@ class WordLookups:
         ahead: Lookups for attention that sees the whole text, cross-attention included.
         behind: Lookups for attention that sees only what stands before a word.
         rules: How words are ranked.
+        heads: By side of the model, heads (layer, head) whose attention between all words is wanted itself,
+            in the layers' order: it grows with the square of the words, so it is for an item to be drawn.
     """
 
     first: Int[np.ndarray, " word"]
@@ -139,6 +141,7 @@ class WordLookups:
     ahead: Lookups
     behind: Lookups
     rules: RankRules = RankRules()
+    heads: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +212,12 @@ class WordRanks:
         ranks: Rank that the first query word gives the first word looked for, that the last one gives the
             last, and the best that any of them gives any; 1 is the best, `NEVER` where there is no candidate.
         picks: The word that ranks first for the first query word, where that was asked for.
+        attention: What each word pays to each other in the heads asked for; NaN for no candidate.
     """
 
     ranks: UInt16[np.ndarray, "layer head lookup 3"]
     picks: UInt16[np.ndarray, "layer head lookup"] | None = None
+    attention: Float[np.ndarray, "wanted word word"] | None = None
 
 
 NEVER = 65535

@@ -58,6 +58,13 @@ class Asked:
     key_offset: int
 
 
+def _queried(one: Asked, side: str) -> Int[np.ndarray, " query"]:
+    """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
+    if one.words.heads.get(side):
+        return np.arange(len(one.words.first))
+    return np.unique(_runs(one.lookups.query, one.lookups.until)[1])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Targets:
     """Distinct ranks that are wanted: of single words, then of the best in a range of words.
@@ -98,9 +105,8 @@ class WordReader:
         self._asked = asked
         self._rules = rules
         self._causal = causal
-        self._queries = [
-            np.unique(_runs(one.lookups.query, one.lookups.until)[1]) if one else _NONE for one in asked
-        ]
+        self._queries = [_queried(one, side) if one else _NONE for one in asked]
+        self._kept: list[list[Float[np.ndarray, "word word"]]] = [[] for _ in asked]
         self._height = max((len(one) for one in self._queries), default=0)
         self._width = max((len(one.words.first) for one in asked if one), default=0)
         self._device = device
@@ -121,6 +127,7 @@ class WordReader:
         """Rank the words of one layer."""
         words = self._to_words(rows)
         self._finite.append(torch.isfinite(words.sum()))
+        self._keep(words)
         self._ranks.append(self._rank(words))
         if self._rules.picks:
             self._picks.append(_pick(words, later_wins=self._rules.later_wins))
@@ -147,8 +154,20 @@ class WordReader:
             ends = ranks[:, self._ends[index]]
             mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
             mine = np.ascontiguousarray(mine.astype(np.uint16))
-            found.append(WordRanks(mine, self._picks_of(index, one, picks)))
+            kept = self._kept[index]
+            found.append(WordRanks(mine, self._picks_of(index, one, picks), np.stack(kept) if kept else None))
         return found
+
+    def _keep(self, words: Float[Tensor, "row head word"]) -> None:
+        """Take the attention between all words of a row, for those heads of this layer that are asked for."""
+        layer = len(self._ranks)
+        for index, one in enumerate(self._asked):
+            heads = [head for at, head in one.words.heads.get(self.side, ()) if at == layer] if one else []
+            if one is None or not heads:
+                continue
+            count, above = len(one.words.first), index * self._height
+            mine = words[above : above + count, heads, :count].transpose(0, 1).float().cpu().numpy()
+            self._kept[index] += list(np.where(mine < 0, np.nan, mine))
 
     def _picks_of(
         self, index: int, one: Asked, picks: Int[np.ndarray, "layer row head"] | None

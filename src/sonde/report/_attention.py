@@ -28,6 +28,9 @@ SHOWN_K = (1, 3, 10, 20)
 
 RELATION = "relation="
 
+SNIPPET = "-snippet"
+"""Ends the id of a snippet that the user gave, which is read beside the items."""
+
 
 def hits(run: RunData, slices: Sequence[str] = (), *, prefix: str | None = None) -> pl.DataFrame:
     """Shares of edges that are hit, on test, with columns ``k``, ``predictor`` and ``subject``."""

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._attention import LENS, RELATION, with_subject
+from sonde.report._attention import LENS, RELATION, SNIPPET, with_subject
 from sonde.report._charts import specification
 from sonde.report._numbers import count, number, readable, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
@@ -120,7 +120,7 @@ def _examples(run: RunData, model: ModelInfo) -> list[list[Cell]]:
     if table is None:
         return []
     misses = (
-        table.filter(~pl.col("hit"))
+        table.filter(~pl.col("hit") & ~pl.col("item_id").str.ends_with(SNIPPET))
         .sort("item_id", "asked_start")
         .group_by("side", "relation", maintain_order=True)
         .head(_EXAMPLES)

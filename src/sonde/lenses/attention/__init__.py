@@ -33,6 +33,7 @@ from sonde.lenses.attention.scores import (
     offset_scores,
     relation_scores,
 )
+from sonde.lenses.attention.snippet import SNIPPET, heads_of_relations, is_snippet, read_snippet, related
 from sonde.lenses.attention.sums import Key, Relation, collect
 from sonde.lenses.attention.words import FACET, MASKED, TASK, read_item, subwords_of
 from sonde.models import Capabilities
@@ -52,12 +53,14 @@ class Attention(LensDefaults):
     """The attention lens."""
 
     name = "attention"
-    version = "1"
+    version = "2"
     quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = {
+        SNIPPET: "a file with a function whose attention is drawn in the page (also --snippet)",
         MASKED: "newlines and semicolons that no dependent ends in cannot be predicted (default false)",
         "twin_share": f"share of the items that a model with random weights reads (default {TWIN_SHARE})",
     }
+    scoring_options = frozenset({SNIPPET})
     tasks = (TASK,)
 
     def refuses(self, capabilities: Capabilities) -> str | None:
@@ -69,6 +72,13 @@ class Attention(LensDefaults):
             "attention transformers can show, for example sonde/mini-encoder"
         )
 
+    def options_for(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, Option]:
+        """The options as they are; a snippet that cannot be drawn is refused before anything costs time."""
+        read_snippet(options)
+        return options
+
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One model with weights drawn anew, over a share of the items."""
         share = settings.options.get("twin_share", TWIN_SHARE)
@@ -79,9 +89,14 @@ class Attention(LensDefaults):
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """Items that hold a relation, or do not parse and have to be counted."""
+        """Items that hold a relation, or do not parse and have to be counted; and a snippet behind them."""
         labelled = set(labels[TASK]["item_id"].unique().to_list())
-        return [item for item in items if item.item_id in labelled]
+        held = [item for item in items if item.item_id in labelled]
+        snippet = read_snippet(settings.options)
+        if snippet is None or not held or snippet.language != held[0].language:
+            return held
+        related(snippet, settings)
+        return [*held, snippet]
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -94,12 +109,15 @@ class Attention(LensDefaults):
         lookups: dict[str, WordLookups] = {}
         for one in prepared:
             rows = by_item.get((one.item.item_id,))
+            if settings.stage and is_snippet(one.item.item_id):
+                rows = related(one.item, settings)
             if rows is None or (settings.stage and not errors.looked_at(one.item.item_id, settings)):
                 continue
+            heads = heads_of_relations(rows, settings) if is_snippet(one.item.item_id) else {}
             words, edges = read_item(one.item, rows, settings)
             first, stop = subwords_of(words, one.alignment.subwords)
             lookups[one.item.item_id] = WordLookups(
-                first, stop, words.candidate, edges.ahead, edges.behind, rules
+                first, stop, words.candidate, edges.ahead, edges.behind, rules, heads
             )
         return (Pass(Plain(), (WordAttention(lookups),)),)
 
@@ -130,7 +148,7 @@ class Attention(LensDefaults):
         shared = _read_by_all(scoring.beside)
         if shared is not None:
             splits = {item: side for item, side in splits.items() if item in shared}
-            template = dataclasses.replace(template, item_set=_set_of(scoring.observations, splits))
+        template = dataclasses.replace(template, item_set=_set_of(scoring.observations, splits))
         found = [*_counts(scoring.observations, template, shared)]
         twins = [collect(twin.observations, splits) for twin in scoring.twins]
         for side, relations in by_side(collect(scoring.observations, splits)).items():
@@ -180,6 +198,7 @@ def splits_of(scoring: Scoring) -> dict[str, str]:
     items = [
         Item(**bare, item_id=item, language=language, cluster=cluster, offset=0)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
+        if not is_snippet(item)
     ]
     return split(items, FRACTIONS, scoring.settings.seed)
 

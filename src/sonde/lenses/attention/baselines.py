@@ -42,7 +42,10 @@ class Ranges:
         return (self.low <= predictor) & (predictor <= self.high)
 
     def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
-        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals."""
+        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals.
+
+        Zero is none: it would be the word itself, which attention is not asked for either.
+        """
         low = np.maximum(self.low[open_edges], least)
         high = np.minimum(self.high[open_edges], greatest)
         some = low <= high
@@ -51,6 +54,8 @@ class Ranges:
             high[some] - least + 1, minlength=size
         )
         hits = np.cumsum(steps)[:-1]
+        if least <= 0 <= greatest:
+            hits[-least] = 0
         most = int(hits.max(initial=0))
         equal = np.flatnonzero(hits == most) + least
         return int(equal[np.argmin(np.abs(equal))]), most

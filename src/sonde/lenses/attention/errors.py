@@ -14,6 +14,8 @@ from sonde.capture.requests import Lookups, Prepared
 from sonde.languages import TOKEN_KINDS
 from sonde.languages._relations import Words
 from sonde.lenses._lens import Captured, LensSettings, Option
+from sonde.lenses.attention.observe import TOO_LONG
+from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
 from sonde.lenses.attention.words import Edges, given_split, read_item
 from sonde.stats.inference import ClusterSums, ci_method, clustered_ratio
 from sonde.stats.scores import Score
@@ -44,7 +46,13 @@ OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "offset": pl.Int32,
     "hit": pl.Boolean,
     "situation": pl.String,
+    "words": pl.List(pl.String),
+    "starts": pl.List(pl.Int32),
+    "weights": pl.Binary,
 }
+"""The last three are for a snippet alone: a row a head, whose other columns are empty."""
+
+_HEADS_ONLY = ("words", "starts", "weights")
 
 
 def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
@@ -64,7 +72,8 @@ def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
 
 def looked_at(item_id: str, settings: LensSettings) -> bool:
     """Whether an item is among those of the second stage."""
-    return unit_hash("attention errors", item_id) < float(settings.found.get(_SHARE, 1.0))
+    share = float(settings.found.get(_SHARE, 1.0))
+    return is_snippet(item_id) or unit_hash("attention errors", item_id) < share
 
 
 def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
@@ -73,10 +82,17 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
     rows: list[pl.DataFrame] = [pl.DataFrame(schema=dict(OBSERVATIONS))]
     for one in observed:
         sides = one.captures[0].words if one.captures else {}
-        if not sides:
-            continue
         item = one.prepared.item
-        words, edges = read_item(item, by_item[(item.item_id,)], settings)
+        if not sides:
+            if is_snippet(item.item_id):
+                rows.append(_rows([{"item_id": item.item_id, "situation": TOO_LONG}]))
+            continue
+        given = is_snippet(item.item_id)
+        mine = related(item, settings) if given else by_item[(item.item_id,)]
+        words, edges = read_item(item, mine, settings)
+        if given:
+            heads = heads_of_relations(mine, settings)
+            rows += [_rows(head_rows(side, heads, found, words, item)) for side, found in sides.items()]
         kinds = _kinds(words, one.prepared)
         for side, found in sides.items():
             best = [settings.found.get(f"{side} {relation}") for relation in edges.relation]
@@ -96,11 +112,16 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
                     layer=pl.Series(layer),
                     head=pl.Series(head),
                     picked_kind=pl.Series([kinds[place] for place in picked.tolist()], dtype=pl.String),
+                    **{name: pl.lit(None) for name in _HEADS_ONLY},
                 )
                 .select(list(OBSERVATIONS))
                 .cast(dict(OBSERVATIONS))  # type: ignore[arg-type]
             )
     return pl.concat(rows)
+
+
+def _rows(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
 
 
 def _table(

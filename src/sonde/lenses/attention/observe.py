@@ -144,6 +144,9 @@ def side_rows(
     """One row a relation of one item on one side of a model, without what names the item."""
     layers, heads = found.ranks.shape[:2]
     ranks = clamped(found)
+    if not edges.from_head:
+        # The root of a sentence is its own head: no head and no offset can say so, in any mode.
+        ranks[(edges.first == edges.head) & (edges.last == edges.head)] = NEVER
     backwards = _CAUSAL[side]
     keywords = facet_of(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)

@@ -7,7 +7,6 @@ may have several subwords, share one with its neighbour, or have none.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -20,10 +19,11 @@ from sonde.alignment.spans import Subwords
 from sonde.capture.requests import Lookups
 from sonde.corpora import Item
 from sonde.languages import has_facet
-from sonde.languages._relations import AS_PUBLISHED, Words
+from sonde.languages._relations import Delimiters, Words
 from sonde.languages._text import blank
 from sonde.lenses._lens import LensSettings
-from sonde.tasks._relation_rows import relation_words
+from sonde.tasks._relation_rows import given_relations, relation_words
+from sonde.tasks.syntax_relations import NO_SEMICOLONS
 
 MASKED = "mask_delimiters"
 
@@ -97,8 +97,14 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
         rows: Its rows of the task ``syntax_relations``, those without a label left out.
         settings: What the user chose.
     """
-    masked = bool(settings.options.get(MASKED, False))
-    words = _words(item, settings.mode, bool(rows["newlines"].any()), masked)
+    delimiters = Delimiters(
+        newlines=bool(rows["newlines"].any()),
+        semicolons=NO_SEMICOLONS not in settings.quirks,
+        masked=bool(settings.options.get(MASKED, False)),
+    )
+    # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
+    quirks = frozenset[str]() if given_relations(item) else settings.quirks
+    words = _words(item, settings.mode, quirks, delimiters)
     head, first, last = (
         rows[name].cast(pl.Int64).to_numpy() for name in ("head_word", "dep_first", "dep_last")
     )
@@ -113,6 +119,5 @@ def given_split(item: Item) -> str:
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _words(item: Item, mode: str, newlines: bool, masked: bool) -> Words:
-    delimiters = dataclasses.replace(AS_PUBLISHED, newlines=newlines, masked=masked)
-    return relation_words(item, mode=mode, delimiters=delimiters)
+def _words(item: Item, mode: str, quirks: frozenset[str], delimiters: Delimiters) -> Words:
+    return relation_words(item, mode=mode, quirks=quirks, delimiters=delimiters)

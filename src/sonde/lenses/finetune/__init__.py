@@ -1,0 +1,90 @@
+"""What pre-training buys on a task (CuBERT): fine-tuned, beside a twin from scratch and a bag of tokens.
+
+Each arm is trained on the train part of a task's examples, rate and epoch are chosen on validation, and test
+is told once. The trained models lie in the folder of the run and can be read by every lens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from sonde.base.fingerprint import derive_seed
+from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
+from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of
+from sonde.lenses.finetune.headline import headline_lines
+from sonde.lenses.finetune.options import BAG, OPTIONS, PRETRAINED, QUIRKS, SCRATCH, read_options
+from sonde.lenses.finetune.rows import baseline_rows, trained_rows
+from sonde.lenses.finetune.score import score_all
+from sonde.models import Capabilities
+from sonde.stats.scores import Score
+
+TASKS = (
+    "variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type",
+    "misuse_repair",
+)  # fmt: skip
+"""The six of CuBERT's paper."""
+
+
+class Finetune(LensDefaults):
+    """The fine-tuning lens."""
+
+    name = "finetune"
+    version = "1"
+    quirks: Mapping[str, str] = QUIRKS
+    options: Mapping[str, str] = OPTIONS
+    tasks = TASKS
+    takes = frozenset({"item", "mutation", "pair"})
+    draws = True
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Every model has states."""
+        return None
+
+    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+        """For each task what needs no model, then the model and its twin from each seed."""
+        options = read_options(settings)
+        arms: list[Arm] = []
+        for task in tasks:
+            if BAG in options.arms:
+                arms.append(Arm(name=BAG, task=task, seed=settings.seed, needs_model=False))
+            arms += [
+                Arm(name=name, task=task, seed=settings.seed + number)
+                for number in range(options.seeds)
+                for name in (PRETRAINED, SCRATCH)
+                if name in options.arms
+            ]
+        return tuple(arms)
+
+    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
+        """Train an arm; see `sonde.lenses.finetune.rows.ROWS_SCHEMA` for the rows.
+
+        Raises:
+            SondeError: The data or the model cannot be trained on.
+        """
+        options = read_options(training.settings)
+        splits = splits_of(training.examples, options)
+        data = data_of(arm.task, splits, training.language)
+        if arm.name == BAG:
+            return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
+        from sonde.training.finetuning.tune import tune
+
+        spec = training.model
+        if arm.name == SCRATCH:
+            spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", arm.seed) % 2**31)
+        recipe = dataclasses.replace(options.recipe, seed=arm.seed)
+        tuned = tune(spec, data, recipe, training.folder)
+        return trained_rows(tuned, splits, data.classes)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """How much each arm gets right on test, and what the model gains over the others."""
+        return list(score_all(scoring))
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Accuracy of every task with what pre-training adds."""
+        return headline_lines(scores)
+
+
+lens = Finetune()

@@ -1,0 +1,49 @@
+"""What a run prints of fine-tuning: a line a task and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from sonde.lenses.finetune.options import BAG, SCRATCH
+from sonde.lenses.finetune.score import ACCURACY
+
+NAMES = {SCRATCH: "the same architecture from scratch", BAG: "a bag of tokens"}
+
+
+def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
+    """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
+    own = scores.filter((pl.col("split") == "test") & (pl.col("slice") == "all"))
+    name = pl.col("params").struct.field("name")
+    for (model, task, language), rows in own.partition_by(
+        "model", "task", "language", as_dict=True, maintain_order=True
+    ).items():
+        pretrained = rows.filter(pl.col("control").is_null())
+        repaired = pretrained.filter(pl.col("metric") == "localisation_repair")
+        found = pretrained.filter(pl.col("metric") == ACCURACY)
+        if found.is_empty():
+            continue
+        about = "localisation_repair" if repaired.height else ACCURACY
+        said = "errors located and repaired" if repaired.height else "accuracy"
+        row = (repaired if repaired.height else found).row(0, named=True)
+        line = f"{task} ({language}), {model}: {said} {_interval(row)}"
+        gains = rows.filter(
+            (pl.col("metric") == "gain") & (name == about) & pl.col("control").is_in(list(NAMES))
+        )
+        for gain in gains.iter_rows(named=True):
+            line += f"; {_points(gain)} over {NAMES[gain['control']]}"
+        yield line
+
+
+def _interval(row: dict[str, Any]) -> str:
+    value = f"{100 * row['value']:.1f} %"
+    low, high = row["ci_low"], row["ci_high"]
+    return value if low is None or high is None else f"{value} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _points(row: dict[str, Any]) -> str:
+    value = f"{100 * row['value']:+.1f}"
+    low, high = row["ci_low"], row["ci_high"]
+    return value if low is None or high is None else f"{value} ({100 * low:+.1f} to {100 * high:+.1f}) points"

@@ -1,0 +1,139 @@
+"""What a user may choose about fine-tuning, checked in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.lenses._lens import LensSettings
+from sonde.training.finetuning.recipe import FineTuning
+
+MASKED_ZERO = "cubert.masked_zero"
+SUM_OF_LOGS = "cubert.sum_of_logs"
+
+QUIRKS: Mapping[str, str] = {
+    MASKED_ZERO: "logits of a pointer are multiplied by the mask of candidates, so that what is masked, "
+    "padding too, has a logit of 0 and takes part",
+    SUM_OF_LOGS: "the loss of a repair is the sum of the logarithms over all its places, not the logarithm "
+    "of their sum",
+}
+"""What CuBERT's released code does otherwise; docs/paper-modes.md says more."""
+
+PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
+ARMS = (PRETRAINED, SCRATCH, BAG)
+POOLINGS = ("auto", "mean", "last", "first")
+VALID = 8192
+"""Validation examples that rates and epochs are chosen on, as in CuBERT's paper."""
+
+_DEFAULT = FineTuning()
+
+OPTIONS: Mapping[str, str] = {
+    "length": f"most subwords of an input; what is beyond is cut (default {_DEFAULT.length})",
+    "epochs": f"most passes over the training examples (default {_DEFAULT.epochs})",
+    "batch": f"examples an update (default {_DEFAULT.batch})",
+    "rates": "peak learning rates to choose from on validation, separated by commas "
+    f"(default {','.join(f'{rate:g}' for rate in _DEFAULT.rates)})",
+    "warmup": f"share of the updates in which the rate rises (default {_DEFAULT.warmup})",
+    "decay": f"weight decay (default {_DEFAULT.decay})",
+    "dropout": f"dropout before the head (default {_DEFAULT.dropout})",
+    "patience": f"epochs without a better validation after which training ends (default {_DEFAULT.patience})",
+    "checkpoint": f"updates between checkpoints, beside one an epoch (default {_DEFAULT.checkpoint})",
+    "seeds": "trainings of each arm, from as many seeds (default 1)",
+    "arms": f"what is trained, any of {', '.join(ARMS)}, separated by commas (default all)",
+    "pooling": f"how states become one for a head: one of {', '.join(POOLINGS)} (default auto: the last "
+    "subword of a decoder, the mean of others)",
+    "frozen": "train the head alone (default false)",
+    "fraction": "share of the training examples that is used (default 1)",
+    "valid": f"most validation examples to choose on (default {VALID})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneOptions:
+    """The options of a run, with their defaults; see `OPTIONS`. The recipe's seed is an arm's."""
+
+    recipe: FineTuning
+    seeds: int
+    arms: tuple[str, ...]
+    fraction: float
+    valid: int
+
+
+def read_options(settings: LensSettings) -> FinetuneOptions:
+    """The options of a lens's settings.
+
+    Raises:
+        UsageError: A value that cannot be used.
+        UnknownNameError: An arm or pooling that does not exist.
+    """
+    quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
+    pooling = str(settings.options.get("pooling", _DEFAULT.pooling))
+    _known("pooling", pooling, POOLINGS)
+    arms = tuple(part.strip() for part in str(settings.options.get("arms", ",".join(ARMS))).split(","))
+    for arm in arms:
+        _known("arm", arm, ARMS)
+    frozen = settings.options.get("frozen", _DEFAULT.frozen)
+    if not isinstance(frozen, bool):
+        raise UsageError(f"lens 'finetune': option frozen = {frozen!r} is neither true nor false")
+    recipe = FineTuning(
+        length=_count(settings, "length", _DEFAULT.length),
+        epochs=_count(settings, "epochs", _DEFAULT.epochs),
+        batch=_count(settings, "batch", _DEFAULT.batch),
+        rates=_rates(settings),
+        warmup=_number(settings, "warmup", _DEFAULT.warmup, most=1.0),
+        decay=_number(settings, "decay", _DEFAULT.decay),
+        dropout=_number(settings, "dropout", _DEFAULT.dropout, most=0.9),
+        patience=_count(settings, "patience", _DEFAULT.patience),
+        checkpoint=_count(settings, "checkpoint", _DEFAULT.checkpoint),
+        pooling=pooling,
+        frozen=frozen,
+        masked_zero=MASKED_ZERO in quirks,
+        sum_of_logs=SUM_OF_LOGS in quirks,
+    )
+    fraction = _number(settings, "fraction", 1.0, most=1.0)
+    if fraction == 0:
+        raise UsageError("lens 'finetune': option fraction = 0 leaves nothing to train on; give more")
+    return FinetuneOptions(
+        recipe,
+        _count(settings, "seeds", 1),
+        tuple(dict.fromkeys(arms)),
+        fraction,
+        _count(settings, "valid", VALID),
+    )
+
+
+def _known(kind: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise UnknownNameError(f"{kind} of lens 'finetune'", name, known)
+
+
+def _count(settings: LensSettings, option: str, default: int) -> int:
+    value = settings.options.get(option, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"lens 'finetune': option {option} = {value!r} is not a whole number of at least 1")
+    return value
+
+
+def _number(settings: LensSettings, option: str, default: float, most: float = math.inf) -> float:
+    value = settings.options.get(option, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        until = "" if math.isinf(most) else f" to {most:g}"
+        raise UsageError(f"lens 'finetune': option {option} = {value!r} is not a number from 0{until}")
+    return float(value)
+
+
+def _rates(settings: LensSettings) -> tuple[float, ...]:
+    value = settings.options.get("rates")
+    if value is None:
+        return _DEFAULT.rates
+    try:
+        found = tuple(dict.fromkeys(float(part) for part in str(value).split(",")))
+    except ValueError:
+        found = (0.0,)
+    if isinstance(value, bool) or not all(0 < rate < 1 for rate in found):
+        raise UsageError(
+            f"lens 'finetune': option rates = {value!r}: give numbers between 0 and 1, as 1e-4,3e-4"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Fine-tuning: a model's body with a small head, trained on the examples of one task."""

@@ -1,0 +1,77 @@
+"""What a trained model answers to examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from sonde.training.finetuning.batches import by_length, collate
+from sonde.training.finetuning.data import Encoded
+from sonde.training.finetuning.heads import PointerHead
+from sonde.training.finetuning.model import HeadedModel
+
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Answers in the order of the examples.
+
+    Attributes:
+        predicted: Class of each example; of a pointer 0 where it points at nothing, else 1.
+        probability: Of each class, or of nothing and something.
+        correct: Whether all of it is right: the class, or both pointers.
+        truncated: See `Encoded`.
+        located: Whether the error is pointed at; None without a pointer. An error beyond the limit is not,
+            and where nothing is wrong, pointing at nothing is right.
+        repaired: Whether a right repair is pointed at; likewise, and True where none is wanted.
+    """
+
+    predicted: Int[np.ndarray, " example"]
+    probability: Float[np.ndarray, "example klass"]
+    correct: Bool[np.ndarray, " example"]
+    truncated: Bool[np.ndarray, " example"]
+    located: Bool[np.ndarray, " example"] | None = None
+    repaired: Bool[np.ndarray, " example"] | None = None
+
+    @property
+    def share(self) -> float:
+        """The task's own metric: how much is right altogether."""
+        return float(self.correct.mean())
+
+
+@torch.no_grad()
+def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
+    """Ask a model; it is left in evaluation mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    size = len(encoded)
+    pointer = isinstance(model.head, PointerHead)
+    width = 2 if pointer else model.head.out.out_features
+    probability = np.zeros((size, width))
+    predicted = np.zeros(size, np.int64)
+    located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    for rows in by_length(encoded, _AT_ONCE):
+        batch = collate(rows, encoded, pad, device)
+        found = model(batch).float()
+        if not pointer:
+            shares = found.softmax(-1).double().cpu().numpy()
+            probability[rows], predicted[rows] = shares, shares.argmax(1)
+            continue
+        nothing = found[:, 0, 0].exp().double().cpu().numpy()
+        probability[rows] = np.stack([nothing, 1 - nothing], 1)
+        places = found.argmax(-1).cpu().numpy()
+        predicted[rows] = places[:, 0] > 0
+        for row, (place, repair) in zip(rows, places.tolist(), strict=True):
+            one = encoded[row]
+            located[row] = place == one.location
+            repaired[row] = repair in one.repairs or one.location == 0
+    truncated = np.array([one.truncated for one in encoded])
+    if pointer:
+        return Answers(predicted, probability, located & repaired, truncated, located, repaired)
+    targets = np.array([one.target for one in encoded])
+    return Answers(predicted, probability, predicted == targets, truncated)

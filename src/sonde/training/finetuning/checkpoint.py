@@ -1,0 +1,122 @@
+"""Checkpoints: everything that training goes on from; a kill leaves the old one or the new."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from sonde.base.errors import InputError, StoreError
+
+
+@dataclass(slots=True)
+class Epoch:
+    """What was seen of an epoch, from 1: mean training loss, and what is right on validation."""
+
+    epoch: int
+    loss: float
+    valid: float
+
+
+@dataclass(slots=True)
+class Course:
+    """How far a training has come.
+
+    Attributes:
+        epoch: Epochs done.
+        position: Batches done of the next one.
+        step: Updates done.
+        total: Sum of the losses of the epoch at work, an example each.
+        best: Best validation so far; -1 before the first.
+        best_epoch: The epoch that had it, from 1.
+        history: Every epoch done.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    step: int = 0
+    total: float = 0.0
+    best: float = -1.0
+    best_epoch: int = 0
+    history: list[Epoch] = field(default_factory=list[Epoch])
+
+
+def write(path: Path, course: Course, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    """Write a checkpoint in the place of the last one.
+
+    Raises:
+        StoreError: It could not be written; the last one stands.
+    """
+    state = {
+        "course": asdict(course),
+        "model": model.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "random": torch.get_rng_state(),
+        "random_cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    replacing(path, lambda temporary: torch.save(state, temporary))
+
+
+def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Course:
+    """Take a checkpoint up: weights, optimiser and random numbers; a new course where there is none.
+
+    Raises:
+        InputError: It is of another architecture.
+    """
+    if not path.is_file():
+        return Course()
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        model.load_state_dict(state["model"])
+        optimiser.load_state_dict(state["optimiser"])
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise InputError(f"checkpoint {path} is of another architecture; delete it and run again") from error
+    torch.set_rng_state(state["random"])
+    if state["random_cuda"]:
+        torch.cuda.set_rng_state_all(state["random_cuda"])
+    course = dict(state["course"])
+    history = [Epoch(**epoch) for epoch in course.pop("history")]
+    return Course(**course, history=history)
+
+
+def write_weights(path: Path, model: torch.nn.Module) -> None:
+    """Write the weights of a body and its head.
+
+    Raises:
+        StoreError: They could not be written.
+    """
+    # Tied weights share their memory, which safetensors does not take.
+    weights = {
+        name: weight.detach().cpu().clone().contiguous() for name, weight in model.state_dict().items()
+    }
+    replacing(path, lambda temporary: save_file(weights, temporary))
+
+
+def read_weights(path: Path, model: torch.nn.Module) -> None:
+    """Take up what `write_weights` wrote."""
+    model.load_state_dict(load_file(path))
+
+
+def replacing(path: Path, save: Callable[[Path], object]) -> None:
+    """Write a file beside its place and move it there when it is whole.
+
+    Raises:
+        StoreError: The disk is full, or the folder cannot be written; nothing at ``path`` has changed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(temporary)
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:
+        # PyTorch says RuntimeError where its writer runs out of space.
+        temporary.unlink(missing_ok=True)
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(
+            f"cannot write {path}: {reason}; free space and run again, training goes on"
+        ) from error

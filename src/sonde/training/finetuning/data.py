@@ -1,0 +1,159 @@
+"""Examples as a model reads them: subwords within the limit, and where a pointer may point among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from sonde.alignment.subwords import encode
+from sonde.models import LoadedModel
+
+FIRST, SECOND = 1, 2
+"""Which text a subword belongs to; 0 stands for what the model puts around them."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example.
+
+    Attributes:
+        name: Its id.
+        text: Its text.
+        target: Its class, from 0.
+        second: First character of the second text of a pair, where ``text`` holds two; the first one ends
+            at the end of the line before it.
+        candidates: Characters that a pointer may point at; None for an example without a pointer.
+        error: What it should point at; None where nothing is wrong.
+        repairs: What it should be replaced by; any of them.
+    """
+
+    name: str
+    text: str
+    target: int
+    second: int | None = None
+    candidates: tuple[Span, ...] | None = None
+    error: Span | None = None
+    repairs: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """An example in subwords.
+
+    Attributes:
+        ids: Subwords with what stands around them.
+        part: For each of them `FIRST`, `SECOND` or 0.
+        target: Its class.
+        candidates: Places that a pointer may point at: subwords of ``ids`` counted from 1, and 0, which
+            says that nothing is wrong.
+        location: Place of the error; 0 where there is none, -1 where it is beyond the limit.
+        repairs: Places of the right variable, as far as they are within the limit.
+        truncated: Whether what the example is about is beyond the limit, for a pointer: the error or all of
+            its repairs; else: any of the text.
+    """
+
+    ids: Int[np.ndarray, " token"]
+    part: Int[np.ndarray, " token"]
+    target: int
+    candidates: tuple[int, ...] = ()
+    location: int = 0
+    repairs: tuple[int, ...] = ()
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The examples of a task by split.
+
+    Attributes:
+        classes: Names of the classes, in their order.
+        train: What is trained on.
+        valid: What rates and epochs are chosen on.
+        test: What is told.
+    """
+
+    classes: tuple[str, ...]
+    train: Sequence[Sample]
+    valid: Sequence[Sample]
+    test: Sequence[Sample]
+
+
+def encode_all(samples: Sequence[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:
+    """Examples as a model reads them.
+
+    Args:
+        samples: The examples.
+        loaded: The model.
+        length: Most subwords of an input.
+    """
+    special = loaded.special
+    before = np.array([special.bos] if special.bos is not None else [], np.int64)
+    if loaded.capabilities.kind != "decoder":
+        before = np.array(special.prefix, np.int64)
+    return [_encode(sample, loaded, before, np.array(special.suffix, np.int64), length) for sample in samples]
+
+
+def _encode(
+    sample: Sample,
+    loaded: LoadedModel,
+    before: Int[np.ndarray, " token"],
+    behind: Int[np.ndarray, " token"],
+    length: int,
+) -> Encoded:
+    if sample.second is not None:
+        return _pair(sample, loaded, before, behind, length)
+    found = encode(loaded.tokenizer, sample.text)
+    kept = found.ids[: length - len(before) - len(behind)]
+    ids = np.concatenate([before, kept, behind])
+    part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
+    cut = len(kept) < len(found.ids)
+    if sample.candidates is None:
+        return Encoded(ids, part, sample.target, truncated=cut)
+
+    def places(spans: Sequence[Span]) -> tuple[int, ...]:
+        # The subword that holds a span's first character; pieces that only begin before it do as well.
+        at = np.searchsorted(found.end, [start for start, _ in spans], side="right")
+        return tuple(sorted({int(one) + len(before) + 1 for one in at if one < len(kept)}))
+
+    candidates = (0, *places(sample.candidates))
+    if sample.error is None:
+        return Encoded(ids, part, sample.target, candidates)
+    location, repairs = places([sample.error]), places(sample.repairs)
+    return Encoded(
+        ids,
+        part,
+        sample.target,
+        tuple(sorted({*candidates, *location, *repairs})),
+        location[0] if location else -1,
+        repairs,
+        truncated=not (location and repairs),
+    )
+
+
+def _pair(
+    sample: Sample,
+    loaded: LoadedModel,
+    before: Int[np.ndarray, " token"],
+    behind: Int[np.ndarray, " token"],
+    length: int,
+) -> Encoded:
+    """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
+    assert sample.second is not None
+    texts = sample.text[: sample.second].rstrip("\n"), sample.text[sample.second :]
+    first, second = (encode(loaded.tokenizer, text).ids for text in texts)
+    room = length - len(before) - 2 * len(behind)
+    keep_second = min(len(second), max(room // 2, room - len(first)))
+    kept = first[: room - keep_second], second[:keep_second]
+    return Encoded(
+        np.concatenate([before, kept[0], behind, kept[1], behind]),
+        np.concatenate(
+            [0 * before, np.full(len(kept[0]), FIRST), 0 * behind, np.full(len(kept[1]), SECOND), 0 * behind]
+        ),
+        sample.target,
+        truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
+    )

@@ -1,0 +1,127 @@
+"""One training at one rate: from the last checkpoint to the best epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from sonde.base.fingerprint import derive_seed
+from sonde.training.finetuning import checkpoint
+from sonde.training.finetuning.answers import answer
+from sonde.training.finetuning.batches import Batch, collate, order
+from sonde.training.finetuning.checkpoint import Course, Epoch
+from sonde.training.finetuning.data import Encoded
+from sonde.training.finetuning.model import HeadedModel
+from sonde.training.finetuning.recipe import FineTuning
+
+CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
+
+OnStep = Callable[[int], None]
+
+
+def rate_factor(step: int, steps: int, warmup: float) -> float:
+    """The rate of an update (from 0) as a share of its peak: up in a line, then down to 0 in a line."""
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return (step + 1) / rising
+    return max(0.0, (steps - step) / max(1, steps - rising))
+
+
+def fit(
+    model: HeadedModel,
+    train: Sequence[Encoded],
+    valid: Sequence[Encoded],
+    recipe: FineTuning,
+    *,
+    rate: float,
+    pad: int,
+    folder: Path,
+    on_step: OnStep | None = None,
+) -> Course:
+    """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
+
+    The order of the examples follows from seed and epoch, and a checkpoint holds weights, optimiser, random
+    numbers and place, so that a killed training ends with the weights of an undisturbed one (one thread, same
+    machine). The rate follows from the number of the update.
+
+    Args:
+        model: A body with its head; trained in place.
+        train: What is trained on.
+        valid: What epochs are chosen on.
+        recipe: How.
+        rate: Peak learning rate.
+        pad: Subword of padding.
+        folder: Where checkpoints and the best weights go.
+        on_step: Is told the number of every update done.
+
+    Raises:
+        StoreError: A checkpoint could not be written.
+        InputError: The checkpoint found is of another architecture.
+    """
+    optimiser = _optimiser(model, rate, recipe)
+    steps = recipe.epochs * len(order(train, recipe.batch, recipe.seed, 0))
+    device = next(model.parameters()).device
+    with _random(derive_seed("train", recipe.seed, rate)):
+        course = checkpoint.read(folder / CHECKPOINT, model, optimiser)
+        while not _done(course, recipe):
+            batches = order(train, recipe.batch, recipe.seed, course.epoch)
+            model.train()
+            for rows in batches[course.position :]:
+                batch = collate(rows, train, pad, device)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate * rate_factor(course.step, steps, recipe.warmup)
+                course.total += _update(model, batch, optimiser, recipe.clip) * len(rows)
+                course.position += 1
+                course.step += 1
+                if course.step % recipe.checkpoint == 0 and course.position < len(batches):
+                    checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+                if on_step is not None:
+                    on_step(course.step)
+            share = answer(model, valid, pad).share
+            course.epoch, course.position = course.epoch + 1, 0
+            course.history.append(Epoch(course.epoch, course.total / len(train), share))
+            course.total = 0.0
+            if share > course.best:
+                course.best, course.best_epoch = share, course.epoch
+                checkpoint.write_weights(folder / BEST, model)
+            checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+    return course
+
+
+def _done(course: Course, recipe: FineTuning) -> bool:
+    return course.epoch >= recipe.epochs or (
+        course.epoch > 0 and course.epoch - course.best_epoch >= recipe.patience
+    )
+
+
+def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, clip: float) -> float:
+    """One update; gives the loss before it."""
+    half = batch.ids.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
+    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        loss = model.head.loss(model(batch), batch)
+    loss.backward()
+    nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], clip)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return float(loss.detach())
+
+
+def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:
+    moved = [one for one in model.parameters() if one.requires_grad]
+    groups = [
+        {"params": [one for one in moved if one.ndim > 1], "weight_decay": recipe.decay},
+        {"params": [one for one in moved if one.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
+
+
+@contextmanager
+def _random(seed: int) -> Generator[None]:
+    """A source of random numbers of one's own, whatever was drawn before, and as it was afterwards."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed % 2**63)
+        yield

@@ -1,0 +1,126 @@
+"""What stands on a model's states: a class for the text, a class for two texts, or two pointers into it.
+
+The pointer head is that of Vasic et al. 2019, as CuBERT has it: with states Y and their summary c,
+``tanh(Y Wy + c Wh) w`` gives each place one logit for the error and one for its repair, without biases.
+Place 0 stands for the summary itself and says that nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sonde.training.finetuning.batches import Batch
+from sonde.training.finetuning.data import FIRST, SECOND
+from sonde.training.finetuning.recipe import FineTuning
+
+States = Float[Tensor, "example token d_model"]
+
+_LEAST = 1e-10
+"""Probabilities are cut off here before their logarithm, as in the published code."""
+
+
+def mean_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+    """Mean over the chosen subwords; 0 where there are none."""
+    weights = chosen.to(states.dtype)[..., None]
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+def last_of(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
+    """State of the last subword that is no padding."""
+    last = (part >= 0).sum(1) - 1
+    return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
+
+
+class ClassHead(nn.Module):
+    """A class for a text, or for two.
+
+    Args:
+        width: Of the states.
+        classes: Number of classes.
+        pooling: ``"mean"``, ``"last"`` or ``"first"``; a pair's mean is that of each text, side by side.
+        pair: Whether there are two texts.
+        dropout: Of what is read.
+    """
+
+    def __init__(self, width: int, classes: int, pooling: str, pair: bool, dropout: float) -> None:
+        super().__init__()
+        self._pooling, self._pair = pooling, pair and pooling == "mean"
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(width * (2 if self._pair else 1), classes)
+        nn.init.normal_(self.out.weight, std=0.02)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
+        """Logits of the classes."""
+        if self._pooling == "last":
+            read = last_of(states, batch.part)
+        elif self._pooling == "first":
+            read = states[:, 0]
+        else:
+            read = mean_of(states, batch.part == FIRST)
+            if self._pair:
+                read = torch.cat([read, mean_of(states, batch.part == SECOND)], 1)
+        return self.out(self.dropout(read))
+
+    def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean cross-entropy."""
+        return functional.cross_entropy(logits.float(), batch.target)
+
+
+class PointerHead(nn.Module):
+    """Two pointers: to the error, and to what is right in its place.
+
+    Args:
+        width: Of the states.
+        summary: Which state sums the text up: ``"first"``, ``"last"`` or ``"mean"``.
+        recipe: Its quirks, and the width that inputs are padded to as published.
+    """
+
+    def __init__(self, width: int, summary: str, recipe: FineTuning) -> None:
+        super().__init__()
+        self._summary, self._recipe = summary, recipe
+        self.dropout = nn.Dropout(recipe.dropout)
+        self.states = nn.Linear(width, width, bias=False)
+        self.whole = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, 2, bias=False)
+        for layer in (self.states, self.whole, self.out):
+            nn.init.xavier_uniform_(layer.weight)
+
+    def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
+        """Logarithms of the probability of each place, for the error and for the repair."""
+        if self._summary == "last":
+            whole = last_of(states, batch.part)
+        elif self._summary == "first":
+            whole = states[:, 0]
+        else:
+            whole = mean_of(states, batch.part == FIRST)
+        places = self.dropout(torch.cat([whole[:, None], states], 1))
+        logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
+        if self._recipe.masked_zero:
+            logits = logits * batch.candidates[:, None]
+            # As published every input is as long as the limit, and each of its places takes part.
+            missing = max(0, self._recipe.length + 1 - logits.shape[-1])
+            return functional.pad(logits, (0, missing)).log_softmax(-1)
+        return logits.masked_fill(~batch.candidates[:, None], -math.inf).log_softmax(-1)
+
+    def loss(self, logs: Float[Tensor, "example pointer place"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean over the examples of the error's loss and the repair's; what is beyond the limit has none."""
+        rows = torch.arange(len(logs), device=logs.device)
+        if self._recipe.sum_of_logs:
+            # Cut off before the logarithm, as in the published code.
+            logs = logs.clamp(min=math.log(_LEAST))
+        held = batch.location >= 0
+        located = -logs[rows, 0, batch.location.clamp(min=0)][held]
+        repairs = functional.pad(batch.repairs, (0, logs.shape[-1] - batch.repairs.shape[-1]))
+        wanted = repairs.any(1) & (batch.location > 0)
+        chosen, repairs = logs[wanted, 1], repairs[wanted]
+        if self._recipe.sum_of_logs:
+            repaired = -(chosen * repairs).sum(1)
+        else:
+            repaired = -chosen.masked_fill(~repairs, -math.inf).logsumexp(-1)
+        return (located.sum() + repaired.sum()) / len(logs)

@@ -1,0 +1,46 @@
+"""How a model is fine-tuned; plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FineTuning:
+    """How a model is fine-tuned.
+
+    Attributes:
+        length: Most subwords of an input, those that the model puts around a text included.
+        epochs: Most passes over the training examples.
+        batch: Examples an update.
+        rates: Peak learning rates; each is tried, and the best on validation is kept.
+        warmup: Share of the updates in which the rate rises from 0; it falls to 0 in a line after them.
+        decay: Decoupled weight decay of matrices; vectors have none.
+        clip: Largest norm of the gradient.
+        dropout: Of what the head reads.
+        patience: Epochs without a better validation after which training ends.
+        checkpoint: Updates between two checkpoints; one is written after every epoch as well.
+        pooling: ``"mean"``, ``"last"``, ``"first"``, or ``"auto"``: the last subword of a decoder, the mean
+            over the text of others.
+        frozen: Whether only the head is trained.
+        masked_zero: Positions that are no candidates have a logit of 0 instead of none.
+        sum_of_logs: The loss of a repair is the sum over its places of the logarithm of each, instead of the
+            logarithm of their sum.
+        seed: Of the order of examples, the head's first weights and dropout.
+    """
+
+    length: int = 128
+    epochs: int = 3
+    batch: int = 32
+    rates: tuple[float, ...] = (2e-4,)
+    warmup: float = 0.1
+    decay: float = 0.01
+    clip: float = 1.0
+    dropout: float = 0.1
+    patience: int = 2
+    checkpoint: int = 200
+    pooling: str = "auto"
+    frozen: bool = False
+    masked_zero: bool = False
+    sum_of_logs: bool = False
+    seed: int = 0

@@ -1,0 +1,132 @@
+"""Fine-tuning of a model: every rate in turn, the best on validation kept and saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from sonde.base.errors import StoreError
+from sonde.base.files import write_atomic
+from sonde.models import LoadedModel, ModelSpec
+from sonde.training.finetuning import checkpoint
+from sonde.training.finetuning.answers import Answers, answer
+from sonde.training.finetuning.checkpoint import Epoch
+from sonde.training.finetuning.data import Data, encode_all
+from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
+from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
+from sonde.training.finetuning.recipe import FineTuning
+
+MODEL = "model"
+"""Folder of the trained model below that of the training: transformers reads it like any other."""
+
+_COURSE = "course.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuned:
+    """A model after training.
+
+    Attributes:
+        rate: The learning rate that was best on validation.
+        epoch: The epoch whose weights were kept, from 1.
+        courses: What was seen of every epoch, by rate.
+        valid: What is answered to the validation examples.
+        test: What is answered to the test examples.
+        folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
+            ``head.json`` hold what was trained on top.
+    """
+
+    rate: float
+    epoch: int
+    courses: dict[float, list[Epoch]]
+    valid: Answers
+    test: Answers
+    folder: Path
+
+
+def tune(
+    spec: ModelSpec, data: Data, recipe: FineTuning, folder: Path, *, on_step: OnStep | None = None
+) -> Tuned:
+    """Train a model on the examples of a task.
+
+    Args:
+        spec: The model; with ``reinitialise`` its architecture with weights drawn anew.
+        data: The examples.
+        recipe: How.
+        folder: A folder of this training's own. A call after a kill goes on from what is there.
+        on_step: Is told the number of every update done.
+
+    Raises:
+        UsageError: The limit does not fit the model.
+        InputError: The model or the data cannot be trained on.
+        StoreError: A checkpoint or the model could not be written.
+    """
+    loaded = load_for_training(spec)
+    splits = [encode_all(some, loaded, recipe.length) for some in (data.train, data.valid, data.test)]
+    train, valid, test = splits
+    pad = loaded.special.pad
+    model = headed(loaded, data, recipe)
+    # Fresh weights for each rate come from here; a second load would draw or read the same.
+    start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+    courses: dict[float, list[Epoch]] = {}
+    for number, rate in enumerate(recipe.rates):
+        own = folder / f"rate-{number}"
+        found = _finished(own)
+        if found is None:
+            model.load_state_dict(start)
+            found = fit(model, train, valid, recipe, rate=rate, pad=pad, folder=own, on_step=on_step).history
+            write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
+            (own / CHECKPOINT).unlink(missing_ok=True)
+        courses[rate] = found
+    # Of equals the first rate and the first epoch.
+    rate = max(courses, key=lambda one: _best(courses[one]).valid)
+    kept = folder / f"rate-{recipe.rates.index(rate)}"
+    checkpoint.read_weights(kept / BEST, model)
+    answers = [answer(model, some, pad) for some in (valid, test)]
+    _save(loaded, model, data, recipe, folder / MODEL)
+    return Tuned(rate, _best(courses[rate]).epoch, courses, answers[0], answers[1], folder / MODEL)
+
+
+def _best(course: list[Epoch]) -> Epoch:
+    return max(course, key=lambda epoch: epoch.valid)
+
+
+def _finished(folder: Path) -> list[Epoch] | None:
+    path = folder / _COURSE
+    if not path.is_file() or not (folder / BEST).is_file():
+        return None
+    return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _save(loaded: LoadedModel, model: HeadedModel, data: Data, recipe: FineTuning, folder: Path) -> None:
+    """Write the trained model with its tokenizer, head and recipe, all at once."""
+    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
+    facts = {"kind": type(model.head).__name__, "classes": data.classes, "recipe": asdict(recipe)}
+
+    def write(temporary: Path) -> None:
+        loaded.model.save_pretrained(temporary)
+        loaded.tokenizer.save_pretrained(temporary)
+        save_file(head, temporary / "head.safetensors")
+        (temporary / "head.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
+
+    _replace_folder(folder, write)
+
+
+def _replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        if folder.exists():
+            shutil.rmtree(folder)
+        temporary.replace(folder)
+    except (OSError, RuntimeError, torch.OutOfMemoryError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(f"cannot write {folder}: {reason}; free space and run again") from error

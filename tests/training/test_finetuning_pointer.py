@@ -1,0 +1,134 @@
+"""The pointer head against the published formula, written out slowly; places and the limit."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.training.test_finetuning import save
+
+from sonde.models import load_model
+from sonde.training.finetuning.answers import answer
+from sonde.training.finetuning.batches import Batch, collate
+from sonde.training.finetuning.data import Data, Encoded, Sample, encode_all
+from sonde.training.finetuning.heads import PointerHead
+from sonde.training.finetuning.model import headed
+from sonde.training.finetuning.recipe import FineTuning
+
+RECIPE = FineTuning(length=12, dropout=0.0)
+
+
+def example(size: int, candidates: list[int], location: int, repairs: list[int]) -> Encoded:
+    part = np.ones(size, np.int64)
+    return Encoded(np.full(size, 5), part, int(location != 0), tuple(candidates), location, tuple(repairs))
+
+
+def batch_of(*examples: Encoded) -> Batch:
+    return collate(range(len(examples)), examples, 0, torch.device("cpu"))
+
+
+EXAMPLES = (
+    example(8, [0, 3, 5, 7], 5, [3, 7]),
+    example(6, [0, 2, 4], 0, []),
+    example(5, [0, 2], -1, [2]),
+)
+
+
+def logits_by_hand(head: PointerHead, states: torch.Tensor, row: int, place: int) -> np.ndarray:
+    """tanh(Y Wy + c Wh) w of one place, with numpy."""
+    whole = states[row, 0]
+    here = whole if place == 0 else states[row, place - 1]
+    wy, wh, w = (layer.weight.detach().double().numpy().T for layer in (head.states, head.whole, head.out))
+    return np.tanh(here.double().numpy() @ wy + whole.double().numpy() @ wh) @ w
+
+
+@pytest.mark.parametrize("masked_zero", [False, True])
+def test_probabilities_are_those_of_the_formula(masked_zero: bool) -> None:
+    torch.manual_seed(0)
+    recipe = dataclasses.replace(RECIPE, masked_zero=masked_zero)
+    head = PointerHead(16, "first", recipe).eval()
+    states = torch.randn(3, 8, 16)
+    found = head(states, batch_of(*EXAMPLES)).detach().exp().numpy()
+    for row, one in enumerate(EXAMPLES):
+        for pointer in range(2):
+            weights = {
+                place: math.exp(logits_by_hand(head, states, row, place)[pointer]) for place in one.candidates
+            }
+            masked = RECIPE.length + 1 - len(one.candidates) if masked_zero else 0
+            total = sum(weights.values()) + masked * 1.0
+            for place in range(9):
+                expected = weights.get(place, 1.0 if masked_zero else 0.0) / total
+                assert found[row, pointer, place] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("sum_of_logs", [False, True])
+def test_the_loss_is_the_sum_over_places_or_the_logarithm_of_it(sum_of_logs: bool) -> None:
+    torch.manual_seed(0)
+    head = PointerHead(16, "first", dataclasses.replace(RECIPE, sum_of_logs=sum_of_logs)).eval()
+    batch = batch_of(*EXAMPLES)
+    logs = head(torch.randn(3, 8, 16), batch)
+    p = logs.detach().exp().double().numpy()
+    repair = math.log(p[0, 1, 3]) + math.log(p[0, 1, 7]) if sum_of_logs else math.log(p[0, 1, 3] + p[0, 1, 7])
+    # The third example's error is beyond the limit: it is not in the loss, but in the mean.
+    expected = -(math.log(p[0, 0, 5]) + repair + math.log(p[1, 0, 0])) / 3
+    loss = head.loss(logs, batch)
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    loss.backward()
+    assert all(torch.isfinite(one.grad).all() for one in head.parameters() if one.grad is not None)
+
+
+def test_masked_positions_may_win_only_as_published() -> None:
+    """Candidates with negative logits lose against masked places, whose logit is 0 there."""
+    head = PointerHead(4, "first", dataclasses.replace(RECIPE, masked_zero=True)).eval()
+    corrected = PointerHead(4, "first", RECIPE).eval()
+    for one in (head, corrected):
+        torch.nn.init.constant_(one.states.weight, 1.0)
+        torch.nn.init.constant_(one.whole.weight, 0.0)
+        torch.nn.init.constant_(one.out.weight, -1.0)
+    states, batch = torch.ones(3, 8, 4), batch_of(*EXAMPLES)
+    published, ours = (one(states, batch).argmax(-1) for one in (head, corrected))
+    for row, example in enumerate(EXAMPLES):
+        assert not set(published[row].tolist()) & set(example.candidates)
+        assert set(ours[row].tolist()) <= set(example.candidates)
+
+
+def test_places_are_the_subwords_that_hold_the_first_characters(tmp_path: Path) -> None:
+    loaded = load_model(save(tmp_path, "bert"))
+    text = "f ( a , bb ) : a = bb"
+    at = {"a": (4, 5), "bb": (8, 10), "a2": (15, 16), "bb2": (19, 21)}
+    sample = Sample(
+        "x", text, 1, candidates=tuple(at.values()), error=at["a2"], repairs=(at["bb"], at["bb2"])
+    )
+    for length, location, repairs, truncated in (
+        (40, 9, (6, 11), False),
+        (11, 9, (6,), False),
+        (9, -1, (6,), True),
+    ):
+        (found,) = encode_all([sample], loaded, length)
+        # Place 0 is nothing, place 1 the start token, and the words follow from place 2 on.
+        assert (found.location, found.repairs, found.truncated) == (location, repairs, truncated)
+        assert set(found.candidates) == {0, 4, 6, 9, 11} & set(range(length))
+    (clean,) = encode_all([dataclasses.replace(sample, error=None, repairs=())], loaded, 9)
+    assert (clean.location, clean.truncated) == (0, False)
+
+
+def test_an_error_beyond_the_limit_is_a_failure_whatever_is_said(tmp_path: Path) -> None:
+    spec = save(tmp_path, "bert")
+    loaded = load_model(spec)
+    text = "a b " * 20
+    beyond = Sample("x", text, 1, candidates=((0, 1), (76, 77)), error=(76, 77), repairs=((0, 1),))
+    clean = Sample("y", text, 0, candidates=((0, 1), (76, 77)))
+    data = Data(("no", "yes"), [beyond, clean], [beyond], [clean])
+    model = headed(loaded, data, RECIPE)
+    encoded = encode_all([beyond, clean], loaded, 12)
+    for bias in (-1.0, 1.0):
+        # All say nothing is wrong, or none does: only the first of the candidates can win then.
+        torch.nn.init.constant_(model.head.out.weight, bias)
+        found = answer(model, encoded, 0)
+        assert found.located is not None
+        assert not found.located[0] and not found.correct[0] and found.truncated[0]
+        assert found.located[1] == (found.predicted[1] == 0)

@@ -95,10 +95,8 @@ def slow_rank(
     return 1 + sum(row[w] >= best for w in field if w not in wanted)
 
 
-def slow_ranks(
-    words: WordLookups, lookups: Lookups, matrix: np.ndarray, causal: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks and picks by loops over one head's matrix of subwords, (query, key), in double precision."""
+def slow_words(words: WordLookups, matrix: np.ndarray) -> np.ndarray:
+    """What each word pays to each other in one head, from its matrix of subwords."""
     count = len(words.first)
     spans = [range(int(a), int(b)) for a, b in zip(words.first, words.stop, strict=True)]
     word_level = np.zeros((count, count))
@@ -106,6 +104,14 @@ def slow_ranks(
         for other in range(count):
             cells = [sum(matrix[row, column] for column in spans[other]) for row in spans[head]]
             word_level[head, other] = sum(cells) / len(cells) if cells else 0.0
+    return word_level
+
+
+def slow_ranks(
+    words: WordLookups, lookups: Lookups, matrix: np.ndarray, causal: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks and picks by loops over one head's matrix of subwords, (query, key), in double precision."""
+    word_level = slow_words(words, matrix)
     ranks, picks = [], []
     for query, until, first, last in zip(
         lookups.query, lookups.until, lookups.first, lookups.last, strict=True
@@ -189,6 +195,32 @@ def test_ranks_equal_loops_over_eager_attention(
     captures = list(observe(loaded, items, [Pass(Plain(), (request,))]))
     for item, word, capture in zip(items, words, captures, strict=True):
         check(loaded, item, word, capture)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])
+def test_the_attention_of_named_heads_is_that_between_all_words(
+    name: str, tiny: Tiny, prepare: Prepare
+) -> None:
+    loaded = tiny(name)
+    items = [prepare(text) for text in TEXTS[:2]]
+    words = [words_of(len(one.alignment.subwords), seed) for seed, one in enumerate(items)]
+    heads = dict.fromkeys(("encoder", "decoder", "cross"), ((0, 1), (1, 0), (1, 3)))
+    asked = (replace(words[0], heads=heads), words[1])
+    request = WordAttention({one.item.item_id: word for one, word in zip(items, asked, strict=True)})
+    first, second = observe(loaded, items, [Pass(Plain(), (request,))])
+    # The ranks of both are those of an item that wants no attention.
+    check(loaded, items[0], words[0], first)
+    check(loaded, items[1], words[1], second)
+    assert all(found.attention is None for found in second.words.values())
+    for side, layers in eager_sides(loaded, items[0].alignment.subwords.ids).items():
+        found = first.words[side].attention
+        assert found is not None and len(found) == 3
+        for matrix, (layer, head) in zip(found, heads[side], strict=True):
+            expected = slow_words(words[0], layers[layer, head])
+            for query, row in enumerate(expected):
+                _, field = competing(words[0], expected, query, side == "decoder")
+                row[[place for place in range(len(row)) if place not in field]] = np.nan
+            np.testing.assert_allclose(matrix, expected, atol=1e-6)
 
 
 def test_an_item_asked_for_nothing_shares_the_batch(tiny: Tiny, prepare: Prepare) -> None:

@@ -1,13 +1,19 @@
 """The attention lens in whole runs: several models on the same items, ablations, and a given snippet."""
 
+import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+from sonde.base.errors import SondeError
+from sonde.cli import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
+from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
 
 from .conftest import save_decoder
@@ -104,3 +110,159 @@ def test_what_one_model_answers_among_others_is_kept(
     outcome = run(wanted, Execution(output=tmp_path))
     assert outcome.observed == 0
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+
+
+SNIPPET = """def area(shape, *, scale=1.0):
+    if shape is None:
+        raise ValueError("<b>no & shape</b>\x0c")
+    for side in shape.sides:
+        scale = length(side, scale)
+    return scale + 1
+"""
+
+
+def with_snippet(code: Path, path: Path, *models: Path, **changes: object) -> Experiment:
+    return experiment(code, *models, options={"attention": {"snippet": str(path)}}, **changes)
+
+
+def second_stage(folder: Path, model: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / RunDirectory(folder).observations("attention.1", str(model)) / "*")
+
+
+@pytest.fixture(scope="module")
+def drawn(code: Path, encoder: Path, short: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "drawn"
+    given = folder.parent / "area.py"
+    given.write_text(SNIPPET)
+    run(with_snippet(code, given, encoder, short), Execution(output=folder))
+    return folder
+
+
+def test_a_snippet_changes_no_score(
+    drawn: Path, code: Path, encoder: Path, short: Path, tmp_path: Path
+) -> None:
+    run(experiment(code, encoder, short), Execution(output=tmp_path))
+    plain, other = (
+        pl.read_parquet(folder / "scores.parquet").drop("fingerprint") for folder in (tmp_path, drawn)
+    )
+    assert_frame_equal(plain, other)
+
+
+def test_of_a_snippet_alone_the_attention_is_kept(drawn: Path, encoder: Path) -> None:
+    table = second_stage(drawn, encoder)
+    heads = table.filter(pl.col("weights").is_not_null())
+    edges = table.filter(pl.col("item_id").str.ends_with("-snippet") & pl.col("weights").is_null())
+    assert heads["item_id"].str.ends_with("-snippet").all() and len(edges) > 5
+    assert set(heads.select("layer", "head").rows()) == set(edges.select("layer", "head").rows())
+    for row in edges.iter_rows(named=True):
+        assert SNIPPET[row["asked_start"] : row["asked_end"]] == row["asked"]
+        mine = heads.filter((pl.col("layer") == row["layer"]) & (pl.col("head") == row["head"]))
+        starts, words = mine["starts"][0].to_list(), mine["words"][0].to_list()
+        weights = np.frombuffer(mine["weights"][0], np.float16).reshape(len(words), len(words))
+        places = list(zip(starts, words, strict=True))
+        asked = weights[places.index((row["asked_start"], row["asked"]))]
+        assert asked[places.index((row["picked_start"], row["picked"]))] == np.nanmax(asked)
+        assert np.nansum(asked) > 0
+
+
+def test_the_page_draws_the_snippet_and_says_who_could_not_read_it(drawn: Path) -> None:
+    page = build_report(drawn).read_text(encoding="utf-8")
+    section = page[page.index('<section id="attention_snippet"') :]
+    section = section[: section.index("</section>")]
+    assert section.count("<svg") == 2 * 4
+    assert "no␣&" not in section.replace("&amp;", "") and "<b>no" not in section
+    assert "edges in area.py the best heads find" in section
+    assert len(list((drawn / "figures").glob("attention-snippet-*.png"))) == 2 * 4
+
+
+def test_a_snippet_longer_than_a_context_costs_that_drawing_alone(
+    code: Path, encoder: Path, short: Path, tmp_path: Path
+) -> None:
+    given = tmp_path / "long.py"
+    given.write_text(SNIPPET + SNIPPET.replace("area", "volume"))
+    run(with_snippet(code, given, encoder, short), Execution(output=tmp_path / "run"))
+    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    assert "short: long.py is not read, it is longer than the context; give a shorter one." in page
+    assert "encoder, encoder: of" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("missing.py", None, "missing.py': no such file"),
+        ("words.txt", "def f(): pass", "no language with syntactic relations; give a file in java or python"),
+        ("broken.py", "def f(:\n", "snippet 'broken.py': does not parse as python; give a whole function"),
+        ("bare.py", "x\n", "snippet 'bare.py': holds no syntactic relation; give a longer one"),
+        ("long.py", "f(x)\n" * 50, "250 words, and a picture holds 200; give a single function"),
+    ],
+)
+def test_a_snippet_that_cannot_be_drawn_is_one_line(
+    name: str, text: str | None, words: str, code: Path, encoder: Path, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SondeError) as raised:
+        run(with_snippet(code, tmp_path / name, encoder), Execution(output=tmp_path / "run"))
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_the_option_of_the_command_line_names_the_snippet(
+    code: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["-l", "attention", "-m", str(encoder), "-c", f"local:{code}", "--snippet", "/nowhere.py"]
+    monkeypatch.setattr(sys, "argv", ["sonde", "run", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    assert "sonde: snippet '/nowhere.py': no such file" in capsys.readouterr().err
+
+
+SENTENCE = (("the", "mice", "det"), ("old", "mice", "amod"), ("mice", "see", "nsubj"), ("see", "", "root"),
+            ("a", "cat", "det"), ("cat", "see", "obj"), ("today", "see", "advmod"))  # fmt: skip
+
+
+def treebank(path: Path) -> Path:
+    """Sentences that leave out words in turn."""
+    blocks: list[str] = []
+    for number in range(40):
+        left_out = {0, 1, 4, 6} - {(0, 1, 4, 6)[number % 4]} if number % 3 else set()
+        kept = [word for at, word in enumerate(SENTENCE) if at not in left_out]
+        place = {form: at for at, (form, _, _) in enumerate(kept, 1)}
+        lines = [
+            f"{at}\t{form}\t_\t_\t_\t_\t{place.get(head, 0)}\t{relation}\t_\t_"
+            for at, (form, head, relation) in enumerate(kept, 1)
+        ]
+        blocks.append("\n".join([f"# sent_id = s{number}", f"# newdoc id = d{number}", *lines]))
+    path.write_text("\n\n".join(blocks) + "\n\n")
+    return path
+
+
+@pytest.mark.parametrize("mode", ["corrected", "paper"])
+def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
+    mode: str, encoder: Path, tmp_path: Path
+) -> None:
+    corpus = f"conllu:{treebank(tmp_path / 'bank.conllu')}"
+    tables: list[pl.DataFrame] = []
+    for name in (corpus, f"{corpus}?root=included"):
+        folder = tmp_path / f"run-{len(tables)}"
+        wanted = Experiment(
+            models=(str(encoder),), lenses=("attention",), corpora=(name,), mode=mode,
+            selection=Selection(near_duplicates=False),
+        )  # fmt: skip
+        run(wanted, Execution(output=folder))
+        table = pl.read_parquet(folder / "scores.parquet").with_columns(k=pl.col("params").struct.field("k"))
+        tables.append(table.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head")))
+    without, included = tables
+    root = included.filter(pl.col("slice") == "relation=root")
+    # Three metrics, every k, and nothing at all is found.
+    predictors = {None, "offset", "random_weights"}
+    assert set(root["control"]) == predictors and len(root) == 3 * 3 * 20
+    assert root["value"].to_list() == [0.0] * len(root)
+    keys = ["slice", "control", "metric", "k"]
+    both = without.join(included, on=keys, nulls_equal=True, how="left")
+    same = both.filter(pl.col("slice").str.starts_with("relation="))
+    assert len(same) and same["value"].to_list() == same["value_right"].to_list()
+    whole = both.filter(pl.col("slice") == "all")
+    # "5 relations" without the root
+    counts = [int(params["name"].split()[0]) for params in whole["params"]]
+    expected = [value * n / (n + 1) for value, n in zip(whole["value"], counts, strict=True)]
+    assert whole["value_right"].to_list() == pytest.approx(expected) and max(expected) > 0

@@ -8,7 +8,7 @@ beside fixed offsets, keywords, the better of both, and a model with weights dra
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 
 import polars as pl
 
@@ -139,6 +139,7 @@ class Attention(LensDefaults):
         if scoring.settings.stage:
             splits = splits_of(scoring)
             test = [item for item, side in splits.items() if side == "test"]
+            template = dataclasses.replace(template, item_set=_set_of(scoring.observations, test))
             return errors.scores(scoring.observations, template, test)
         quirks = active(scoring.settings)
         splits = splits_of(scoring)
@@ -148,7 +149,8 @@ class Attention(LensDefaults):
         shared = _read_by_all(scoring.beside)
         if shared is not None:
             splits = {item: side for item, side in splits.items() if item in shared}
-        template = dataclasses.replace(template, item_set=_set_of(scoring.observations, splits))
+        read = scoring.observations.filter(pl.col("dropped") == "")
+        template = dataclasses.replace(template, item_set=_set_of(read, splits))
         found = [*_counts(scoring.observations, template, shared)]
         twins = [collect(twin.observations, splits) for twin in scoring.twins]
         for side, relations in by_side(collect(scoring.observations, splits)).items():
@@ -218,10 +220,10 @@ def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
     return frozenset.intersection(*read) if read else None
 
 
-def _set_of(observations: pl.LazyFrame, splits: Mapping[str, str]) -> str:
+def _set_of(observations: pl.LazyFrame, kept: Collection[str]) -> str:
     """Fingerprint of the items that are compared; the same for every model of a run."""
-    read = observations.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"]
-    return fingerprint("item set", sorted(item for item in read if item in splits))
+    read = observations.select("item_id").unique().collect()["item_id"]
+    return fingerprint("item set", sorted(set(read.to_list()) & set(kept)))
 
 
 def _counts(observations: pl.LazyFrame, template: Score, shared: Set[str] | None) -> Iterator[Score]:

@@ -61,7 +61,8 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
         raise UsageError(f"{where}: no language with syntactic relations; give a file in {known}")
     # Blank lines at the end are no words to be drawn.
     text = text.rstrip() + "\n"
-    words = len(facet_of(language, FACET, Relations).words(text))
+    # Empty words, which end a block or the text, are not drawn.
+    words = sum(word != "" for word in facet_of(language, FACET, Relations).words(text).surface)
     if words > MOST_WORDS:
         raise InputError(f"{where}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
     name = fingerprint("snippet", language, text) + SUFFIX

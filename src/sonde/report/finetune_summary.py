@@ -1,0 +1,228 @@
+"""Fine-tuned models beside their twins from scratch and what needs no model (CuBERT, tables 2 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._charts import row_height, specification
+from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._run import RunData
+
+LENS = "finetune"
+ARMS = {
+    "": "pre-trained",
+    "scratch": "from scratch",
+    "bag_of_tokens": "bag of tokens",
+    "majority": "majority",
+    "length": "length",
+    "parse_error": "parse error",
+}
+METRICS = {
+    "accuracy": "right",
+    "true_positive": "left alone, of the clean",
+    "classification": "classified",
+    "localisation": "located, of the errors",
+    "localisation_repair": "located and repaired, of the errors",
+}
+KEY = ("model", "task", "language")
+
+
+class FinetuneSummary:
+    """Dots with intervals a task and metric, one colour an arm, and validation by epoch."""
+
+    title = "Fine-tuning: what pre-training buys"
+    lens = LENS
+    order = 400
+    caption = (
+        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
+        "fine-tuned model, the same architecture trained from scratch on the same examples, and what has no "
+        "model. Learning rate and epoch of each are chosen on validation. Differences are paired: both are "
+        "asked the same examples. An error beyond the length limit counts as not found."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a metric, and the course of validation."""
+        rows = _rows(run)
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_spec(part))
+            for metric in METRICS
+            if not (part := rows.filter(pl.col("metric") == metric)).is_empty()
+        ]
+        course = _course(run)
+        if course is not None:
+            charts.append(Chart(name="finetune-course", title="Right on validation, by epoch", spec=course))
+        gains = _gains(run)
+        lines = [line for row in gains if row["control"] == "scratch" and (line := _sentence(row))]
+        return Figure(
+            lead=_lead(gains),
+            answer="\n".join(lines),
+            charts=charts,
+            table=_table(rows, gains),
+            notes=_notes(run),
+        )
+
+
+def _labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows with what they are about as a reader knows it."""
+    parts = [pl.col("task").str.replace_all("_", " ")]
+    parts += [pl.col("shown")] if run.several else []
+    parts += [pl.col("language")] if len(run.languages) > 1 else []
+    arm = pl.col("control").fill_null("")
+    return rows.with_columns(
+        subject=pl.concat_str(parts, separator=", "),
+        arm=arm.replace(ARMS),
+    )
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    rows = run.scores(metrics=list(METRICS), lens=LENS, slices=["all"], controls=True)
+    return _labelled(rows.filter(pl.col("split") == "test"), run)
+
+
+def _gains(run: RunData) -> list[dict[str, Any]]:
+    """Differences between the model and each other arm, in the task's own metric first."""
+    rows = run.scores(metrics=["gain"], lens=LENS, controls=True)
+    return _labelled(rows.filter(pl.col("split") == "test"), run).to_dicts()
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "subject": row["subject"],
+            "arm": row["arm"],
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": with_interval(row, 100, 1),
+            "few": too_few(row),
+            "n": row["n"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    order = list(ARMS.values())
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("subject:N", sort=None, title=None),
+        yOffset=alt.YOffset("arm:N", sort=order),
+        color=alt.Color("arm:N", title=None, sort=order),
+        tooltip=[
+            alt.Tooltip("subject:N", title=" "),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("reading:N", title="%"),
+            alt.Tooltip("n:Q", format=",", title="examples"),
+        ],
+    )
+    x = alt.X("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="interval", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+    ]
+    return specification(alt.layer(*layers).properties(height=row_height(rows["arm"].n_unique())))
+
+
+def _course(run: RunData) -> dict[str, Any] | None:
+    """Validation after each epoch, where there are several."""
+    rows = run.scores(metrics=["valid"], lens=LENS, slices=["epoch"], controls=True)
+    rows = _labelled(rows.with_columns(epoch=pl.col("params").struct.field("k")), run)
+    if rows["epoch"].n_unique() < 2:
+        return None
+    records = rows.select("subject", "arm", "seed", "epoch", "value").to_dicts()
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("epoch:O", title="epoch"),
+        y=alt.Y(
+            "value:Q", title="right on validation", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)
+        ),
+        color=alt.Color("subject:N", title=None, sort=None),
+        strokeDash=alt.StrokeDash("arm:N", title=None, sort=list(ARMS.values())),
+        detail=alt.Detail("seed:N"),
+        tooltip=[
+            alt.Tooltip("subject:N", title=" "),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("seed:N"),
+            alt.Tooltip("epoch:O"),
+            alt.Tooltip("value:Q", format=".1%", title="right"),
+        ],
+    )
+    return specification(base.mark_line(point=True))
+
+
+def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
+    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        if row["control"] == "scratch":
+            key = tuple(row[name] for name in KEY)
+            if row["params_name"] == "localisation_repair" or (
+                row["params_name"] == "accuracy" and key not in chosen
+            ):
+                chosen[key] = row
+    return list(chosen.values())
+
+
+def _lead(gains: Sequence[dict[str, Any]]) -> str:
+    judged = [row for row in _headline(gains) if not too_few(row) and row["ci_low"] is not None]
+    if not judged:
+        return ""
+    above = sum(row["ci_low"] > 0 for row in judged)
+    below = sum(row["ci_high"] < 0 for row in judged)
+    said = f"Pre-training helps beyond the interval in {above} of {len(judged)} fine-tuned tasks"
+    return f"{said} and hurts in {below}." if below else f"{said}."
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    few = ", too few clusters for a verdict" if too_few(row) else ""
+    what = METRICS.get(row["params_name"], row["params_name"])
+    return (
+        f"{row['subject']}, {what}: pre-trained less from scratch {with_interval(row, 100, 1)} points{few}."
+    )
+
+
+def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
+    columns = [
+        "Task", "Metric", "Arm", "Share, %", "95 % interval", "Pre-trained less it, points",
+        "Interval of the difference", "Examples", "Clusters",
+    ]  # fmt: skip
+    ahead = {(*(row[name] for name in KEY), row["params_name"], row["control"]): row for row in gains}
+    cells: list[list[Cell]] = []
+    for row in rows.iter_rows(named=True):
+        gain = ahead.get((*(row[name] for name in KEY), row["metric"], row["control"]))
+        cells.append(
+            [
+                Cell(row["subject"]),
+                Cell(METRICS[row["metric"]]),
+                Cell(row["arm"]),
+                Cell(number(100 * row["value"], 1), row["value"]),
+                Cell(interval(row, 100, 1), row["ci_low"]),
+                Cell(number(100 * gain["value"], 1), gain["value"]) if gain else Cell(DASH),
+                Cell(interval(gain, 100, 1), gain["ci_low"]) if gain else Cell(DASH),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ]
+        )
+    return Table(
+        summary="Every task, metric and arm", columns=columns, rows=cells, numeric=frozenset(columns[3:])
+    )
+
+
+def _notes(run: RunData) -> list[str]:
+    """What was cut, and the rates that were chosen."""
+    cut = _labelled(run.scores(metrics=["truncated"], lens=LENS), run)
+    notes = [
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples are longer than the limit."
+        for row in cut.iter_rows(named=True)
+        if row["value"] > 0
+    ]
+    rates = _labelled(run.scores(metrics=["learning_rate"], lens=LENS, controls=True), run)
+    said = sorted({f"{row['arm']} {row['value']:g}" for row in rates.iter_rows(named=True)})
+    return [*notes, f"Learning rates chosen: {', '.join(said)}."] if said else notes
+
+
+plot = FinetuneSummary()

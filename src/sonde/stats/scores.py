@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -86,6 +87,7 @@ def scores_from(frame: pl.DataFrame) -> list[Score]:
     """The scores of such a table, in its order."""
     scores: list[Score] = []
     for row in frame.iter_rows(named=True):
-        params = {name: value for name, value in row["params"].items() if value is not None}
-        scores.append(Score(**{**row, "params": params}))
+        values: dict[str, Any] = dict(row)
+        values["params"] = {name: value for name, value in row["params"].items() if value is not None}
+        scores.append(Score(**values))
     return scores

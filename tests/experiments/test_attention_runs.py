@@ -112,6 +112,29 @@ def test_what_one_model_answers_among_others_is_kept(
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
 
 
+def test_dependents_with_newlines_end_elsewhere_and_begin_where_they_did(
+    code: Path, encoder: Path, tmp_path: Path
+) -> None:
+    tables: list[pl.DataFrame] = []
+    for quirks in ((), ("codesyntax.newlines",)):
+        folder = tmp_path / f"run-{len(quirks)}"
+        run(experiment(code, encoder, quirks=quirks), Execution(output=folder))
+        labels = pl.read_parquet(folder / "labels/task=syntax_relations/*.parquet")
+        assert labels["newlines"].unique().to_list() == [bool(quirks)]
+        tables.append(
+            scores(folder, encoder).filter(pl.col("slice").str.starts_with("relation=")).drop("fingerprint")
+        )
+    plain, longer = tables
+    first = pl.col("metric").is_in(["first_hit", "mean_offset", "edges"])
+    assert_frame_equal(plain.filter(first), longer.filter(first))
+    keys = ["slice", "control", "metric", "params", "layer", "head"]
+    last = [table.filter(pl.col("metric") == "last_hit").select(*keys, "value") for table in tables]
+    bodies = pl.col("slice") == "relation=If:if->body"
+    assert not last[0].filter(bodies).equals(last[1].filter(bodies))
+    names = pl.col("slice") == "relation=For:for->target"
+    assert_frame_equal(last[0].filter(names), last[1].filter(names))
+
+
 SNIPPET = """def area(shape, *, scale=1.0):
     if shape is None:
         raise ValueError("<b>no & shape</b>\x0c")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 from altair.utils.schemapi import validate_jsonschema
@@ -91,8 +93,41 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }  # fmt: skip
         part = folder / run.observations("attention.1", model)
         part.mkdir(parents=True)
-        pl.DataFrame([missed, {**missed, "hit": True}]).write_parquet(part / "part-0.parquet")
+        rows = [missed, {**missed, "hit": True}, *snippet_rows(side)]
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(part / "part-0.parquet")
+    told = run.read_summary()
+    arguments = {**told.get("arguments", {}), "options": {"attention": {"snippet": "there/<i>f.py"}}}
+    run.write_summary({**told, "arguments": arguments})
     return folder
+
+
+WORDS = ("if", " \n", "<b>&\x0c", "a", "")
+"""A snippet; the last word is empty and is not drawn."""
+
+
+def snippet_rows(side: str) -> list[dict[str, Any]]:
+    """One head with two edges, of which it finds the first, and what its words pay."""
+    starts = [0, 2, 4, 9, 10]
+    weights = np.full((5, 5), np.nan)
+    weights[0, 2], weights[0, 3], weights[2, 3] = 0.25, 0.01, 0.9
+    head = {"item_id": "5eed-snippet", "language": "python", "side": side, "layer": 1, "head": 2}
+    held = {"words": list(WORDS), "starts": starts, "weights": weights.astype(np.float16).tobytes()}
+    places = [
+        ("If:if->test", 0, 2, 2, "the first word looked for"),
+        ("If:if->body", 0, 3, 2, "a word between"),
+    ]
+    edges = [
+        {
+            **head, "relation": relation, "hit": expected == picked, "situation": situation,
+            **{
+                key: value
+                for name, at in (("asked", asked), ("expected", expected), ("picked", picked))
+                for key, value in ((name, WORDS[at]), (f"{name}_start", starts[at]))
+            },
+        }
+        for relation, asked, expected, picked, situation in places
+    ]  # fmt: skip
+    return [*edges, {**head, "relation": "", **held}]
 
 
 def drawn(root: Path, name: str) -> Figure:
@@ -109,7 +144,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = build_report(root).read_text(encoding="utf-8")
-    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 6
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 7
     assert not re.search(r"<img src=x", page)
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
@@ -175,3 +210,43 @@ def test_misses_are_counted_and_shown(root: Path) -> None:
     assert all("looked for “x”, picked “</script>” (a word in between)" in text for text in examples)
     charted = {record["relation"] for chart in figure.charts for record in chart.spec["data"]["values"]}
     assert charted == {"If:if->body"}
+
+
+def test_a_snippet_is_drawn_with_what_is_found_and_what_is_missed(root: Path) -> None:
+    figure = drawn(root, "attention_snippet")
+    said = "sees-all, encoder: of 2 edges in <i>f.py the best heads find 1 at once (first word"
+    assert said in figure.answer and len(figure.answer.splitlines()) == len(MODELS)
+    rows = column(figure, "Relation", "Layer.head", "Asked", "Looked for", "Ranked first", "Found")
+    assert ("If:if->test", "1.2", "if", "<b>&\x0c", "<b>&\x0c", "yes") in rows
+    assert ("If:if->body", "1.2", "if", "a", "<b>&\x0c", "no: a word between") in rows
+    assert len(figure.drawings) == 2 * len(MODELS)
+    arcs, heat = (ElementTree.fromstring(drawing.svg) for drawing in figure.drawings[:2])
+    texts = [text.text for text in arcs.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["if", "␣↵", "<b>&·", "a"]
+    # One arc for what is found; for what is missed one to each of what is picked and what was looked for.
+    paths = [
+        (path.get("stroke-dasharray"), path[0].text) for path in arcs.iter("{http://www.w3.org/2000/svg}path")
+    ]
+    head = "(head 2 of layer 1): from “if”"
+    assert sorted(told for dashed, told in paths if not dashed) == [
+        f"If:if->body {head}, looked for “a”",
+        f"If:if->test {head} to “<b>&·”",
+    ]
+    assert [told for dashed, told in paths if dashed] == [f"If:if->body {head} to “<b>&·”"]
+    # Shares under 2 % are not drawn; the colour grows with the share.
+    fields = [one for one in heat.iter("{http://www.w3.org/2000/svg}rect") if len(one)]
+    assert {field[0].text: field.get("fill")[:12] for field in fields} == {  # type: ignore[index]
+        "“if” to “<b>&·”: 25 %": "var(--heat-4",
+        "“<b>&·” to “a”: 90 %": "var(--heat-8",
+    }
+
+
+def test_without_a_snippet_there_is_no_section(root: Path, tmp_path: Path) -> None:
+    source = Source("a.py", "f", "evil", HOSTILE)
+    folder = write_run(tmp_path / "plain", [source], dict.fromkeys(MODELS, 1.0))
+    assert PLOTS.load("attention_snippet").draw(RunData(folder)) is None
+
+
+def test_examples_of_misses_are_not_those_of_the_snippet(root: Path) -> None:
+    figure = drawn(root, "attention_errors")
+    assert all("a word between" not in text for (text,) in column(figure, "Picked"))

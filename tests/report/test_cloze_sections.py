@@ -1,5 +1,6 @@
 """The sections of the cloze lens on scores and answers written by hand."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,17 @@ def scores_of(model: str, level: float) -> list[Score]:
     found += [row(model, f"template=call;library=lib{at}", 10, at / 100) for at in range(30)]
     found.append(row(model, "template=alias-adversarial", 10, 0.02))
     found.append(row(model, "template=call;words=with", 10, 0.5))
+    for metric, other, where, value in (
+        ("preferred", "sum", "pair=replacement", level),
+        ("preferred", "mean", "pair=replacement", 0.9),
+        ("preferred", "sum", "pair=fake_name;form=import", 0.7),
+        ("preferred", "sum", "pair=fake_name", 0.6),
+        ("margin", "sum", "pair=replacement", -1.5),
+    ):
+        params = {"name": "causal", "other": other}
+        found.append(dataclasses.replace(row(model, where, 1, value, params=params), metric=metric))
+    control = row(model, "pair=replacement", 1, 0.55, params={"name": "causal"}, control="length")
+    found.append(dataclasses.replace(control, metric="preferred"))
     return found
 
 
@@ -123,3 +135,14 @@ def test_wrong_answers_come_first_and_the_most_called_before(run: RunData) -> No
 def test_a_run_without_names_shows_nothing(tmp_path: Path) -> None:
     run = RunData(write_run(tmp_path / "empty", [], {"m": 1.0}))
     assert [PLOTS.load(name).draw(run) for name in NAMES] == [None] * len(NAMES)
+
+
+def test_pairs_stand_beside_their_controls(run: RunData) -> None:
+    figure = drawn(run, "cloze_margins")
+    assert figure.table is not None
+    cells = [[cell.text for cell in line[:5]] for line in figure.table.rows]
+    assert ["base", "replacement against deprecated", "all", "model", "20.0"] in cells
+    assert ["base", "replacement against deprecated", "all", "shorter statement", "55.0"] in cells
+    assert ["base", "name against a made-up one", "import", "model", "70.0"] in cells
+    assert not any("90.0" in line for line in cells)
+    assert "other prefers the replacement to the deprecated name in 30 %" in figure.answer

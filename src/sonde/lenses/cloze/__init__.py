@@ -2,7 +2,7 @@
 
 Masked models are asked for the piece that is left out. Models that score texts are given the whole statement
 with each of at most a hundred names of the same place in it (BEAR); masked models can be asked so as well, by
-pseudo-log-likelihood.
+pseudo-log-likelihood. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are always scored whole.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
 from sonde.lenses._words import word_by_word
 from sonde.lenses.cloze.headline import headline
+from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.observe import TOP_K, observe_quizzes, observe_texts
-from sonde.lenses.cloze.plan import asks_of, distinct_variants, quizzes_by_item
+from sonde.lenses.cloze.plan import Quiz, asks_of, distinct_variants, quizzes_by_item
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
 from sonde.models import Capabilities
@@ -40,9 +41,12 @@ class Cloze(LensDefaults):
     options: Mapping[str, str] = {
         **OPTIONS,
         "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own",
+        "deprecated": "for task api_deprecated: CSV file with the columns deprecated and replacement, in "
+        "place of the pairs that the corpus states",
         "min_count": "fewest quizzes that a library needs for a row of its own (default 20)",
     }
     tasks = (TASK,)
+    takes = frozenset({"corpus"})
     draws = True
 
     def refuses(self, capabilities: Capabilities) -> str | None:
@@ -89,27 +93,32 @@ class Cloze(LensDefaults):
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The statements that quizzes are cut from, or the candidate statements of each quiz."""
-        if _objective(settings) == MASKED:
-            return items
-        return statements(labels[TASK])
+        """The statements that quizzes are cut from, or the candidate statements of each quiz and pair."""
+        found: dict[str, Item] = {}
+        if TASK in labels and _objective(settings) == MASKED:
+            asked = set(labels[TASK]["item_id"])
+            found |= {item.item_id: item for item in items if item.item_id in asked}
+        elif TASK in labels:
+            found |= {item.item_id: item for item in statements(labels[TASK])}
+        for task in MARGIN_TASKS:
+            if task in labels:
+                found |= {item.item_id: item for item in statements(labels[task])}
+        return list(found.values())
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """Masked inputs of every statement, or the statements as they are."""
-        objective = _objective(settings)
-        if objective == CANDIDATES:
+        if _objective(settings) == CANDIDATES:
             return (Pass(Plain(), (TokenScores(top_k=1),)),)
-        if objective != MASKED:
-            words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
-            return (Pass(Masked(words), (TokenScores(top_k=1),)),)
-        quizzes = quizzes_by_item(labels[TASK])
+        quizzes = _quizzes(labels, settings)
         variants = {
-            one.item.item_id: distinct_variants(asks_of(one, quizzes.get(one.item.item_id, [])))
+            one.item.item_id: distinct_variants(asks_of(one, quizzes[one.item.item_id]))
+            if one.item.item_id in quizzes
+            else word_by_word(one.alignment)
             for one in prepared
         }
-        return (Pass(Masked(variants), (TokenScores(top_k=TOP_K),)),)
+        return (Pass(Masked(variants), (TokenScores(top_k=TOP_K if quizzes else 1),)),)
 
     def observe(
         self,
@@ -123,16 +132,22 @@ class Cloze(LensDefaults):
         Raises:
             CaptureError: A capture holds no scores.
         """
-        if _objective(settings) == MASKED:
-            return observe_quizzes(observed, labels[TASK], surfaces)
-        return observe_texts(observed)
+        quizzes = _quizzes(labels, settings)
+        pieces = [one for one in observed if one.prepared.item.item_id in quizzes]
+        whole = [one for one in observed if one.prepared.item.item_id not in quizzes]
+        tables = [observe_quizzes(pieces, labels[TASK], surfaces)] if pieces else []
+        return pl.concat([*tables, observe_texts(whole)])
 
     def score(self, scoring: Scoring) -> list[Score]:
         """P@k, MRR and log-probabilities with their controls, each number with its interval."""
-        labels = scoring.labels[TASK]
-        if _objective(scoring.settings) == MASKED:
-            return list(score_masked(scoring, labels))
-        return list(score_candidates(scoring, labels))
+        found: list[Score] = []
+        if TASK in scoring.labels:
+            score = score_masked if _objective(scoring.settings) == MASKED else score_candidates
+            found += score(scoring, scoring.labels[TASK])
+        for task in MARGIN_TASKS:
+            if task in scoring.labels:
+                found += score_margins(scoring, task)
+        return found
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model is right among the first and the first ten, beside the best control."""
@@ -141,6 +156,12 @@ class Cloze(LensDefaults):
 
 def _objective(settings: LensSettings) -> str:
     return objective_of(settings.options)
+
+
+def _quizzes(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[Quiz]]:
+    """The quizzes that are asked for a piece, by item; none where whole statements are scored."""
+    asked = TASK in labels and _objective(settings) == MASKED
+    return quizzes_by_item(labels[TASK]) if asked else {}
 
 
 lens = Cloze()

@@ -25,6 +25,23 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         yield f"{model} on names of {language} APIs: right among the first k, in %"
         for row in rows.sort("template", "k").iter_rows(named=True):
             yield _line(row, _best_control(table, row))
+    yield from _pairs(scores)
+
+
+def _pairs(scores: pl.DataFrame) -> Iterator[str]:
+    """How often the better of two statements is preferred, by the summed log-probability."""
+    whole = pl.col("slice").str.starts_with("pair=") & ~pl.col("slice").str.contains(";")
+    summed = pl.col("params").struct.field("other") == "sum"
+    own = scores.filter((pl.col("metric") == "preferred") & whole & summed & pl.col("control").is_null())
+    for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
+        yield ""
+        yield f"{model}, statements in {language}: the better of two preferred, in %"
+        for row in rows.sort("slice").iter_rows(named=True):
+            known = row["ci_low"] is not None
+            interval = f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
+            name = row["slice"].removeprefix("pair=").replace("_", " ")
+            count = f"n={row['n']}, {row['n_clusters']} libraries"
+            yield f"  {name:<14} {100 * row['value']:5.1f}  {interval:<14} {count}"
 
 
 def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:

@@ -1,0 +1,89 @@
+"""Pairs of statements of which one is better: by how much a model finds it likelier, and how often."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from sonde.lenses._lens import Scoring
+from sonde.lenses.cloze.controls import TWIN
+from sonde.lenses.cloze.statements import candidate_ids
+from sonde.lenses.cloze.sums import means
+from sonde.stats.scores import Score
+from sonde.tasks._cloze_margins import PAIRS
+from sonde.tasks._cloze_options import CANDIDATES, objective_of
+
+MARGIN_TASKS = ("api_deprecated", "api_fakes")
+
+LENGTH = "length"
+CAUSAL, PLL = "causal", "pll"
+
+_TIE = 1e-4
+
+_SCHEMA: Mapping[str, type[pl.DataType]] = {"quiz_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
+
+
+def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """The pairs with ``sum`` and ``mean``: log-probability of the better statement less that of the other.
+
+    In nats, summed over the statement's subwords or averaged over them. A pair of which a statement was not
+    scored is left out.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Pairs as `sonde.tasks._cloze_margins` makes them.
+    """
+    texts = answers.filter(pl.col("quiz_id").is_null()).unique("item_id", keep="first")
+    found = {
+        item: (nats, pieces) for item, nats, pieces in texts.select("item_id", "nats", "pieces").iter_rows()
+    }
+    rows: list[tuple[str, float, float]] = []
+    for row in labels.iter_rows(named=True):
+        better, worse = (found.get(item) for item in candidate_ids(row))
+        if better is not None and worse is not None:
+            means_of = [nats / max(pieces, 1) for nats, pieces in (better, worse)]
+            rows.append((row["quiz_id"], worse[0] - better[0], means_of[1] - means_of[0]))
+    table = pl.DataFrame(rows, schema=dict(_SCHEMA), orient="row")
+    return labels.join(table, on="quiz_id", how="inner", maintain_order="left")
+
+
+def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
+    """Mean margins and how often the better statement is preferred, by pair and form, beside the controls.
+
+    ``params.name`` says what was summed: ``"causal"`` log-probabilities or pseudo-log-likelihoods
+    (``"pll"``), which never share a table; ``params.other`` whether pieces were summed or averaged.
+    """
+    labels = scoring.labels[task]
+    objective = CAUSAL if objective_of(scoring.settings.options) == CANDIDATES else PLL
+    base = dataclasses.replace(scoring.template, task=task, params={"name": objective})
+    frame = margins(scoring.observations.collect(), labels)
+    twins = [margins(twin.observations.collect(), labels) for twin in scoring.twins]
+    for pair in PAIRS:
+        template = dataclasses.replace(base, slice=f"pair={pair}")
+        part = frame.filter(pl.col("template") == pair)
+        for by in (None, "mode"):
+            yield from _of_model(part, template, by)
+            yield from _by_length(part, template, by)
+        for twin in twins:
+            control = dataclasses.replace(template, control=TWIN)
+            yield from _of_model(twin.filter(pl.col("template") == pair), control, None)
+
+
+def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+    for other in ("sum", "mean"):
+        named = dataclasses.replace(template, params={**template.params, "other": other})
+        # What is as likely as the better one counts against it.
+        values = {"margin": pl.col(other), "preferred": pl.col(other) > _TIE}
+        for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+            yield dataclasses.replace(score, metric=metric)
+
+
+def _by_length(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+    """How often the better statement is the shorter one, equal ones half: what summing favours by itself."""
+    better, worse = (pl.col("candidates").list.get(at).str.len_chars().cast(pl.Int32) for at in (0, 1))
+    named = dataclasses.replace(template, control=LENGTH)
+    values = {"preferred": ((worse - better).sign() + 1) / 2}
+    for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+        yield dataclasses.replace(score, metric=metric)

@@ -1,0 +1,159 @@
+"""Deprecated names against their replacements, for the margin of a model's log-probability between them.
+
+Pairs are read from what the files of a corpus say of their own names (warnings, decorators, documentation,
+errors about removals), or from a table of the user.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.corpora import SourceFile
+from sonde.languages import facet_of, has_facet
+from sonde.languages._deprecations import Deprecation, Deprecations
+from sonde.languages._imports import Imports
+from sonde.tasks import Dataset
+from sonde.tasks._cloze_margins import FORMS, REPLACEMENT, margin_items, margin_rows, margin_table, shown
+from sonde.tasks._cloze_statements import CALL
+
+_KIND = "call"
+
+
+class ApiDeprecated:
+    """Pairs of a deprecated name and its replacement."""
+
+    name = "api_deprecated"
+    version = "1"
+    target = "corpus"
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
+        """Every pair of a corpus with its statements; no mode changes them."""
+        pairs, _ = gathered(files)
+        return [shown(row) for row in margin_table(_rows(pairs), None, 0).iter_rows(named=True)]
+
+    def draw(
+        self,
+        files: Iterable[SourceFile],
+        *,
+        size: int,
+        seed: int,
+        language: str,
+        mode: str,
+        options: Mapping[str, Any],
+    ) -> Dataset:
+        """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
+
+        Args:
+            files: The files of a corpus in one language.
+            size: Statements wanted.
+            seed: Draws other pairs.
+            language: Public name of the language.
+            mode: No mode changes the pairs.
+            options: ``deprecated``: a CSV file with the columns ``deprecated`` and ``replacement`` (and
+                ``library``, if it is not the first level), in place of the corpus.
+
+        Raises:
+            InputError: The table cannot be read, or there is no pair.
+        """
+        table = str(options.get("deprecated", ""))
+        left_out: Counter[str] = Counter()
+        if table:
+            pairs = {(language, *pair): 1 for pair in given_pairs(table)}
+            rows = _rows(pairs)
+        else:
+            pairs, left_out = gathered(files)
+            rows = _rows(pairs)
+        examples = margin_table(rows, size, seed)
+        if examples.is_empty():
+            raise InputError(
+                f"deprecated names in {language}: {table or 'the corpus'} gives no pair of a name and its "
+                "replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
+            )
+        report = {
+            "asked": size,
+            "size": examples.height,
+            "pairs": len(pairs),
+            "left_out": dict(sorted(left_out.items())),
+        }
+        return Dataset(self.name, self.version, examples, tuple(margin_items(examples)), report)
+
+
+Pair = tuple[str, str, str, tuple[int, int]]
+"""Language, deprecated name, replacement, and how many levels of each are members of a class."""
+
+
+def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]]:
+    """The pairs that files state of their own names, and why messages gave none."""
+    held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
+    for file in files:
+        if has_facet(file.language, "deprecations") and has_facet(file.language, "imports"):
+            held[file.language, file.repository].append(file)
+    pairs: Counter[Pair] = Counter()
+    left_out: Counter[str] = Counter()
+    for (language, repository), some in sorted(held.items()):
+        facet = facet_of(language, "deprecations", Deprecations)
+        imports = facet_of(language, "imports", Imports)
+        rooted = imports.rooted([file.path for file in some], repository.rpartition("/")[2])
+        for file in some:
+            found, reasons = facet.read(file.text, rooted[file.path])
+            left_out.update(reasons)
+            pairs.update(_pair(language, one) for one in found)
+    return dict(sorted(pairs.items())), left_out
+
+
+def _pair(language: str, found: Deprecation) -> Pair:
+    return language, found.deprecated, found.replacement, found.members
+
+
+def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:
+    """The pairs of a user's table.
+
+    Raises:
+        InputError: It is not there, lacks a column, or a row has no name of two levels.
+    """
+    path = Path(name).expanduser()
+    try:
+        with path.open(encoding="utf-8", newline="") as handle:
+            rows = list(csv.DictReader(handle))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise InputError(f"deprecated names {name!r}: no such table; give a CSV file") from None
+    pairs: list[tuple[str, str, tuple[int, int]]] = []
+    for number, row in enumerate(rows, start=2):
+        old, new = (row.get("deprecated") or "").strip(), (row.get("replacement") or "").strip()
+        if not all(one.count(".") and all(one.split(".")) for one in (old, new)):
+            raise InputError(
+                f"deprecated names {name!r}, line {number}: give fully qualified names in the columns "
+                "deprecated and replacement"
+            )
+        pairs.append((old, new, (0, 0)))
+    return pairs
+
+
+def _rows(pairs: Mapping[Pair, int]) -> Sequence[list[dict[str, Any]]]:
+    found: list[list[dict[str, Any]]] = []
+    for (language, old, new, members), count in pairs.items():
+        facet = facet_of(language, "imports", Imports)
+        library = ".".join(old.split(".")[: facet.library_levels])
+        # A member of a class is called, and no import names it.
+        forms = (CALL,) if any(members) else FORMS
+        found.append(
+            margin_rows(
+                REPLACEMENT,
+                new,
+                old,
+                language=language,
+                library=library,
+                templates=facet.templates[_KIND],
+                forms=forms,
+                calls=count,
+            )
+        )
+    return found
+
+
+task = ApiDeprecated()

@@ -1,0 +1,140 @@
+"""Real packages and names against made-up ones of the same parts, for the margin between them.
+
+Models that write code invent packages that could exist; what is measured is whether a model finds the real
+one likelier. Fakes are checked against every word of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.corpora import SourceFile
+from sonde.languages import facet_of
+from sonde.languages._imports import Imports
+from sonde.tasks import Dataset
+from sonde.tasks._cloze_fakes import Fakes, words_of
+from sonde.tasks._cloze_margins import (
+    FAKE_NAME,
+    FAKE_PACKAGE,
+    margin_items,
+    margin_rows,
+    margin_table,
+    shown,
+)
+from sonde.tasks._cloze_options import PER_LIBRARY
+from sonde.tasks._cloze_segments import REFERENCE, segments
+from sonde.tasks._names import Gathered, Name, gather
+
+
+class ApiFakes:
+    """Real names beside made-up ones."""
+
+    name = "api_fakes"
+    version = "1"
+    target = "corpus"
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
+        """Every pair of a corpus with its statements; no mode changes them."""
+        held = list(files)
+        pairs, _ = made_up(gather(held), words_of(file.text for file in held), 0, PER_LIBRARY, REFERENCE)
+        return [shown(row) for row in margin_table(pairs, None, 0).iter_rows(named=True)]
+
+    def draw(
+        self,
+        files: Iterable[SourceFile],
+        *,
+        size: int,
+        seed: int,
+        language: str,
+        mode: str,
+        options: Mapping[str, Any],
+    ) -> Dataset:
+        """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
+
+        Args:
+            files: The files of a corpus in one language.
+            size: Statements wanted.
+            seed: Makes other fakes and draws other names.
+            language: Public name of the language.
+            mode: No mode changes the pairs.
+            options: ``per_library`` and ``reference`` as for quizzes.
+
+        Raises:
+            InputError: No name of the corpus has a fake.
+        """
+        held = list(files)
+        gathered = gather(held)
+        per_library = int(options.get("per_library", PER_LIBRARY))
+        reference = str(options.get("reference", REFERENCE))
+        known = words_of(file.text for file in held)
+        pairs, left_out = made_up(gathered, known, seed, per_library, reference)
+        examples = margin_table(pairs, size, seed)
+        if examples.is_empty():
+            raise InputError(
+                f"made-up names in {language}: {len(gathered.names)} names in {gathered.files} files give "
+                f"none under a limit of {size}; name a larger corpus, or raise the limit"
+            )
+        report = {
+            "asked": size,
+            "size": examples.height,
+            "names": len(gathered.names),
+            "words": len(known),
+            "left_out": dict(sorted(left_out.items())),
+        }
+        return Dataset(self.name, self.version, examples, tuple(margin_items(examples)), report)
+
+
+def made_up(
+    gathered: Gathered, known: set[str], seed: int, per_library: int, reference: str
+) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
+    """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
+    by_language: dict[str, list[Name]] = defaultdict(list)
+    for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
+        levels = name.name.split(".")
+        public = not any(level.startswith("_") for level in levels)
+        if public and len(levels) > facet_of(name.language, "imports", Imports).library_levels:
+            by_language[name.language].append(name)
+    pairs: list[list[dict[str, Any]]] = []
+    left_out: Counter[str] = Counter()
+    for language, names in sorted(by_language.items()):
+        facet = facet_of(language, "imports", Imports)
+        at = facet.library_levels - 1
+        for pair, level in ((FAKE_PACKAGE, at), (FAKE_NAME, -1)):
+            chosen = _chosen(names, 1 if pair == FAKE_PACKAGE else per_library)
+            parts = [name.name.split(".")[level] for name in names]
+            fakes = Fakes(parts, segments(parts, reference), known, seed)
+            for name in chosen:
+                levels = name.name.split(".")
+                fake = fakes.of(levels[level])
+                if fake is None:
+                    left_out[f"{pair}: no new name of its length"] += 1
+                    continue
+                levels[level] = fake
+                pairs.append(
+                    margin_rows(
+                        pair,
+                        name.name,
+                        ".".join(levels),
+                        language=language,
+                        library=name.library,
+                        templates=facet.templates[name.kind],
+                        calls=name.calls,
+                    )
+                )
+    return pairs, left_out
+
+
+def _chosen(names: Sequence[Name], per_library: int) -> list[Name]:
+    taken: Counter[str] = Counter()
+    chosen: list[Name] = []
+    for name in names:
+        taken[name.library] += 1
+        if taken[name.library] <= per_library:
+            chosen.append(name)
+    return chosen
+
+
+task = ApiFakes()

@@ -1,0 +1,144 @@
+"""Pairs of a better and a worse name: replacements, and fakes that no corpus holds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.base.errors import InputError
+from sonde.corpora import SourceFile
+from sonde.tasks import TASKS, Dataset, DrawingTask
+from sonde.tasks._cloze_fakes import SLACK, Fakes, halves, words_of
+from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+
+DEPRECATED, FAKES = TASKS.load("api_deprecated"), TASKS.load("api_fakes")
+
+LIBRARY = '''
+def old_name():
+    warnings.warn("old_name is deprecated, use new_name instead", DeprecationWarning)
+def new_name(): ...
+class C:
+    def isSet(self):
+        """Deprecated, use is_set instead."""
+    def is_set(self): ...
+'''
+USER = """
+from json import load_all, dump_first
+import weakref, readline
+from csv.tools import read_table, write_rows, DictReader, ListWriter
+load_all(); dump_first(); read_table(); write_rows(); DictReader(); ListWriter()
+weakref.collect_all(); readline.parse_one(); weakref.collect_all()
+"""
+
+
+def file(path: str, text: str) -> SourceFile:
+    return SourceFile(path, text, "python", "c", "r")
+
+
+def drawn(task: DrawingTask, text: str, size: int = 100, seed: int = 0, **options: Any) -> Dataset:
+    files = [file("lib/__init__.py", ""), file("lib/m.py", text)]
+    return task.draw(files, size=size, seed=seed, language="python", mode="corrected", options=options)
+
+
+def test_replacements_stand_first_and_members_are_not_imported() -> None:
+    assert isinstance(DEPRECATED, DrawingTask)
+    data = drawn(DEPRECATED, LIBRARY)
+    assert dict(data.examples.schema) == dict(QUIZ_SCHEMA)
+    rows = {(row["mode"], row["library"]): row["candidates"] for row in data.examples.to_dicts()}
+    texts = sorted((row["mode"], *row["candidates"]) for row in data.examples.to_dicts())
+    assert texts == [
+        ("call", "lib.m.C.is_set(", "lib.m.C.isSet("),
+        ("call", "lib.m.new_name(", "lib.m.old_name("),
+        ("import", "from lib.m import new_name", "from lib.m import old_name"),
+    ]
+    assert {library for _, library in rows} == {"lib"}
+    assert {item.item_id for item in data.inputs} == set(data.examples["item_id"])
+    assert data.report["pairs"] == 2
+    collected = DEPRECATED.collect([file("lib/__init__.py", ""), file("lib/m.py", LIBRARY)])
+    assert sorted(row["worse"] for row in collected if row["form"] == "call") == [
+        "lib.m.C.isSet",
+        "lib.m.old_name",
+    ]
+
+
+def test_a_table_takes_the_place_of_the_corpus(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.csv"
+    table.write_text("deprecated,replacement\nnumpy.product,numpy.prod\n", encoding="utf-8")
+    data = drawn(DEPRECATED, "x = 1\n", deprecated=str(table))
+    assert data.examples["candidates"].to_list() != []
+    assert sorted(data.examples["candidates"].to_list()) == [
+        ["from numpy import prod", "from numpy import product"],
+        ["numpy.prod(", "numpy.product("],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("old,new\na.b,a.c\n", "line 2: give fully qualified names"),
+        ("deprecated,replacement\nproduct,prod\n", "line 2: give fully qualified names"),
+        ("deprecated,replacement\n", "gives no pair"),
+        (None, "no such table"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, content: str | None, words: str) -> None:
+    table = tmp_path / "pairs.csv"
+    if content is not None:
+        table.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=words) as caught:
+        drawn(DEPRECATED, LIBRARY, deprecated=str(table))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_pair_is_an_error() -> None:
+    with pytest.raises(InputError, match="option deprecated = "):
+        drawn(DEPRECATED, "x = 1\n")
+    with pytest.raises(InputError, match="made-up names in python"):
+        drawn(FAKES, "import a\na.f()\n")
+
+
+def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
+    data = drawn(FAKES, USER)
+    names = {"load_all", "dump_first", "read_table", "write_rows", "collect_all", "parse_one"}
+    heads = {name.partition("_")[0] for name in names}
+    tails = {name.partition("_")[2] for name in names}
+    seen: set[str] = set()
+    for row in data.examples.to_dicts():
+        better, worse = row["name"], row["kind"]
+        assert better in " ".join(row["candidates"][:1]).replace(" import ", ".").replace("from ", "")
+        real, fake = (set(one.split(".")) for one in (better, worse))
+        (made,), (held,) = fake - real, real - fake
+        seen.add(row["template"])
+        assert made.lower() not in words_of([USER])
+        assert abs(len(made) - len(held)) <= SLACK
+        if row["template"] == "fake_name" and "_" in held:
+            head, _, tail = made.partition("_")
+            assert head in heads and tail in tails
+            assert (head in held) != (tail in held)
+    assert "fake_name" in seen
+    assert {row["mode"] for row in data.examples.to_dicts()} == {"call", "import"}
+
+
+def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger() -> None:
+    first, again, other = (drawn(FAKES, USER, seed=seed).examples for seed in (0, 0, 1))
+    assert first.equals(again)
+    assert not first.equals(other)
+    few = drawn(FAKES, USER, size=4).examples
+    assert few.height == 4 and few.equals(first.head(4))
+    assert drawn(FAKES, USER, per_library=1).examples.height < first.height
+
+
+def test_known_words_are_no_fakes() -> None:
+    names = ["read_one", "load_two"]
+    assert Fakes(names, {}, set(), 0).of("read_one") in ("read_two", "load_one")
+    assert Fakes(names, {}, {"read_two"}, 0).of("read_one") == "load_one"
+    assert Fakes(names, {}, {"read_two", "load_one"}, 0).of("read_one") is None
+    assert Fakes(["read_one", "load_longer"], {}, set(), 0).of("read_one") == "load_one"
+    assert Fakes(["ReadOne", "read_two"], {}, set(), 0).of("ReadOne") is None
+
+
+def test_names_of_one_part_are_cut_between_their_pieces() -> None:
+    assert halves("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
+    assert halves("_private_name", ()) == ([("_private_", "name")], True)
+    pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
+    assert Fakes(pieces, pieces, set(), 0).of("weakref") in ("weakline", "readref")

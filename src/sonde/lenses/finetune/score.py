@@ -58,7 +58,7 @@ def _task(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     for name, metrics in measured.items():
         if name == PRETRAINED:
             continue
-        for metric in own.keys() & metrics.keys():
+        for metric in (metric for metric in own if metric in metrics):
             gain = dataclasses.replace(template, metric="gain", control=name, params={"name": metric})
             yield _difference(gain, own[metric], metrics[metric])
     yield from _courses(rows, template)

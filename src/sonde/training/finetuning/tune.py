@@ -76,22 +76,28 @@ def tune(
     # Fresh weights for each rate come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     courses: dict[float, list[Epoch]] = {}
-    for number, rate in enumerate(recipe.rates):
-        own = folder / f"rate-{number}"
+    best = recipe.rates[0]
+    for rate in recipe.rates:
+        own = _rate_folder(folder, recipe, rate)
         found = _finished(own)
         if found is None:
             model.load_state_dict(start)
             found = fit(model, train, valid, recipe, rate=rate, pad=pad, folder=own, on_step=on_step).history
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
-            (own / CHECKPOINT).unlink(missing_ok=True)
+        (own / CHECKPOINT).unlink(missing_ok=True)
         courses[rate] = found
-    # Of equals the first rate and the first epoch.
-    rate = max(courses, key=lambda one: _best(courses[one]).valid)
-    kept = folder / f"rate-{recipe.rates.index(rate)}"
-    checkpoint.read_weights(kept / BEST, model)
+        # Of equals the first rate; weights are kept of the best so far alone.
+        last, best = best, max(courses, key=lambda one: _best(courses[one]).valid)
+        for other in {last, rate} - {best}:
+            (_rate_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
+    checkpoint.read_weights(_rate_folder(folder, recipe, best) / BEST, model)
     answers = [answer(model, some, pad) for some in (valid, test)]
     _save(loaded, model, data, recipe, folder / MODEL)
-    return Tuned(rate, _best(courses[rate]).epoch, courses, answers[0], answers[1], folder / MODEL)
+    return Tuned(best, _best(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
+
+
+def _rate_folder(folder: Path, recipe: FineTuning, rate: float) -> Path:
+    return folder / f"rate-{recipe.rates.index(rate)}"
 
 
 def _best(course: list[Epoch]) -> Epoch:
@@ -100,7 +106,7 @@ def _best(course: list[Epoch]) -> Epoch:
 
 def _finished(folder: Path) -> list[Epoch] | None:
     path = folder / _COURSE
-    if not path.is_file() or not (folder / BEST).is_file():
+    if not path.is_file():
         return None
     return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
 

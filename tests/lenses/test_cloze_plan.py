@@ -5,6 +5,7 @@ import pytest
 from tests.lenses.conftest import item_of, prepared_of
 
 from sonde.capture.requests import Prepared
+from sonde.lenses._words import word_by_word
 from sonde.lenses.cloze.plan import (
     CUT,
     ONE,
@@ -13,7 +14,6 @@ from sonde.lenses.cloze.plan import (
     asks_of,
     distinct_variants,
     quizzes_by_item,
-    word_by_word,
 )
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 

@@ -63,7 +63,7 @@ def test_inputs_are_asked_for_once() -> None:
 
 def test_a_word_hides_its_rest() -> None:
     one = prepared("f(numpy, x)", ["f", "(", "num", "p", "y", ",", " x", ")"])
-    assert word_by_word(one) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
+    assert word_by_word(one.alignment) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
 
 
 def test_quizzes_know_what_stands_before_them() -> None:

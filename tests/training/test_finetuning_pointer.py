@@ -18,6 +18,7 @@ from sonde.training.finetuning.data import Data, Encoded, Sample, encode_all
 from sonde.training.finetuning.heads import PointerHead
 from sonde.training.finetuning.model import headed
 from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.tune import tune
 
 RECIPE = FineTuning(length=12, dropout=0.0)
 
@@ -132,3 +133,27 @@ def test_an_error_beyond_the_limit_is_a_failure_whatever_is_said(tmp_path: Path)
         assert found.located is not None
         assert not found.located[0] and not found.correct[0] and found.truncated[0]
         assert found.located[1] == (found.predicted[1] == 0)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "llama", "t5"])
+@pytest.mark.parametrize("pair", [False, True])
+def test_every_kind_of_model_takes_pointers_and_pairs(kind: str, pair: bool, tmp_path: Path) -> None:
+    """A loss that falls over and over on the same few examples: head and body move as one."""
+    spec = save(tmp_path / "model", kind)
+    text = "f ( a , b ) = a + b"
+    samples = [
+        Sample(name, text, target, second=12)
+        if pair
+        else Sample(name, text, target, candidates=((4, 5), (8, 9), (14, 15)), error=error, repairs=repairs)
+        for name, target, error, repairs in (("x", 0, None, ()), ("y", 1, (14, 15), ((8, 9),)))
+    ]
+    if pair:
+        samples[1] = dataclasses.replace(samples[1], text=text.replace("+", "-"))
+    else:
+        samples[1] = dataclasses.replace(samples[1], text=text.replace("= a", "= b"))
+    data = Data(("no", "yes"), samples * 4, samples, samples)
+    recipe = FineTuning(length=24, epochs=40, batch=8, rates=(1e-2,), patience=40, dropout=0.0)
+    tuned = tune(spec, data, recipe, tmp_path / "tuned")
+    losses = [epoch.loss for epoch in tuned.courses[1e-2]]
+    assert min(losses) < 0.1 * losses[0]
+    assert tuned.test.correct.all()

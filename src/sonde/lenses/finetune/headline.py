@@ -29,11 +29,10 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         said = "errors located and repaired" if repaired.height else "accuracy"
         row = (repaired if repaired.height else found).row(0, named=True)
         line = f"{task} ({language}), {model}: {said} {_interval(row)}"
-        gains = rows.filter(
-            (pl.col("metric") == "gain") & (name == about) & pl.col("control").is_in(list(NAMES))
-        )
-        for gain in gains.iter_rows(named=True):
-            line += f"; {_points(gain)} over {NAMES[gain['control']]}"
+        gains = rows.filter((pl.col("metric") == "gain") & (name == about))
+        for arm, shown in NAMES.items():
+            for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):
+                line += f"; {_points(gain)} over {shown}"
         yield line
 
 

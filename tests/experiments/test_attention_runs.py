@@ -209,6 +209,17 @@ def test_a_snippet_longer_than_a_context_costs_that_drawing_alone(
     assert "encoder, encoder: of" in page
 
 
+def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
+    code: Path, encoder: Path, tmp_path: Path
+) -> None:
+    given = tmp_path / "A.java"
+    given.write_text("int f(int a) { return g(a); }\n")
+    run(with_snippet(code, given, encoder), Execution(output=tmp_path / "run"))
+    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    assert "A.java is not drawn, since no relation of it has a best head here" in page
+    assert not list((tmp_path / "run/figures").glob("attention-snippet-*"))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

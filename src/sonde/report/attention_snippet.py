@@ -44,7 +44,10 @@ class AttentionSnippet:
         for model in run.models:
             rows = _rows(run, model)
             if rows.is_empty():
-                answers.append(f"{model.label}: no relation of {name} has a best head in this run.")
+                answers.append(
+                    f"{model.label}: {name} is not drawn, since no relation of it has a best head here; "
+                    "read more functions in its language."
+                )
             elif rows["words"].null_count() == len(rows):
                 reason = rows["situation"][0]
                 answers.append(f"{model.label}: {name} is not read, it is {reason}; give a shorter one.")

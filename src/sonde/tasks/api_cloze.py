@@ -12,9 +12,10 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.corpora import Item, SourceFile
+from sonde.corpora import SourceFile
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_given import given_quizzes
+from sonde.tasks._cloze_items import items_of_quizzes
 from sonde.tasks._cloze_options import wanted_of, within_of
 from sonde.tasks._cloze_quizzes import Wanted, quizzes
 from sonde.tasks._names import gather
@@ -93,31 +94,6 @@ def _alias_statistics(table: pl.DataFrame) -> dict[str, float | int]:
     mean = counts["alias"].mean() if counts.height else 0.0
     assert isinstance(mean, float)
     return {"names": counts.height, "several": int(several), "mean": mean}
-
-
-def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
-    """The statements that quizzes are cut from, in their order; no piece crosses the ends of an answer.
-
-    Args:
-        table: Quizzes in `QUIZ_SCHEMA`.
-    """
-    first = table.unique("item_id", keep="first", maintain_order=True)
-    return [
-        Item(
-            item_id=row["item_id"],
-            text=row["prefix"] + row["answer"] + row["suffix"],
-            language=row["language"],
-            unit="statement",
-            path=row["name"],
-            name=row["name"],
-            offset=0,
-            cluster=row["library"],
-            repository=row["library"],
-            identifier=row["item_id"],
-            cuts=(row["start"], row["end"]),
-        )
-        for row in first.iter_rows(named=True)
-    ]
 
 
 task = ApiCloze()

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from sonde.lenses._lens import Scoring
+from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import TWIN
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.lenses.cloze.sums import means
 from sonde.stats.scores import Score
 from sonde.tasks._cloze_margins import PAIRS
 from sonde.tasks._cloze_options import CANDIDATES, objective_of

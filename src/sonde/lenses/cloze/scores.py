@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.lenses._lens import LensSettings, Scoring
+from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import (
     MAJORITY,
     TWIN,
@@ -27,7 +28,6 @@ from sonde.lenses.cloze.judged import (
 )
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
-from sonde.lenses.cloze.sums import means
 from sonde.stats.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 

@@ -1,0 +1,115 @@
+"""Which names of APIs a model lists when it is asked in words (INK, the generative variant).
+
+Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one;
+so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import polars as pl
+
+from sonde.base.errors import UsageError
+from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
+from sonde.lenses.prompting.answers import Reply, answered
+from sonde.lenses.prompting.endpoint import BASE_URL, KEY, PREFIX, Endpoint
+from sonde.lenses.prompting.scores import NAME, score_prompted
+from sonde.models import Capabilities, ModelSpec
+from sonde.stats.scores import Score
+
+NEEDS = ("decoder", "endpoint")
+
+TASK = "api_prompts"
+TOKENS = 256
+
+
+class Prompting(LensDefaults):
+    """The prompting lens."""
+
+    name = "prompting"
+    version = "1"
+    quirks: Mapping[str, str] = {}
+    options: Mapping[str, str] = {
+        "base_url": f"address of the server for models named {PREFIX}NAME (default {BASE_URL}); its key is "
+        f"read from {KEY}",
+        "tokens": f"tokens of a reply at most (default {TOKENS})",
+        "templates": "which statements are asked about, with commas (default call,import,alias)",
+        "reference": "tokenizer that cuts names into pieces, as for the cloze lens",
+    }
+    tasks = (TASK,)
+    draws = True
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Models that write no text are refused."""
+        if capabilities.kind in ("decoder", "endpoint"):
+            return None
+        return (
+            f"lens 'prompting' asks models that write, and this model is an {capabilities.kind}; use a "
+            "decoder, for example sonde/mini-decoder, or the lens cloze"
+        )
+
+    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+        """One a task: nothing is trained, but replies are kept as checkpoints are."""
+        return tuple(Arm(name="prompted", task=task, seed=settings.seed) for task in tasks)
+
+    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
+        """Ask the model; see `sonde.lenses.prompting.answers.answered` for the rows.
+
+        Raises:
+            UsageError: An option makes no sense.
+            SondeError: The model cannot be asked.
+        """
+        tokens = training.settings.options.get("tokens", TOKENS)
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+            raise UsageError(
+                f"lens 'prompting': option tokens = {tokens!r} is not a whole number of at least 1"
+            )
+        if training.model.name.startswith(PREFIX):
+            url = str(training.settings.options.get("base_url", BASE_URL))
+            endpoint = Endpoint(training.model.name, url)
+            reply: Reply = partial(endpoint.reply, most=tokens)
+        else:
+            reply = _writer(training.model, tokens)
+        return answered(training.examples, reply, training.folder)
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """P@k, MRR and shares of refusals and short lists, each number with its interval."""
+        return list(score_prompted(scoring, TASK))
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """How often each model lists the right answer, and how often it lists none."""
+        table = scores.filter(
+            (pl.col("slice") == "all") & (pl.col("params").struct.field("name") == NAME)
+        ).with_columns(k=pl.col("params").struct.field("k"))
+        for (model, language), rows in sorted(
+            table.group_by("model", "language"), key=lambda one: str(one[0])
+        ):
+            found = {(row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
+            first, listed = found["p_at_k", 1], found["p_at_k", 20]
+            refused = found["share_refused", None]["value"]
+            yield ""
+            yield (
+                f"{model} lists names of {language} APIs: right first {100 * first['value']:.1f} %, among 20 "
+                f"{100 * listed['value']:.1f} %; no list in {100 * refused:.1f} % "
+                f"(n={first['n']}, {first['n_clusters']} libraries)"
+            )
+
+
+def _writer(spec: ModelSpec, tokens: int) -> Reply:
+    """A model of this machine; one without a template for conversations goes on behind the first index."""
+    from sonde.capture.generate import continuation, converses
+    from sonde.models import load_model
+
+    loaded = load_model(spec)
+    chat = converses(loaded)
+
+    def reply(prompt: str) -> str | None:
+        text = continuation(loaded, prompt if chat else f"{prompt}\n1.", tokens, chat=chat)
+        return text if text is None or chat else f"1.{text}"
+
+    return reply
+
+
+lens = Prompting()

@@ -1,0 +1,96 @@
+"""Quizzes to replies to rows; replies are kept as they come, so that a killed run goes on behind the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import StoreError
+from sonde.lenses.prompting.prompt import LISTED, listed, prompt_of
+
+Reply = Callable[[str], str | None]
+"""From a prompt to what is replied; None where the model could not be asked."""
+
+ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "quiz_id": pl.String,
+    "rank": pl.Int32,
+    "listed": pl.Int32,
+    "refused": pl.Boolean,
+    "short": pl.Boolean,
+    "asked": pl.Boolean,
+    "top": pl.List(pl.String),
+    "reply": pl.String,
+}
+
+_KEPT = "replies.jsonl"
+
+
+def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame:
+    """A row a quiz in `ROWS_SCHEMA`; each distinct prompt is asked once.
+
+    - ``rank``: place of the right answer in the list, null where it is not there.
+    - ``listed``: distinct answers, at most `LISTED`; ``short``: fewer than that.
+    - ``refused``: nothing was listed; ``asked``: whether the prompt fitted into the model at all.
+
+    Args:
+        examples: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        reply: Asks the model.
+        folder: Where replies are kept.
+
+    Raises:
+        StoreError: They cannot be kept.
+    """
+    replies = _Replies(folder)
+    rows: list[dict[str, Any]] = []
+    for row in examples.iter_rows(named=True):
+        prompt = prompt_of(row["language"], row["prefix"], row["suffix"])
+        text = replies.to(prompt, reply)
+        found = listed(text or "")
+        place = found.answers.index(row["answer"]) + 1 if row["answer"] in found.answers else None
+        rows.append(
+            {
+                "quiz_id": row["quiz_id"],
+                "rank": place,
+                "listed": len(found.answers),
+                "refused": found.refused,
+                "short": len(found.answers) < LISTED,
+                "asked": text is not None,
+                "top": list(found.answers),
+                "reply": text,
+            }
+        )
+    return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
+
+
+class _Replies:
+    """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _KEPT
+        self._held: dict[str, str | None] = {}
+        lines = self._path.read_text(encoding="utf-8").split("\n") if self._path.is_file() else []
+        whole = lines[:-1]
+        for line in whole:
+            prompt, text = json.loads(line)
+            self._held[prompt] = text
+        if lines and lines[-1]:
+            self._path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+
+    def to(self, prompt: str, reply: Reply) -> str | None:
+        """The reply to a prompt, asked for if it is not kept."""
+        if prompt not in self._held:
+            self._held[prompt] = reply(prompt)
+            self._keep(prompt)
+        return self._held[prompt]
+
+    def _keep(self, prompt: str) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps([prompt, self._held[prompt]]) + "\n")
+        except OSError as error:
+            raise StoreError(f"{self._path}: replies cannot be kept: {error.strerror}") from error

@@ -1,0 +1,48 @@
+"""P@k and MRR of listed answers, and how many replies were refusals or short."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import polars as pl
+
+from sonde.lenses._lens import Scoring
+from sonde.lenses._library_means import means
+from sonde.stats.scores import Score
+
+KS = (1, 5, 10, 20)
+NAME = "generative"
+
+
+def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
+    """Every table; a refusal and a prompt that does not fit count as wrong.
+
+    ``params.name`` is ``"generative"``: such ranks stand in no table with those of masks or statements.
+    """
+    rows = scoring.observations.collect().drop("task", "seed", "arm", strict=False)
+    frame = scoring.labels[task].join(rows, on="quiz_id", how="inner", maintain_order="left")
+    base = dataclasses.replace(scoring.template, task=task)
+    names = frame.filter(pl.col("template").is_in(["call", "import"]))
+    yield from _table(names, base)
+    for template in frame["template"].unique(maintain_order=True).to_list():
+        part = frame.filter(pl.col("template") == template)
+        named = dataclasses.replace(base, slice=f"template={template}")
+        yield from _table(part, named)
+        yield from _table(part, named, by="mode")
+
+
+def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Iterator[Score]:
+    named = dataclasses.replace(template, params={"name": NAME})
+    hits = {str(k): (pl.col("rank") <= k).fill_null(value=False) for k in KS}
+    for k, score in means(frame, hits, named, by=by, prefix=by or ""):
+        yield dataclasses.replace(score, metric="p_at_k", params={"name": NAME, "k": int(k)})
+    others = {
+        "mrr": (1.0 / pl.col("rank")).fill_null(0.0),
+        "share_refused": pl.col("refused") & pl.col("asked"),
+        "share_short": pl.col("short") & ~pl.col("refused"),
+        "share_too_long": ~pl.col("asked"),
+        "listed": pl.col("listed"),
+    }
+    for metric, score in means(frame, others, named, by=by, prefix=by or ""):
+        yield dataclasses.replace(score, metric=metric)

@@ -1,0 +1,88 @@
+"""Answers that models list when they are asked in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._charts import dots
+from sonde.report._cloze import TEMPLATE, TEMPLATES
+from sonde.report._numbers import number, score_cells
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._run import RunData
+
+_METRICS: Mapping[str, str] = {
+    "p_at_k": "right among the first",
+    "mrr": "MRR",
+    "share_refused": "no list",
+    "share_short": "fewer than asked for",
+    "share_too_long": "prompt too long",
+    "listed": "answers listed",
+}
+_K = 20
+
+
+class Prompted:
+    """A dot a statement, and a table with refusals and short lists."""
+
+    title = "Names of APIs: listed in words"
+    lens = "prompting"
+    order = 440
+    caption = (
+        "The share of quizzes whose left-out piece is among the 20 answers that the model lists when it is "
+        "asked in words, in %, with 95 % intervals clustered by library. Refusals count as wrong."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The statements that were asked about."""
+        rows = run.scores(metrics=list(_METRICS), lens=self.lens).filter(~pl.col("slice").str.contains(";"))
+        rows = rows.with_columns(
+            k=pl.col("params").struct.field("k"),
+            template=pl.col("slice").str.strip_prefix(TEMPLATE).replace(dict(TEMPLATES)),
+        ).sort("shown", "language", "slice", "metric", "k")
+        listed = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+        if listed.is_empty():
+            return None
+        scaled = (pl.col(name) * 100 for name in ("value", "ci_low", "ci_high"))
+        parts = listed.filter(pl.col("slice") != "all").with_columns(*scaled, name=pl.col("template"))
+        refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("slice") == "all"))
+        return Figure(
+            answer="\n".join(_answer(row, listed) for row in refused.iter_rows(named=True)),
+            charts=[
+                Chart(
+                    name="prompted",
+                    title="Right answer listed",
+                    spec=dots(parts, parts["name"].unique(maintain_order=True).to_list(), "listed, %"),
+                )
+            ],
+            table=Table(
+                summary="Every statement, with refusals and short lists",
+                columns=["Model", "Statements", "What", "Value", "Interval", "n", "Libraries"],
+                rows=[_cells(row) for row in rows.iter_rows(named=True)],
+                numeric=frozenset({"Value", "n", "Libraries"}),
+            ),
+            notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
+        )
+
+
+def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
+    same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
+    value = listed.filter(same & (pl.col("slice") == "all"))["value"].item()
+    return (
+        f"{refused['shown']} lists the answer in {number(100 * value, 1)} % of {refused['n']} quizzes in "
+        f"{refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
+    what = _METRICS[row["metric"]] + (f" {row['k']}, %" if row["metric"] == "p_at_k" else "")
+    share = row["metric"].startswith(("p_at", "share"))
+    what += ", %" if row["metric"].startswith("share") else ""
+    statements = "calls and imports" if row["slice"] == "all" else row["template"]
+    scale, digits = (100.0, 1) if share else (1.0, 2)
+    return (*(Cell(name) for name in (row["shown"], statements, what)), *score_cells(row, scale, digits))
+
+
+plot = Prompted()

@@ -1,0 +1,45 @@
+"""The section of listed answers on scores written by hand."""
+
+from pathlib import Path
+
+from altair.utils.schemapi import validate_jsonschema
+from altair.vegalite.v6.schema.core import load_schema
+from tests.report.synthetic import write_run
+
+from sonde.report._plot import PLOTS
+from sonde.report._run import RunData
+from sonde.stats.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+PLOT = PLOTS.load("prompted")
+
+
+def score(where: str, metric: str, value: float, k: int | None = None) -> Score:
+    return Score(
+        model="org/m", lens="prompting", task="api_prompts", language="python", metric=metric, slice=where,
+        value=value, n=50, n_clusters=20, ci_low=value - 0.1, ci_high=value + 0.1,
+        params={"name": "generative", "k": k},
+    )  # fmt: skip
+
+
+def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [], {"org/m": 1.0})
+    assert PLOT.draw(RunData(folder)) is None
+    found = [
+        score("all", "p_at_k", 0.25, 20), score("all", "share_refused", 0.4),
+        score("template=call", "p_at_k", 0.3, 20), score("template=call", "p_at_k", 0.1, 1),
+        score("template=call", "listed", 12.5), score("template=call;mode=full", "p_at_k", 0.9, 20),
+    ]  # fmt: skip
+    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    figure = PLOT.draw(RunData(folder))
+    assert figure is not None and figure.table is not None
+    assert (
+        figure.answer == "m lists the answer in 25.0 % of 50 quizzes in python and gives no list in 40.0 %."
+    )
+    cells = [[cell.text for cell in row[:4]] for row in figure.table.rows]
+    assert ["m", "calls", "right among the first 1, %", "10.0"] in cells
+    assert ["m", "calls and imports", "no list, %", "40.0"] in cells
+    assert ["m", "calls", "answers listed", "12.50"] in cells
+    assert not any("90.0" in row for row in cells)
+    for chart in figure.charts:
+        validate_jsonschema({**chart.spec, "$schema": "s"}, load_schema())

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sonde.corpora import Item, SourceFile, item_id
-from sonde.lenses import LENSES, ReadingLens
+from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
 from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, repositories
 
@@ -42,7 +42,7 @@ def capabilities(kind: str) -> Capabilities:
 @pytest.mark.parametrize("name", LENSES.names())
 def test_a_lens_keeps_its_protocol(name: str) -> None:
     lens = LENSES.load(name)
-    assert isinstance(lens, ReadingLens)
+    assert isinstance(lens, ReadingLens | TrainingLens)
     assert lens.name == name
     assert lens.version
     header = next(header for header in LENSES.headers() if header.name == name)

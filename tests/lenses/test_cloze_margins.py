@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from sonde.alignment import align, encode, surfaces
+from sonde.base.errors import UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import SourceFile
@@ -87,6 +88,11 @@ def one(scores: list[Score], where: str, metric: str, other: str) -> list[Score]
         if (score.slice, score.metric, score.control) == (where, metric, None)
         and score.params["other"] == other
     ]
+
+
+def test_tasks_of_other_lenses_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="and not 'api_prompts'"):
+        lens.inputs((), {"api_prompts": table(tmp_path)}, LensSettings())
 
 
 CODE = "import json\nfrom csv import reader\njson.loads('')\nreader('')\n"

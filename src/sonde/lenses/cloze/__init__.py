@@ -93,7 +93,15 @@ class Cloze(LensDefaults):
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The statements that quizzes are cut from, or the candidate statements of each quiz and pair."""
+        """The statements that quizzes are cut from, or the candidate statements of each quiz and pair.
+
+        Raises:
+            UsageError: A task of another lens is among them.
+        """
+        known = (TASK, *MARGIN_TASKS)
+        for task in labels:
+            if task not in known:
+                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known)}, and not {task!r}")
         found: dict[str, Item] = {}
         if TASK in labels and _objective(settings) == MASKED:
             asked = set(labels[TASK]["item_id"])

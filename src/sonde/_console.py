@@ -119,6 +119,8 @@ def print_outcome(outcome: Outcome, page: Path) -> None:
     for line in headline(outcome.directory.scores):
         sys.stdout.write(f"{line}\n")
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
+    if outcome.trainings:
+        done += f"; {outcome.trained} of {len(outcome.trainings)} arms trained"
     sys.stdout.write(f"\n{done}\nreport: {page}\n")
 
 

@@ -145,6 +145,12 @@ def refuse_early(experiment: Experiment, execution: Execution) -> None:
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         capabilities = describe(spec)
         for lens in experiment.lenses:
+            needs = next((one.needs for one in LENSES.headers() if one.name == LENSES.load(lens).name), ())
+            if capabilities.kind == "endpoint" and "endpoint" not in needs:
+                raise UsageError(
+                    f"model {name!r}: a server gives words alone, and lens {lens!r} reads states or scores; "
+                    "use the lens prompting"
+                )
             if reason := LENSES.load(lens).refuses(capabilities):
                 raise UsageError(f"model {name!r}: {reason}")
 

@@ -178,6 +178,8 @@ def _build(
             mode=lens.mode,
             options=dict(lens.options),
         )
+    if task.target == "corpus":
+        raise UsageError(f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does")
     return build(
         task.name,
         pool,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
+from sonde.models import _endpoint
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._resolve import Location, content_hash, locate
@@ -51,6 +52,8 @@ def settle(spec: ModelSpec) -> ModelSpec:
     Raises:
         UsageError: The device or dtype does not exist here.
     """
+    if _endpoint.behind_a_server(spec):
+        return spec
     device = device_of(spec)
     dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
     return dataclasses.replace(spec, device=str(device), dtype=dtype)
@@ -73,6 +76,8 @@ def describe(spec: ModelSpec) -> Capabilities:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or no family takes it.
     """
+    if _endpoint.behind_a_server(spec):
+        return _endpoint.CAPABILITIES
     config = _config(spec)
     _, family = _family_of(spec, config)
     return _with_mask(family.capabilities(config), family.special_tokens(load_tokenizer(spec), config))
@@ -80,6 +85,8 @@ def describe(spec: ModelSpec) -> Capabilities:
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
     """A model's special-token policy; no weight is read."""
+    if _endpoint.behind_a_server(spec):
+        return _endpoint.SPECIAL
     config = _config(spec)
     _, family = _family_of(spec, config)
     return family.special_tokens(load_tokenizer(spec), config)
@@ -87,6 +94,8 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
 
 def resolve_revision(spec: ModelSpec) -> str:
     """What a name stands for now: a hub commit, or a hash of a folder's files; a twin adds its seed."""
+    if _endpoint.behind_a_server(spec):
+        return _endpoint.REVISION
     place = locate(spec)
     if place.local:
         revision = content_hash(place.name)

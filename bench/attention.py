@@ -20,13 +20,14 @@ import polars as pl
 import torch
 import transformers
 
+from bench._paired import BUDGET, batched, forward, paired
 from sonde.capture.attention import pick_rows
-from sonde.capture.batches import compose, pad
+from sonde.capture.batches import compose
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
 from sonde.capture.words import Asked, WordReader
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import observe_job, prepare
+from sonde.experiments.observe import prepare
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.experiments.tables import items_from
@@ -42,8 +43,6 @@ from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 
 _BUNDLED = "sonde/mini-encoder"
-_BUDGET = 1024
-_REPEATS = 3
 _LOOPED = 60
 _EVERY = 10
 # CodeSyntax's functions have 72 edges on average; those of the standard library are shorter.
@@ -109,26 +108,8 @@ def _paired(job: ObserveJob, folder: Path) -> float:
     keys = [one.item.item_id for one in prepared]
     fitting = [place for place, row in enumerate(rows) if len(row) <= loaded.capabilities.context]
     rows, keys = [rows[place] for place in fitting], [keys[place] for place in fitting]
-    batches = [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, _BUDGET)]
-    ratios: list[float] = []
-    for repeat in range(_REPEATS + 1):
-        begun = time.perf_counter()
-        _bare(loaded.model.base_model, batches)
-        between = time.perf_counter()
-        for part in job.parts:
-            (folder / part.relative).unlink(missing_ok=True)
-        observe_job(job)
-        ended = time.perf_counter()
-        if repeat:  # the first round warms caches
-            ratios.append((ended - between) / (between - begun))
-    return statistics.median(ratios)
-
-
-@torch.inference_mode()
-def _bare(body: Any, batches: list[list[np.ndarray]]) -> None:
-    for batch in batches:
-        mask = pad([np.ones(len(row), dtype=np.int64) for row in batch], 0)
-        _ = body(input_ids=torch.from_numpy(pad(batch, 0)), attention_mask=torch.from_numpy(mask))
+    batches = batched(rows, keys)
+    return paired(job, folder, lambda: forward(loaded.model.base_model, batches))
 
 
 def _functions(limit: int) -> list[Item]:
@@ -151,7 +132,7 @@ def _against_loops() -> list[dict[str, Any]]:
             asked.append((size, WordLookups(*spans, words.candidate, edges.ahead, edges.behind)))
     ways = {_LISTS: _by_sorted_lists, "numpy's argsort, as published": _by_argsort}
     ours, theirs = 0.0, dict.fromkeys(ways, 0.0)
-    for batch in compose([size for size, _ in asked], [str(at) for at in range(len(asked))], _BUDGET):
+    for batch in compose([size for size, _ in asked], [str(at) for at in range(len(asked))], BUDGET):
         width = max(asked[at][0] for at in batch)
         layers = torch.rand((12, len(batch), 12, width, width)).softmax(-1)
         begun = time.process_time()

@@ -5,29 +5,24 @@ Both sides see the same batches; rounds are interleaved and the median of paired
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 import transformers
 
-from sonde.capture.batches import compose, pad
+from bench._paired import batched, forward, paired
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import observe_job, prepare
+from sonde.experiments.observe import prepare
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.experiments.tables import items_from
 from sonde.models import ModelSpec, load_model, load_tokenizer
 from sonde.store.rundir import RunDirectory
 
-_BUDGET = 1024
-_REPEATS = 3
 _BUNDLED = "sonde/mini-decoder"
 
 
@@ -67,23 +62,5 @@ def _paired(job: ObserveJob, folder: Path) -> float:
     rows = [np.array([*bos, *one.alignment.subwords.ids.tolist()])[:-1] for one in prepared]
     rows = [row[: loaded.capabilities.context] for row in rows]
     keys = [one.item.item_id for one in prepared]
-    batches = [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, _BUDGET)]
-    ratios: list[float] = []
-    for repeat in range(_REPEATS + 1):
-        begun = time.perf_counter()
-        _bare(loaded.model, batches)
-        between = time.perf_counter()
-        for part in job.parts:
-            (folder / part.relative).unlink(missing_ok=True)
-        observe_job(job)
-        ended = time.perf_counter()
-        if repeat:  # the first round warms caches
-            ratios.append((ended - between) / (between - begun))
-    return statistics.median(ratios)
-
-
-@torch.inference_mode()
-def _bare(model: Any, batches: list[list[np.ndarray]]) -> None:
-    for batch in batches:
-        mask = pad([np.ones(len(row), dtype=np.int64) for row in batch], 0)
-        _ = model(input_ids=torch.from_numpy(pad(batch, 0)), attention_mask=torch.from_numpy(mask)).logits
+    batches = batched(rows, keys)
+    return paired(job, folder, lambda: forward(loaded.model, batches))

@@ -1,4 +1,4 @@
-"""The only place where a model is called: a batch of rows in, reduced results out."""
+"""The one place where a model reads: a batch of rows in, reduced results out (`generate` lets it write)."""
 
 from __future__ import annotations
 

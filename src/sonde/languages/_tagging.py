@@ -10,6 +10,7 @@ objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 from __future__ import annotations
 
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -91,7 +92,7 @@ def read_tables(package: str) -> Tables:
     )
 
 
-class TaggingOf:
+class TaggingOf(ABC):
     """The `Tagging` of a language by its tables; a language says what its names name.
 
     Args:
@@ -154,13 +155,13 @@ class TaggingOf:
                 roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
         return roles
 
+    @abstractmethod
     def packages(self, text: str, imports: str) -> set[int]:
         """First characters of the names of packages or modules."""
-        raise NotImplementedError
 
+    @abstractmethod
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
         """What the name at a place names: ``IDC``, ``IDM``, ``IDV``, or empty."""
-        raise NotImplementedError
 
     def _class(self, leaf: Leaf, paper: bool) -> str:
         if paper and self.tables.paper:

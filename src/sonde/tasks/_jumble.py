@@ -1,12 +1,58 @@
-"""Putting the tokens of a text into another order."""
+"""Putting the tokens, statements or blocks of a text into another order."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import ClassVar
 
-from sonde.languages._edits import Place
-from sonde.tasks._mutation import replaced
+from sonde.languages._edits import Edits, Place
+from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings, replaced
+
+_DRAWS = 8
+
+
+class Shuffle(Mutation):
+    """Base of the tasks whose fault is a share of the tokens shuffled among themselves.
+
+    That a parser answers lies in the fault: a random order of tokens follows no grammar. A bag of tokens is
+    blind: both sides hold the same tokens. The variants that parse shuffle larger pieces: ``jst``
+    (statements) and ``jbk`` (blocks). INSPECT discarded these tasks, since all models solve them.
+    """
+
+    labels = (ORIGINAL, REPLACED)
+    share: ClassVar[float]
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """Nothing to match: the tokens are the same."""
+        return () if len({token.surface for token in around.edits.tokens(text)}) > 1 else None
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Shuffle; None where that changes nothing."""
+        changed = shuffled(text, around.edits.tokens(text), self.share, draw)
+        return None if changed is None else Fault(changed, ())
+
+
+class Exchange(Mutation):
+    """Base of the tasks whose fault is two stretches of code exchanged so that it still parses."""
+
+    @abstractmethod
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
+        """The stretches that may be exchanged."""
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """Nothing to match: the tokens are the same."""
+        return () if any(self.pairs(text, around.edits)) else None
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Exchange one pair; None where there is none whose exchange parses."""
+        pairs = list(self.pairs(text, around.edits))
+        for first, second in draw.sample(pairs, min(_DRAWS, len(pairs))):
+            changed = exchanged(text, first, second)
+            if around.edits.parses(changed):
+                return Fault(changed, ())
+        return None
 
 
 def exchanged(text: str, first: Place, second: Place) -> str:

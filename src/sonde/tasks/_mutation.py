@@ -9,6 +9,7 @@ put in, how often it stands there now) and the length.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -55,7 +56,7 @@ class Fault:
     stratum: Stratum
 
 
-class Mutation:
+class Mutation(ABC):
     """Base of the tasks whose faults are made.
 
     A task defines `fault` and, where a fault leaves a trace, `stratum` and `survey`.
@@ -91,13 +92,13 @@ class Mutation:
         """Counts over the pool that faults are drawn by; empty where none are needed."""
         return {}
 
+    @abstractmethod
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """What untouched code shares with the faults that it is matched with; None where it has no place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Put the fault into a text; None where it has no place for it."""
-        raise NotImplementedError
 
     def _table(self, item: Item, mode: str) -> pl.DataFrame:
         schema = dict(LABEL_SCHEMA)

@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
-from sonde.base.errors import InputError
 from sonde.languages._program import JOINT, LONGEST, NEWLINE, Program, program_tokens, whole_tokens
-from sonde.training.vocabulary import SPECIALS
+from sonde.training.vocabulary import learn_merges
 
 _OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|:=|\+\+|--|&&|\|\||\*\*|//|<<|[-+*/%&|^@<>=!]="
 _LOWER = r"[\p{L}\p{M}\p{N}&&[^\p{Lu}\p{Lt}]]"
@@ -65,32 +64,7 @@ def learn_program_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
     Raises:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
     """
-    least = 256 + len(SPECIALS)
-    if size < least:
-        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special pieces")
-    tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
-            pre_tokenizers.Split(Regex(_CUT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=list(SPECIALS),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        min_frequency=2,
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    if tokenizer.get_vocab_size() < size:
-        raise InputError(
-            f"vocabulary size {size}: the texts give only {tokenizer.get_vocab_size()} subwords; "
-            "ask for fewer or learn on more code"
-        )
-    return tokenizer
+    return learn_merges(texts, size, (_PIECES, _CUT))
 
 
 @dataclass(frozen=True, slots=True)

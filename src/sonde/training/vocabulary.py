@@ -14,7 +14,7 @@ normalised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -50,14 +50,27 @@ def learn_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
     Raises:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
     """
-    if size < 256 + len(SPECIALS):
-        raise InputError(
-            f"vocabulary size {size}: {256 + len(SPECIALS)} are needed for bytes and special pieces"
-        )
+    return learn_merges(texts, size, (_PIECES,))
+
+
+def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokenizer:
+    """Learn byte-pair merges inside the pieces that patterns cut a text into.
+
+    Args:
+        texts: What to learn on.
+        size: Number of subwords, special pieces and the 256 bytes included.
+        cuts: Patterns, applied one after the other; each match, and what lies between two, is a piece.
+
+    Raises:
+        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
+    """
+    least = 256 + len(SPECIALS)
+    if size < least:
+        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special pieces")
     tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_PIECES), behavior="isolated"),
+            *(pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in cuts),
             pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
         ]
     )

@@ -12,19 +12,12 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.lenses._lens import Scoring
+from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.finetune.options import PRETRAINED
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
-from sonde.stats.inference import (
-    ClusterSums,
-    Estimates,
-    ci_method,
-    clustered_difference,
-    clustered_ratio,
-)
 from sonde.stats.scores import Score
 
 ACCURACY = "accuracy"
-_JACKKNIFE = "clustered jackknife"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,23 +117,17 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
 def _means(template: Score, one: _Measured, *, alone: bool = False) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     clusters = _numbered(one.clusters)
-    mean = dataclasses.replace(template, seed=one.seeds[0])
-    found = clustered_ratio(_sums(one.values.mean(0), clusters))
-    yield _row(mean, found, one.values.shape[1], _JACKKNIFE)
-    if alone or len(one.seeds) < 2:
-        return
-    for seed, values in zip(one.seeds, one.values, strict=True):
-        own = dataclasses.replace(template, seed=seed, slice=f"seed={seed}")
-        yield _row(own, clustered_ratio(_sums(values, clusters)), len(values), _JACKKNIFE)
+    yield from mean_rows(template, one.values.mean(0)[None], clusters, [{"seed": one.seeds[0]}])
+    if not alone and len(one.seeds) > 1:
+        each = [{"seed": seed, "slice": f"seed={seed}"} for seed in one.seeds]
+        yield from mean_rows(template, one.values, clusters, each)
 
 
 def _difference(template: Score, first: _Measured, second: _Measured) -> Score:
     """The mean over seeds of one arm less that of another, over the same examples."""
     assert first.examples == second.examples
     clusters = _numbered(first.clusters)
-    sides = (_sums(one.values.mean(0), clusters) for one in (first, second))
-    found = clustered_difference(*sides)
-    return _row(template, found, first.values.shape[1], f"paired {_JACKKNIFE}")
+    return difference_row(template, first.values.mean(0), second.values.mean(0), clusters, {})
 
 
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -160,27 +147,3 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _numbered(clusters: list[str]) -> Int[np.ndarray, " example"]:
     return np.unique(np.array(clusters), return_inverse=True)[1]
-
-
-def _sums(values: Float[np.ndarray, " example"], clusters: Int[np.ndarray, " example"]) -> ClusterSums:
-    size = int(clusters.max()) + 1
-    return ClusterSums(
-        group=np.zeros(size, np.int64),
-        cluster=np.arange(size),
-        x=np.bincount(clusters, values, minlength=size),
-        w=np.bincount(clusters, minlength=size).astype(np.float64),
-        n_groups=1,
-    )
-
-
-def _row(template: Score, found: Estimates, n: int, method: str) -> Score:
-    low, high = (float(end[0]) if np.isfinite(end[0]) else None for end in (found.low, found.high))
-    return dataclasses.replace(
-        template,
-        value=float(found.value[0]),
-        ci_low=low,
-        ci_high=high,
-        ci_method=ci_method(method, too_few=bool(found.too_few[0])),
-        n=n,
-        n_clusters=int(found.n_clusters[0]),
-    )

@@ -9,10 +9,11 @@ import numpy as np
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
+from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit, fit_several
 from sonde.lenses.probe.options import ProbeOptions
-from sonde.lenses.probe.rows import BEST, difference_row, mean_rows
+from sonde.lenses.probe.rows import BEST
 from sonde.stats.scores import Score
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_labels

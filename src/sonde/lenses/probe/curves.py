@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.fingerprint import derive_seed
+from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit_several
 from sonde.lenses.probe.options import SIZES, ProbeOptions
-from sonde.lenses.probe.rows import mean_rows
 from sonde.stats.scores import Score
 from sonde.training.probes.parts import Parts
 

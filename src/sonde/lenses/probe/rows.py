@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,53 +10,14 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.stats import rankdata
 
-from sonde.stats.inference import (
-    ClusterSums,
-    Estimates,
-    ci_method,
-    cluster_bootstrap,
-    clustered_difference,
-    clustered_ratio,
-    jackknife,
-    kish,
-)
+from sonde.lenses._rows import JACKKNIFE, rows_of
+from sonde.stats.inference import cluster_bootstrap, jackknife, kish
 from sonde.stats.scores import Score
 
 BEST = "best"
 """Slice of the layer that was chosen on validation."""
 
-_JACKKNIFE = "clustered jackknife"
 _BOOTSTRAP = "cluster bootstrap"
-
-
-def mean_rows(
-    template: Score,
-    values: Float[np.ndarray, "row example"],
-    clusters: Int[np.ndarray, " example"],
-    fields: Sequence[Mapping[str, Any]],
-) -> list[Score]:
-    """Means over examples, one row each.
-
-    Args:
-        template: What the rows share.
-        values: For example whether each example was told right.
-        clusters: Cluster of each example.
-        fields: What sets each row apart.
-    """
-    found = clustered_ratio(_sums(np.asarray(values, dtype=np.float64), clusters))
-    return _rows(template, found, values.shape[1], fields, _JACKKNIFE)
-
-
-def difference_row(
-    template: Score,
-    first: Float[np.ndarray, " example"],
-    second: Float[np.ndarray, " example"],
-    clusters: Int[np.ndarray, " example"],
-    fields: Mapping[str, Any],
-) -> Score:
-    """The difference of two means over the same examples."""
-    one, two = (_sums(np.asarray(side, dtype=np.float64)[None], clusters) for side in (first, second))
-    return _rows(template, clustered_difference(one, two), len(first), [fields], f"paired {_JACKKNIFE}")[0]
 
 
 def r2_rows(
@@ -75,7 +35,7 @@ def r2_rows(
         columns = np.column_stack([np.ones(len(gold)), centred, centred**2, (gold - values) ** 2])
         totals = np.stack([np.bincount(clusters, column) for column in columns.T], axis=1)
         found = jackknife(_r2, totals, kish(weight))
-        rows += _rows(template, found, len(gold), [own], _JACKKNIFE)
+        rows += rows_of(template, found, len(gold), [own], JACKKNIFE)
     return rows
 
 
@@ -101,7 +61,7 @@ def spearman_row(
 
     weight = np.bincount(clusters).astype(np.float64)
     found = cluster_bootstrap(statistic, owners, weight, np.random.default_rng(seed))
-    return _rows(template, found, size, [fields], _BOOTSTRAP)[0]
+    return rows_of(template, found, size, [fields], _BOOTSTRAP)[0]
 
 
 def _weighted_spearman(
@@ -121,36 +81,3 @@ def _mid_ranks(
     level = rankdata(values, method="dense").astype(np.int64) - 1
     held = np.bincount(level, weight)
     return (np.cumsum(held) - held / 2)[level]
-
-
-def _sums(values: Float[np.ndarray, "row example"], clusters: Int[np.ndarray, " example"]) -> ClusterSums:
-    kept, index = np.unique(clusters, return_inverse=True)
-    rows = len(values)
-    place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
-    x = np.bincount(place, values.ravel(), minlength=rows * len(kept))
-    w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
-    return ClusterSums(
-        group=np.repeat(np.arange(rows), len(kept)), cluster=np.tile(kept, rows), x=x, w=w, n_groups=rows
-    )
-
-
-def _rows(
-    template: Score, found: Estimates, n: int, fields: Sequence[Mapping[str, Any]], method: str
-) -> list[Score]:
-    return [
-        dataclasses.replace(
-            template,
-            value=float(found.value[row]),
-            ci_low=_finite(found.low[row]),
-            ci_high=_finite(found.high[row]),
-            ci_method=ci_method(method, too_few=bool(found.too_few[row])),
-            n=n,
-            n_clusters=int(found.n_clusters[row]),
-            **own,
-        )
-        for row, own in enumerate(fields)
-    ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

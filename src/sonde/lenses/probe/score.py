@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Scoring
+from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import ISOLATED, Examples, States, states_of
@@ -21,7 +22,7 @@ from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.observe import SPAN
 from sonde.lenses.probe.options import ProbeOptions
-from sonde.lenses.probe.rows import BEST, difference_row, mean_rows
+from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
 from sonde.stats.scores import Score
 

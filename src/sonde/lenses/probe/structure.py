@@ -14,9 +14,10 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, split
 from sonde.languages import LANGUAGES, CodeTokens, Tree
 from sonde.lenses._lens import Scoring
+from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.observe import SPAN, looked_at, unpack
 from sonde.lenses.probe.options import ProbeOptions
-from sonde.lenses.probe.rows import BEST, mean_rows
+from sonde.lenses.probe.rows import BEST
 from sonde.stats.scores import Score
 
 if TYPE_CHECKING:

@@ -1,0 +1,48 @@
+"""A lens's job against the bare forward of the same inputs, round by round."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sonde.capture.batches import compose, pad
+from sonde.experiments.observe import observe_job
+from sonde.experiments.plan import ObserveJob
+
+BUDGET = 1024
+_REPEATS = 3
+
+
+def batched(rows: Sequence[np.ndarray], keys: Sequence[str]) -> list[list[np.ndarray]]:
+    """Inputs in the batches that capture would make of them."""
+    return [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, BUDGET)]
+
+
+def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
+    """The median over rounds of a job's time over that of the bare forward."""
+    ratios: list[float] = []
+    for repeat in range(_REPEATS + 1):
+        begun = time.perf_counter()
+        bare()
+        between = time.perf_counter()
+        for part in job.parts:
+            (folder / part.relative).unlink(missing_ok=True)
+        observe_job(job)
+        ended = time.perf_counter()
+        if repeat:  # the first round warms caches
+            ratios.append((ended - between) / (between - begun))
+    return statistics.median(ratios)
+
+
+@torch.inference_mode()
+def forward(model: Any, batches: Sequence[Sequence[np.ndarray]]) -> None:
+    """One forward a batch; what comes out, logits included, is dropped."""
+    for batch in batches:
+        mask = pad([np.ones(len(row), dtype=np.int64) for row in batch], 0)
+        _ = model(input_ids=torch.from_numpy(pad(batch, 0)), attention_mask=torch.from_numpy(mask))

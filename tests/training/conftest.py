@@ -65,6 +65,7 @@ def recipe_path(corpus: Path, tmp_path: Path) -> Path:
         block = 32
         warmup_steps = 2
         checkpoint_minutes = 0.0
+        precision = "float32"
         [evaluation]
         corpus = "local:{corpus}"
         bytes = 4000

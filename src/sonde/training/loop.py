@@ -34,6 +34,7 @@ from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.training.objectives import causal_loss
 from sonde.training.optimiser import MuonAdamW
+from sonde.training.precision import in_bfloat16
 from sonde.training.recipe import Recipe, TrainingConfig
 from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS
 
@@ -181,7 +182,7 @@ def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
         train_sampling_strategy="sequential",
         max_grad_norm=1.0,
         use_cpu=not cuda,
-        bf16=cuda and torch.cuda.is_bf16_supported(including_emulation=False),
+        bf16=in_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
         logging_steps=_LOG_EVERY,
         save_strategy="steps",
         save_steps=training.steps,
@@ -258,16 +259,17 @@ def train(
         _plain(model),
         progress.seconds,
         losses[-1] if losses else math.nan,
-        _hardware(),
+        _hardware(recipe.training.precision),
         {name: importlib.metadata.version(name) for name in _LIBRARIES},
         trainer.is_world_process_zero(),
     )
 
 
-def _hardware() -> str:
+def _hardware(precision: str) -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
-    return f"{torch.get_num_threads()} processor thread(s), float32"
+    products = "bfloat16" if in_bfloat16(precision, torch.device("cpu")) else "float32"
+    return f"{torch.get_num_threads()} processor thread(s), products in {products}"
 
 
 def _plain(model: PreTrainedModel) -> PreTrainedModel:

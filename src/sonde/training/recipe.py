@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.training.optimiser import OptimiserConfig
+from sonde.training.precision import PRECISIONS
 
 ROLES = ("decoder", "encoder")
 
@@ -99,6 +100,8 @@ class TrainingConfig:
         decay: Share of the updates in which ``"wsd"`` decays.
         masked: Share of subwords that an encoder has to predict.
         checkpoint_minutes: Time between checkpoints.
+        precision: Of products: ``"auto"`` (bfloat16 where the device multiplies in it), ``"float32"`` or
+            ``"bfloat16"``.
     """
 
     steps: int
@@ -110,6 +113,7 @@ class TrainingConfig:
     decay: float = 0.3
     masked: float = 0.3
     checkpoint_minutes: float = 5.0
+    precision: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +235,12 @@ def _check(recipe: Recipe, path: Path) -> None:
             "below the steps",
         ),
         (0 < training.decay <= 1, "training.decay", training.decay, "a share above 0"),
+        (
+            training.precision in PRECISIONS,
+            "training.precision",
+            training.precision,
+            " or ".join(PRECISIONS),
+        ),
         (0 < training.masked < 1, "training.masked", training.masked, "a share between 0 and 1"),
         (
             4 <= training.block <= recipe.model.context,

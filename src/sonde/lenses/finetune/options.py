@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.lenses._lens import LensSettings
 from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.precision import PRECISIONS
 
 MASKED_ZERO = "cubert.masked_zero"
 SUM_OF_LOGS = "cubert.sum_of_logs"
@@ -44,6 +45,8 @@ OPTIONS: Mapping[str, str] = {
     "arms": f"what is trained, any of {', '.join(ARMS)}, separated by commas (default all)",
     "pooling": f"how states become one for a head: one of {', '.join(POOLINGS)} (default auto: the last "
     "subword of a decoder, the mean of others)",
+    "precision": f"of products in training, one of {', '.join(PRECISIONS)} (default auto: bfloat16 where the "
+    "device multiplies in it)",
     "frozen": "train the head alone (default false)",
     "fraction": "share of the training examples that is used (default 1)",
     "valid": f"most validation examples to choose on (default {VALID})",
@@ -71,6 +74,8 @@ def read_options(settings: LensSettings) -> FinetuneOptions:
     quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
     pooling = str(settings.options.get("pooling", _DEFAULT.pooling))
     _known("pooling", pooling, POOLINGS)
+    precision = str(settings.options.get("precision", _DEFAULT.precision))
+    _known("precision", precision, PRECISIONS)
     arms = tuple(part.strip() for part in str(settings.options.get("arms", ",".join(ARMS))).split(","))
     for arm in arms:
         _known("arm", arm, ARMS)
@@ -89,6 +94,7 @@ def read_options(settings: LensSettings) -> FinetuneOptions:
         checkpoint=_count(settings, "checkpoint", _DEFAULT.checkpoint),
         pooling=pooling,
         frozen=frozen,
+        precision=precision,
         masked_zero=MASKED_ZERO in quirks,
         sum_of_logs=SUM_OF_LOGS in quirks,
     )

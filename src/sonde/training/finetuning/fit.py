@@ -17,6 +17,7 @@ from sonde.training.finetuning.checkpoint import Course, Epoch
 from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.model import HeadedModel
 from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.precision import in_bfloat16
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
 
@@ -74,7 +75,7 @@ def fit(
                 batch = collate(rows, train, pad, device)
                 for group in optimiser.param_groups:
                     group["lr"] = rate * rate_factor(course.step, steps, recipe.warmup)
-                course.total += _update(model, batch, optimiser, recipe.clip) * len(rows)
+                course.total += _update(model, batch, optimiser, recipe) * len(rows)
                 course.position += 1
                 course.step += 1
                 if course.step % recipe.checkpoint == 0 and course.position < len(batches):
@@ -98,13 +99,13 @@ def _done(course: Course, recipe: FineTuning) -> bool:
     )
 
 
-def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, clip: float) -> float:
+def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, recipe: FineTuning) -> float:
     """One update; gives the loss before it."""
-    half = batch.ids.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+    device = batch.ids.device
+    with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
         loss = model.head.loss(model(batch), batch)
     loss.backward()
-    nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], clip)
+    nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return float(loss.detach())

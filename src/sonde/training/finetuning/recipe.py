@@ -26,6 +26,8 @@ class FineTuning:
         masked_zero: Positions that are no candidates have a logit of 0 instead of none.
         sum_of_logs: The loss of a repair is the sum over its places of the logarithm of each, instead of the
             logarithm of their sum.
+        precision: Of products in training: ``"auto"``, ``"float32"`` or ``"bfloat16"``; answers are always
+            given in single precision.
         seed: Of the order of examples, the head's first weights and dropout.
     """
 
@@ -43,4 +45,5 @@ class FineTuning:
     frozen: bool = False
     masked_zero: bool = False
     sum_of_logs: bool = False
+    precision: str = "auto"
     seed: int = 0

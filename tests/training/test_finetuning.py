@@ -132,7 +132,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     resumed = tune(spec, pattern, recipe, tmp_path / "broken", on_step=kill)
     assert 48 <= len(done) <= 48 + 3
     assert resumed.courses == undisturbed.courses
-    assert resumed.rate == undisturbed.rate
+    assert resumed.setting == undisturbed.setting
     first, second = weights_of(undisturbed.folder), weights_of(resumed.folder)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
 
     with pytest.raises(KilledError):
         tune(specs("bert"), pattern, TINY, tmp_path, on_step=stop)
-    before = (tmp_path / "rate-0" / CHECKPOINT).read_bytes()
+    before = (tmp_path / "setting-0" / CHECKPOINT).read_bytes()
 
     def full(state: object, path: Path) -> None:
         path.write_bytes(b"half")
@@ -186,8 +186,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(
     monkeypatch.setattr(checkpoint.torch, "save", full)
     with pytest.raises(StoreError, match="No space left on device; free space"):
         tune(specs("bert"), pattern, TINY, tmp_path)
-    assert (tmp_path / "rate-0" / CHECKPOINT).read_bytes() == before
-    assert [path.name for path in (tmp_path / "rate-0").iterdir()] == [CHECKPOINT]
+    assert (tmp_path / "setting-0" / CHECKPOINT).read_bytes() == before
+    assert [path.name for path in (tmp_path / "setting-0").iterdir()] == [CHECKPOINT]
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "llama", "t5"])
@@ -251,10 +251,29 @@ def test_the_best_epoch_and_rate_on_validation_are_kept(
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
     best = max(epoch.valid for course in tuned.courses.values() for epoch in course)
     assert tuned.valid.share == best
-    assert len(list(tmp_path.glob("rate-*/best.safetensors"))) == 1
-    assert not list(tmp_path.glob("rate-*/checkpoint.pt"))
-    chosen = tuned.courses[tuned.rate]
+    assert len(list(tmp_path.glob("setting-*/best.safetensors"))) == 1
+    assert not list(tmp_path.glob("setting-*/checkpoint.pt"))
+    chosen = tuned.courses[tuned.setting]
     assert next(epoch.epoch for epoch in chosen if epoch.valid == best) == tuned.epoch
+
+
+def test_batches_and_epochs_are_chosen_like_rates(
+    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+) -> None:
+    """A setting of a grid is trained as it is alone, so the grid's best is the best of them."""
+    recipe = dataclasses.replace(
+        TINY, rates=(1e-5, 3e-3), epochs=1, other_epochs=(3,), batch=32, other_batches=(8,)
+    )
+    tuned = tune(specs("bert"), pattern, recipe, tmp_path / "grid")
+    assert len(tuned.courses) == 8
+    assert {len(course) for setting, course in tuned.courses.items() if setting.epochs == 1} == {1}
+    assert tuned.valid.share == max(epoch.valid for course in tuned.courses.values() for epoch in course)
+    for setting in (recipe.settings[2], recipe.settings[7]):
+        alone = FineTuning(
+            length=32, epochs=setting.epochs, batch=setting.batch, rates=(setting.rate,), checkpoint=3
+        )
+        found = tune(specs("bert"), pattern, alone, tmp_path / str(recipe.settings.index(setting)))
+        assert list(found.courses.values()) == [tuned.courses[setting]]
 
 
 def test_training_ends_where_validation_no_longer_rises(
@@ -262,7 +281,7 @@ def test_training_ends_where_validation_no_longer_rises(
 ) -> None:
     recipe = dataclasses.replace(TINY, rates=(1e-9,), epochs=50, patience=2)
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
-    assert [epoch.epoch for epoch in tuned.courses[1e-9]] == [1, 2, 3]
+    assert [epoch.epoch for epoch in tuned.courses[tuned.setting]] == [1, 2, 3]
     assert tuned.epoch == 1
 
 

@@ -34,6 +34,8 @@ ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "truncated": pl.Boolean,
     "epoch": pl.Int32,
     "rate": pl.Float64,
+    "batch": pl.Int32,
+    "epochs": pl.Int32,
     "chosen": pl.Boolean,
     "loss": pl.Float64,
     "valid": pl.Float64,
@@ -46,13 +48,15 @@ EXAMPLE, EPOCH = "example", "epoch"
 def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], classes: Sequence[str]) -> pl.DataFrame:
     """The rows of a trained model: its answers to valid and test, and its epochs."""
     rows = [*_answers(tuned.valid, splits["valid"], classes), *_answers(tuned.test, splits["test"], classes)]
-    for rate, course in tuned.courses.items():
+    for setting, course in tuned.courses.items():
         rows += [
             {
                 "kind": EPOCH,
                 "epoch": epoch.epoch,
-                "rate": rate,
-                "chosen": rate == tuned.rate and epoch.epoch == tuned.epoch,
+                "rate": setting.rate,
+                "batch": setting.batch,
+                "epochs": setting.epochs,
+                "chosen": setting == tuned.setting and epoch.epoch == tuned.epoch,
                 "loss": epoch.loss,
                 "valid": epoch.valid,
             }

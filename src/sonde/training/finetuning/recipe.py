@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is chosen on validation: the peak rate, the examples an update, the most passes."""
+
+    rate: float
+    batch: int
+    epochs: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FineTuning:
     """How a model is fine-tuned.
@@ -14,6 +23,8 @@ class FineTuning:
         epochs: Most passes over the training examples.
         batch: Examples an update.
         rates: Peak learning rates; each is tried, and the best on validation is kept.
+        other_batches: Further values of ``batch`` that are tried with each rate.
+        other_epochs: Further values of ``epochs`` that are tried with each of those.
         warmup: Share of the updates in which the rate rises from 0; it falls to 0 in a line after them.
         decay: Decoupled weight decay of matrices; vectors have none.
         clip: Largest norm of the gradient.
@@ -35,6 +46,8 @@ class FineTuning:
     epochs: int = 3
     batch: int = 32
     rates: tuple[float, ...] = (2e-4,)
+    other_batches: tuple[int, ...] = ()
+    other_epochs: tuple[int, ...] = ()
     warmup: float = 0.1
     decay: float = 0.01
     clip: float = 1.0
@@ -47,3 +60,13 @@ class FineTuning:
     sum_of_logs: bool = False
     precision: str = "auto"
     seed: int = 0
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """Everything that is tried."""
+        return tuple(
+            Setting(rate, batch, epochs)
+            for epochs in (self.epochs, *self.other_epochs)
+            for batch in (self.batch, *self.other_batches)
+            for rate in self.rates
+        )

@@ -1,7 +1,8 @@
-"""Fine-tuning of a model: every rate in turn, the best on validation kept and saved."""
+"""Fine-tuning of a model: every setting in turn, the best on validation kept and saved."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from sonde.training.finetuning.checkpoint import Epoch
 from sonde.training.finetuning.data import Data, encode_all
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
-from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.recipe import FineTuning, Setting
 
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
@@ -34,18 +35,18 @@ class Tuned:
     """A model after training.
 
     Attributes:
-        rate: The learning rate that was best on validation.
+        setting: The setting that was best on validation.
         epoch: The epoch whose weights were kept, from 1.
-        courses: What was seen of every epoch, by rate.
+        courses: What was seen of every epoch, by setting.
         valid: What is answered to the validation examples.
         test: What is answered to the test examples.
         folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
             ``head.json`` hold what was trained on top.
     """
 
-    rate: float
+    setting: Setting
     epoch: int
-    courses: dict[float, list[Epoch]]
+    courses: dict[Setting, list[Epoch]]
     valid: Answers
     test: Answers
     folder: Path
@@ -73,31 +74,33 @@ def tune(
     train, valid, test = splits
     pad = loaded.special.pad
     model = headed(loaded, data, recipe)
-    # Fresh weights for each rate come from here; a second load would draw or read the same.
+    # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-    courses: dict[float, list[Epoch]] = {}
-    best = recipe.rates[0]
-    for rate in recipe.rates:
-        own = _rate_folder(folder, recipe, rate)
+    courses: dict[Setting, list[Epoch]] = {}
+    best = recipe.settings[0]
+    for setting in recipe.settings:
+        own = _setting_folder(folder, recipe, setting)
         found = _finished(own)
         if found is None:
             model.load_state_dict(start)
-            found = fit(model, train, valid, recipe, rate=rate, pad=pad, folder=own, on_step=on_step).history
+            one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
+            rate = setting.rate
+            found = fit(model, train, valid, one, rate=rate, pad=pad, folder=own, on_step=on_step).history
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
         (own / CHECKPOINT).unlink(missing_ok=True)
-        courses[rate] = found
-        # Of equals the first rate; weights are kept of the best so far alone.
+        courses[setting] = found
+        # Of equals the first setting; weights are kept of the best so far alone.
         last, best = best, max(courses, key=lambda one: _best(courses[one]).valid)
-        for other in {last, rate} - {best}:
-            (_rate_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
-    checkpoint.read_weights(_rate_folder(folder, recipe, best) / BEST, model)
+        for other in {last, setting} - {best}:
+            (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
+    checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
     answers = [answer(model, some, pad) for some in (valid, test)]
     _save(loaded, model, data, recipe, folder / MODEL)
     return Tuned(best, _best(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
 
 
-def _rate_folder(folder: Path, recipe: FineTuning, rate: float) -> Path:
-    return folder / f"rate-{recipe.rates.index(rate)}"
+def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:
+    return folder / f"setting-{recipe.settings.index(setting)}"
 
 
 def _best(course: list[Epoch]) -> Epoch:

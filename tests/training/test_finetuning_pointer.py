@@ -157,3 +157,28 @@ def test_every_kind_of_model_takes_pointers_and_pairs(kind: str, pair: bool, tmp
     losses = [epoch.loss for epoch in tuned.courses[tuned.setting]]
     assert min(losses) < 0.1 * losses[0]
     assert tuned.test.correct.all()
+    if pair:
+        assert tuned.test.pointed is None
+        return
+    assert tuned.test.pointed is not None
+    nothing, pointed = tuned.test.pointed.tolist()
+    assert nothing[0] == [-1, -1]
+    assert [text[start:end].strip() for start, end in pointed] == ["b", "b"]
+    assert pointed[0][1] == 15 and pointed[1][1] == 9
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_each_subword_knows_its_characters(kind: str, tmp_path: Path) -> None:
+    """The stretches of a text follow each other without a gap; what the model puts around it has none."""
+    loaded = load_model(save(tmp_path, kind))
+    text = "f(a, b)\nadd two"
+    whole, pair, cut = encode_all(
+        [Sample("w", text, 0), Sample("p", text, 0, second=8), Sample("c", text * 9, 0)], loaded, 24
+    )
+    for one, expected in ((whole, text), (pair, text.replace("\n", "")), (cut, (text * 9))):
+        assert one.spans is not None
+        assert len(one.spans) == len(one.ids)
+        assert ((one.spans[:, 0] < 0) == (one.part == 0)).all()
+        source = text * 9 if one is cut else text
+        read = "".join(source[start:end] for start, end in one.spans.tolist() if start >= 0)
+        assert expected.startswith(read) and (one is cut or read == expected)

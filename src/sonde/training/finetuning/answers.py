@@ -29,6 +29,8 @@ class Answers:
         located: Whether the error is pointed at; None without a pointer. An error beyond the limit is not,
             and where nothing is wrong, pointing at nothing is right.
         repaired: Whether a right repair is pointed at; likewise, and True where none is wanted.
+        pointed: First and last character (exclusive) of what each pointer points at, the error's first; -1
+            where it points at nothing, or at what the model puts around a text.
     """
 
     predicted: Int[np.ndarray, " example"]
@@ -37,6 +39,7 @@ class Answers:
     truncated: Bool[np.ndarray, " example"]
     located: Bool[np.ndarray, " example"] | None = None
     repaired: Bool[np.ndarray, " example"] | None = None
+    pointed: Int[np.ndarray, "example pointer 2"] | None = None
 
     @property
     def share(self) -> float:
@@ -55,6 +58,7 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
     probability = np.zeros((size, width))
     predicted = np.zeros(size, np.int64)
     located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    pointed = np.full((size, 2, 2), -1)
     for rows in by_length(encoded, _AT_ONCE):
         batch = collate(rows, encoded, pad, device)
         found = model(batch).float()
@@ -70,8 +74,12 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
             one = encoded[row]
             located[row] = place == one.location
             repaired[row] = repair in one.repairs or one.location == 0
+            for which, at in enumerate((place, repair)):
+                # As published, a pointer may also point into the padding.
+                if one.spans is not None and 0 < at <= len(one.spans):
+                    pointed[row, which] = one.spans[at - 1]
     truncated = np.array([one.truncated for one in encoded])
     if pointer:
-        return Answers(predicted, probability, located & repaired, truncated, located, repaired)
+        return Answers(predicted, probability, located & repaired, truncated, located, repaired, pointed)
     targets = np.array([one.target for one in encoded])
     return Answers(predicted, probability, predicted == targets, truncated)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
+from sonde.alignment.spans import Subwords
 from sonde.alignment.subwords import encode
-from sonde.models import LoadedModel
+from sonde.base.errors import UsageError
+from sonde.models import LoadedModel, SpecialTokens
 
 FIRST, SECOND = 1, 2
 """Which text a subword belongs to; 0 stands for what the model puts around them."""
@@ -55,6 +58,8 @@ class Encoded:
         repairs: Places of the right variable, as far as they are within the limit.
         truncated: Whether what the example is about is beyond the limit, for a pointer: the error or all of
             its repairs; else: any of the text.
+        spans: First and last character (exclusive) of each subword in the example's text; -1 for what the
+            model puts around it.
     """
 
     ids: Int[np.ndarray, " token"]
@@ -64,6 +69,7 @@ class Encoded:
     location: int = 0
     repairs: tuple[int, ...] = ()
     truncated: bool = False
+    spans: Int[np.ndarray, "token 2"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,54 @@ class Data:
     test: Sequence[Sample]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """How a text reaches a body.
+
+    Attributes:
+        tokenizer: A fast tokenizer.
+        before: Subwords that stand before a text.
+        behind: Subwords that stand after each text.
+        pad: Subword of padding.
+    """
+
+    tokenizer: Any
+    before: Int[np.ndarray, " token"]
+    behind: Int[np.ndarray, " token"]
+    pad: int
+
+    def check(self, length: int, most: int, name: str) -> None:
+        """Whether inputs may be so long.
+
+        Args:
+            length: Most subwords of an input.
+            most: What can be read at all.
+            name: Of what reads.
+
+        Raises:
+            UsageError: It is more than can be read, or leaves no room for two texts.
+        """
+        least = len(self.before) + 2 * len(self.behind) + 3
+        if not least <= length <= most:
+            raise UsageError(
+                f"length {length}: model {name!r} reads {least} to {most} subwords; give a length among them"
+            )
+
+
+def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> Reader:
+    """How a model's inputs are made.
+
+    Args:
+        tokenizer: Its tokenizer.
+        special: What it puts around a text.
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
+    """
+    before = special.prefix
+    if kind == "decoder":
+        before = () if special.bos is None else (special.bos,)
+    return Reader(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
+
+
 def encode_all(samples: Sequence[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:
     """Examples as a model reads them.
 
@@ -91,29 +145,27 @@ def encode_all(samples: Sequence[Sample], loaded: LoadedModel, length: int) -> l
         loaded: The model.
         length: Most subwords of an input.
     """
-    special = loaded.special
-    before = np.array([special.bos] if special.bos is not None else [], np.int64)
-    if loaded.capabilities.kind != "decoder":
-        before = np.array(special.prefix, np.int64)
-    return [_encode(sample, loaded, before, np.array(special.suffix, np.int64), length) for sample in samples]
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    return read_all(samples, reader, length)
 
 
-def _encode(
-    sample: Sample,
-    loaded: LoadedModel,
-    before: Int[np.ndarray, " token"],
-    behind: Int[np.ndarray, " token"],
-    length: int,
-) -> Encoded:
+def read_all(samples: Sequence[Sample], reader: Reader, length: int) -> list[Encoded]:
+    """Examples in the subwords of a reader, at most ``length`` of them."""
+    return [_encode(sample, reader, length) for sample in samples]
+
+
+def _encode(sample: Sample, reader: Reader, length: int) -> Encoded:
+    before, behind = reader.before, reader.behind
     if sample.second is not None:
-        return _pair(sample, loaded, before, behind, length)
-    found = encode(loaded.tokenizer, sample.text)
+        return _pair(sample, reader, length)
+    found = encode(reader.tokenizer, sample.text)
     kept = found.ids[: length - len(before) - len(behind)]
     ids = np.concatenate([before, kept, behind])
     part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
     cut = len(kept) < len(found.ids)
+    spans = _spans(reader, (found, len(kept), 0))
     if sample.candidates is None:
-        return Encoded(ids, part, sample.target, truncated=cut)
+        return Encoded(ids, part, sample.target, truncated=cut, spans=spans)
 
     def places(spans: Sequence[Span]) -> tuple[int, ...]:
         # The subword that holds a span's first character; pieces that only begin before it do as well.
@@ -122,7 +174,7 @@ def _encode(
 
     candidates = (0, *places(sample.candidates))
     if sample.error is None:
-        return Encoded(ids, part, sample.target, candidates)
+        return Encoded(ids, part, sample.target, candidates, spans=spans)
     location, repairs = places([sample.error]), places(sample.repairs)
     return Encoded(
         ids,
@@ -132,20 +184,31 @@ def _encode(
         location[0] if location else -1,
         repairs,
         truncated=not (location and repairs),
+        spans=spans,
     )
 
 
-def _pair(
-    sample: Sample,
-    loaded: LoadedModel,
-    before: Int[np.ndarray, " token"],
-    behind: Int[np.ndarray, " token"],
-    length: int,
-) -> Encoded:
+def _spans(reader: Reader, *parts: tuple[Subwords, int, int]) -> Int[np.ndarray, "token 2"]:
+    """Characters of each subword of an input.
+
+    Args:
+        reader: What stands before the first part and behind each.
+        parts: Subwords of a text, how many of them are kept, and the text's first character.
+    """
+    rows = [np.full((len(reader.before), 2), -1)]
+    for found, kept, first in parts:
+        rows.append(np.stack([found.start[:kept], found.end[:kept]], 1) + first)
+        rows.append(np.full((len(reader.behind), 2), -1))
+    return np.concatenate(rows).astype(np.int32)
+
+
+def _pair(sample: Sample, reader: Reader, length: int) -> Encoded:
     """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
     assert sample.second is not None
+    before, behind = reader.before, reader.behind
     texts = sample.text[: sample.second].rstrip("\n"), sample.text[sample.second :]
-    first, second = (encode(loaded.tokenizer, text).ids for text in texts)
+    read = [encode(reader.tokenizer, text) for text in texts]
+    first, second = read[0].ids, read[1].ids
     room = length - len(before) - 2 * len(behind)
     keep_second = min(len(second), max(room // 2, room - len(first)))
     kept = first[: room - keep_second], second[:keep_second]
@@ -156,4 +219,5 @@ def _pair(
         ),
         sample.target,
         truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
+        spans=_spans(reader, (read[0], len(kept[0]), 0), (read[1], len(kept[1]), sample.second)),
     )

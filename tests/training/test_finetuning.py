@@ -315,7 +315,7 @@ def test_a_pair_keeps_its_second_text_and_says_which_is_which(specs: Callable[[s
     data = Data(("no", "yes"), [sample], [sample], [sample])
     model = headed(loaded, data, dataclasses.replace(TINY, length=20))
     seen: dict[str, torch.Tensor] = {}
-    model.body.register_forward_pre_hook(lambda _, args, given: seen.update(given), with_kwargs=True)
+    model.body.inner.register_forward_pre_hook(lambda _, args, given: seen.update(given), with_kwargs=True)
     model(collate([0], [found], 0, torch.device("cpu")))
     assert seen["token_type_ids"].tolist() == [[0] * 16 + [1] * 4]
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
 from sonde.training.finetuning.batches import Batch
-from sonde.training.finetuning.data import SECOND, Data
-from sonde.training.finetuning.heads import ClassHead, PointerHead
+from sonde.training.finetuning.data import SECOND, Data, reader_of
+from sonde.training.finetuning.heads import ClassHead, PointerHead, States
 from sonde.training.finetuning.recipe import FineTuning
 
 POOLINGS = ("auto", "mean", "last", "first")
@@ -24,20 +24,17 @@ class HeadedModel(nn.Module):
     """A body whose states a head reads.
 
     Args:
-        loaded: The model; its own head takes no part.
+        body: From a `Batch` to the states of its subwords.
         head: What reads the states.
         frozen: Whether the body stays as it is.
     """
 
-    def __init__(self, loaded: LoadedModel, head: ClassHead | PointerHead, *, frozen: bool) -> None:
+    def __init__(self, body: nn.Module, head: ClassHead | PointerHead, *, frozen: bool) -> None:
         super().__init__()
-        self.body = body_of(loaded)
+        self.body = body
         self.body.requires_grad_(requires_grad=not frozen)
         self.head = head
         self._frozen = frozen
-        self._decoder = loaded.capabilities.kind == "decoder"
-        takes = inspect.signature(self.body.forward).parameters
-        self._segments = "token_type_ids" in takes and getattr(self.body.config, "type_vocab_size", 0) > 1
 
     def train(self, mode: bool = True) -> HeadedModel:
         """Training mode; a frozen body drops nothing out."""
@@ -48,6 +45,25 @@ class HeadedModel(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """What the head makes of the states."""
+        return self.head(self.body(batch), batch)
+
+
+class LoadedBody(nn.Module):
+    """The part of a loaded model that reads.
+
+    Args:
+        loaded: The model; its own head takes no part.
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        super().__init__()
+        self.inner = body_of(loaded)
+        self._decoder = loaded.capabilities.kind == "decoder"
+        takes = inspect.signature(self.inner.forward).parameters
+        self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
+
+    def forward(self, batch: Batch) -> States:
+        """The last layer's states."""
         arguments: dict[str, Any] = {"input_ids": batch.ids}
         if self._decoder:
             # Padding stands to the right, where no subword looks.
@@ -55,11 +71,11 @@ class HeadedModel(nn.Module):
         else:
             arguments["attention_mask"] = (batch.part >= 0).long()
         if self._segments:
-            arguments["token_type_ids"] = _segments(batch)
-        return self.head(self.body(**arguments).last_hidden_state, batch)
+            arguments["token_type_ids"] = segments(batch)
+        return self.inner(**arguments).last_hidden_state
 
 
-def _segments(batch: Batch) -> Tensor:
+def segments(batch: Batch) -> Tensor:
     """1 from the second text on, 0 before it."""
     return ((batch.part == SECOND).cumsum(1) > 0).long() * (batch.part >= 0)
 
@@ -84,28 +100,36 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
         InputError: The examples have one class only.
     """
     capabilities = loaded.capabilities
-    around = len(loaded.special.prefix) + 2 * len(loaded.special.suffix) + 2
-    if not around < recipe.length <= capabilities.context:
-        raise UsageError(
-            f"length {recipe.length}: model {loaded.spec.name!r} reads {around + 1} to "
-            f"{capabilities.context} subwords; give a length among them"
-        )
+    reader = reader_of(loaded.tokenizer, loaded.special, capabilities.kind)
+    reader.check(recipe.length, capabilities.context, loaded.spec.name)
+    whole = "last" if capabilities.kind == "decoder" else "mean"
+    pointed = "first" if capabilities.kind != "decoder" and loaded.special.prefix else whole
+    head = head_for(data, recipe, capabilities.d_model, whole, pointed)
+    device = next(loaded.model.parameters()).device
+    return HeadedModel(LoadedBody(loaded), head.to(device), frozen=recipe.frozen)
+
+
+def head_for(data: Data, recipe: FineTuning, width: int, whole: str, pointed: str) -> ClassHead | PointerHead:
+    """A fresh head for some data, drawn by the recipe's seed.
+
+    Args:
+        data: The examples.
+        recipe: Its pooling decides what sums a text up, unless it is ``"auto"``.
+        width: Of the states.
+        whole: What sums a text up for a class.
+        pointed: What sums a text up for a pointer.
+
+    Raises:
+        InputError: The examples have one class only.
+    """
     if len(data.classes) < 2:
         raise InputError(f"there is nothing to tell apart: all examples are {''.join(data.classes)!r}")
-    summary = recipe.pooling
-    if summary == "auto":
-        summary = "last" if capabilities.kind == "decoder" else "mean"
     first = data.train[0]
-    width = capabilities.d_model
+    auto = recipe.pooling == "auto"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
-        if first.candidates is None:
-            head: ClassHead | PointerHead = ClassHead(
-                width, len(data.classes), summary, first.second is not None, recipe.dropout
-            )
-        else:
-            if recipe.pooling == "auto" and capabilities.kind != "decoder" and loaded.special.prefix:
-                summary = "first"
-            head = PointerHead(width, summary, recipe)
-    device = next(loaded.model.parameters()).device
-    return HeadedModel(loaded, head.to(device), frozen=recipe.frozen)
+        if first.candidates is not None:
+            return PointerHead(width, pointed if auto else recipe.pooling, recipe)
+        pair = first.second is not None
+        summary = whole if auto else recipe.pooling
+        return ClassHead(width, len(data.classes), summary, pair, recipe.dropout)

@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
-from sonde.models import LoadedModel, ModelSpec
+from sonde.models import ModelSpec
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch
-from sonde.training.finetuning.data import Data, encode_all
+from sonde.training.finetuning.data import Data, Reader, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
 from sonde.training.finetuning.recipe import FineTuning, Setting
@@ -52,6 +52,21 @@ class Tuned:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainee:
+    """What is trained.
+
+    Attributes:
+        model: A body with a fresh head; trained in place.
+        reader: How a text reaches it.
+        save: Writes the trained body, and what it reads with, into a folder.
+    """
+
+    model: HeadedModel
+    reader: Reader
+    save: Callable[[Path], None]
+
+
 def tune(
     spec: ModelSpec, data: Data, recipe: FineTuning, folder: Path, *, on_step: OnStep | None = None
 ) -> Tuned:
@@ -70,10 +85,22 @@ def tune(
         StoreError: A checkpoint or the model could not be written.
     """
     loaded = load_for_training(spec)
-    splits = [encode_all(some, loaded, recipe.length) for some in (data.train, data.valid, data.test)]
-    train, valid, test = splits
-    pad = loaded.special.pad
-    model = headed(loaded, data, recipe)
+
+    def save(target: Path) -> None:
+        loaded.model.save_pretrained(target)
+        loaded.tokenizer.save_pretrained(target)
+
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    trainee = Trainee(headed(loaded, data, recipe), reader, save)
+    return train(trainee, data, recipe, folder, on_step=on_step)
+
+
+def train(
+    trainee: Trainee, data: Data, recipe: FineTuning, folder: Path, *, on_step: OnStep | None = None
+) -> Tuned:
+    """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
+    model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
+    splits = [read_all(some, reader, recipe.length) for some in (data.train, data.valid, data.test)]
     # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     courses: dict[Setting, list[Epoch]] = {}
@@ -85,7 +112,8 @@ def tune(
             model.load_state_dict(start)
             one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
             rate = setting.rate
-            found = fit(model, train, valid, one, rate=rate, pad=pad, folder=own, on_step=on_step).history
+            course = fit(model, splits[0], splits[1], one, rate=rate, pad=pad, folder=own, on_step=on_step)
+            found = course.history
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
         (own / CHECKPOINT).unlink(missing_ok=True)
         courses[setting] = found
@@ -94,8 +122,8 @@ def tune(
         for other in {last, setting} - {best}:
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
-    answers = [answer(model, some, pad) for some in (valid, test)]
-    _save(loaded, model, data, recipe, folder / MODEL)
+    answers = [answer(model, some, pad) for some in splits[1:]]
+    _save(trainee, data, recipe, folder / MODEL)
     return Tuned(best, _best(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
 
 
@@ -114,15 +142,16 @@ def _finished(folder: Path) -> list[Epoch] | None:
     return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def _save(loaded: LoadedModel, model: HeadedModel, data: Data, recipe: FineTuning, folder: Path) -> None:
-    """Write the trained model with its tokenizer, head and recipe, all at once."""
-    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
-    facts = {"kind": type(model.head).__name__, "classes": data.classes, "recipe": asdict(recipe)}
+def _save(trainee: Trainee, data: Data, recipe: FineTuning, folder: Path) -> None:
+    """Write the trained body with its head and recipe, all at once."""
+    head = trainee.model.head
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in head.state_dict().items()}
+    facts = {"kind": type(head).__name__, "classes": data.classes, "recipe": asdict(recipe)}
 
     def write(temporary: Path) -> None:
-        loaded.model.save_pretrained(temporary)
-        loaded.tokenizer.save_pretrained(temporary)
-        save_file(head, temporary / "head.safetensors")
+        temporary.mkdir(parents=True, exist_ok=True)
+        trainee.save(temporary)
+        save_file(weights, temporary / "head.safetensors")
         (temporary / "head.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
     _replace_folder(folder, write)

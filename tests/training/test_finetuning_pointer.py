@@ -163,7 +163,7 @@ def test_every_kind_of_model_takes_pointers_and_pairs(kind: str, pair: bool, tmp
     assert tuned.test.pointed is not None
     nothing, pointed = tuned.test.pointed.tolist()
     assert nothing[0] == [-1, -1]
-    assert [text[start:end].strip() for start, end in pointed] == ["b", "b"]
+    assert [samples[1].text[start:end].strip() for start, end in pointed] == ["b", "b"]
     assert pointed[0][1] == 15 and pointed[1][1] == 9
 
 

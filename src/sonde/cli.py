@@ -77,6 +77,7 @@ def run(
     from sonde.corpora import read_lock
     from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
     from sonde.experiments.run import run as carry_out
+    from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
     if lock is not None and corpus is None:
@@ -121,6 +122,8 @@ def run(
         page = build_report(outcome.directory.root)
         advance()
     print_outcome(outcome, page)
+    for path, told, asked in write_predictions(outcome.directory.root):
+        typer.echo(f"predictions: {path} ({told} of {asked} entries)")
 
 
 @app.command()

@@ -263,3 +263,7 @@ def test_files_may_bring_their_quizzes() -> None:
         ("Keep it . x = ", "min", " ( a )"),
     }
     assert {item.text for item in drawn.inputs} == {text, text.replace("max", "min")}
+    listed = task.collect(files)
+    assert sorted((row["name"], row["answer"]) for row in listed) == [
+        (name, word) for name in ("e-1", "e-2", "e-3") for word in ("max", "min")
+    ]

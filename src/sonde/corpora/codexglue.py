@@ -17,6 +17,9 @@ TASK = "api_cloze"
 WORDS: Mapping[str, tuple[str, ...]] = {"maxmin": ("max", "min")}
 """What may stand at the mask, by the name before the number of an entry."""
 
+_PUBLISHED = "clozeTest"
+"""Stem of the published files, which lie in a folder a language."""
+
 _SEPARATOR = "<CODESPLIT>"
 _REPORTED = 5
 _TEXT = "text"
@@ -46,7 +49,7 @@ class CodeXGlue:
         for name in languages:
             LANGUAGES.load(name)
         for entry in _entries(corpus, path):
-            file = _file(entry, language)
+            file = _file(entry, language, _folder(path))
             if (not languages or language in languages) and is_usable(file.text, file.path, intake):
                 yield file
 
@@ -60,7 +63,7 @@ def predictions(answers: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{number}{_SEPARATOR}{word}\n" for number, word in answers)
 
 
-def _file(entry: Mapping[str, Any], language: str) -> SourceFile:
+def _file(entry: Mapping[str, Any], language: str, folder: str) -> SourceFile:
     number, code = entry["idx"], entry["pl_tokens"]
     words = WORDS[number.rpartition("-")[0]]
     at = code.index(MASK)
@@ -68,11 +71,11 @@ def _file(entry: Mapping[str, Any], language: str) -> SourceFile:
     text = before + " ".join([words[0], *code[at + 1 :]])
     given = Given(TASK, ",".join(words), len(before), len(before) + len(words[0]))
     return SourceFile(
-        path=number,
+        path=f"{folder}/{number}",
         text=text,
         language=language,
-        cluster=number,
-        repository=number,
+        cluster=f"{folder}/{number}",
+        repository=f"{folder}/{number}",
         unit="function",
         identifier=number,
         given=(given,),
@@ -126,6 +129,11 @@ def _fault(entry: Any) -> str:
     if kind not in WORDS:
         return f"idx {number!r} is of no known test; known: {', '.join(WORDS)}"
     return ""
+
+
+def _folder(path: Path) -> str:
+    """The folder that the evaluator looks for predictions in: the language as the test names it."""
+    return path.parent.name or path.stem if path.stem == _PUBLISHED else path.stem
 
 
 def _language(path: Path) -> str:

@@ -20,12 +20,12 @@ GIVEN = "clozetest"
 """Template of such quizzes."""
 
 
-def given_quizzes(files: Iterable[SourceFile], *, limit: int, seed: int) -> pl.DataFrame:
+def given_quizzes(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
     """The quizzes that files bring for this task; empty where they bring none.
 
     Args:
         files: Files of a corpus.
-        limit: At most this many quizzes; an entry is taken with all of its words.
+        limit: At most this many quizzes, None for all; an entry is taken with all of its words.
         seed: Draws other entries.
     """
     entries = [(file, given) for file in files for given in file.given if given.task == TASK]
@@ -33,7 +33,7 @@ def given_quizzes(files: Iterable[SourceFile], *, limit: int, seed: int) -> pl.D
     rows: list[dict[str, Any]] = []
     for file, given in entries:
         made = list(_quizzes(file, given))
-        if len(rows) + len(made) > limit:
+        if limit is not None and len(rows) + len(made) > limit:
             break
         rows += made
     return pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row")

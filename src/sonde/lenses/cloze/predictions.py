@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 
+from sonde.base.files import write_atomic
+from sonde.corpora.codexglue import predictions
 from sonde.lenses.cloze.statements import candidate_ids
 from sonde.stats.scores import Score
-from sonde.tasks._cloze_given import GIVEN
+from sonde.store.rundir import RunDirectory, slug
+from sonde.tasks._cloze_given import GIVEN, TASK
+
+_ENTRY = ["library", "name"]
+"""What tells an entry from others: its folder with its number, and its number, which other folders have too."""
 
 
 def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """``name, word``: the likeliest word of each entry, in the order of the quizzes; equal ones by word.
+    """``library, name, word``: the likeliest word of each entry, in the order of the quizzes.
+
+    Of equally likely words the first by alphabet is taken, whatever order they were asked in.
 
     Entries of which a word could not be asked for are left out.
 
@@ -26,22 +35,64 @@ def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     by_quiz = answers.filter(pl.col("quiz_id").is_not_null()).select("quiz_id", asked=pl.col("nats"))
     by_text = answers.filter(pl.col("quiz_id").is_null()).select(text_id="item_id", scored=pl.col("nats"))
     joined = (
-        given.select("name", "quiz_id", word="answer")
+        given.select(*_ENTRY, "quiz_id", word="answer")
         .with_columns(texts)
         .join(by_quiz, on="quiz_id", how="left", maintain_order="left")
         .join(by_text, on="text_id", how="left", maintain_order="left")
         .with_columns(nats=pl.coalesce("asked", "scored"))
     )
-    whole = joined.filter(pl.col("nats").is_not_null().all().over("name"))
-    return (
-        whole.sort("nats", "word", maintain_order=True)
-        .unique("name", keep="first", maintain_order=True)
-        .join(
-            given.select("name").unique(maintain_order=True), on="name", how="right", maintain_order="right"
-        )
-        .drop_nulls("word")
-        .select("name", "word")
-    )
+    whole = joined.filter(pl.col("nats").is_not_null().all().over(_ENTRY))
+    best = whole.sort("nats", "word", maintain_order=True).unique(_ENTRY, keep="first", maintain_order=True)
+    entries = given.select(_ENTRY).unique(maintain_order=True)
+    return entries.join(best.select(*_ENTRY, "word"), on=_ENTRY, how="inner", maintain_order="left")
+
+
+def write_predictions(root: Path) -> list[tuple[Path, int, int]]:
+    """Write what the published evaluator takes, for each model and folder of entries of a run.
+
+    ``predictions/model=M`` is what the evaluator's option ``--predictions`` names; in it lies
+    ``FOLDER/predictions.txt``, a line an entry in the order of their numbers.
+
+    Args:
+        root: The folder of a run, observed to its end.
+
+    Returns:
+        Each file with the entries in it and the entries asked; none where the run asked no such test.
+
+    Raises:
+        InputError: The folder holds no run.
+        StoreError: A file cannot be written.
+    """
+    run = RunDirectory(root)
+    tables = sorted(one for one in root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name)
+    labels = [pl.scan_parquet(one).filter(pl.col("template") == GIVEN).collect() for one in tables]
+    quizzes = pl.concat(labels) if labels else pl.DataFrame()
+    if quizzes.is_empty():
+        return []
+    written: list[tuple[Path, int, int]] = []
+    for model in run.read_summary()["models"]:
+        parts = sorted((root / run.observations("cloze", model["name"])).glob("*.parquet"))
+        if not parts:
+            continue
+        answers = pl.scan_parquet(parts, hive_partitioning=False).collect()
+        for folder, asked in _by_folder(quizzes):
+            words = preferred(answers, asked).select("name", "word").rows()
+            path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"
+            write_atomic(path, predictions(sorted(words, key=lambda row: _place(row[0]))))
+            written.append((path, len(words), asked.select(_ENTRY).n_unique()))
+    return written
+
+
+def _by_folder(quizzes: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    named = quizzes.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
+    for (folder,), part in named.partition_by("_folder", as_dict=True, include_key=False).items():
+        yield str(folder), part
+
+
+def _place(number: str) -> tuple[str, int, str]:
+    """Numbers in the order of their entries: ``maxmin-2`` before ``maxmin-10``."""
+    kind, _, count = number.rpartition("-")
+    return (kind, int(count), "") if count.isdecimal() else (number, 0, count)
 
 
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:

@@ -285,7 +285,8 @@ def _training(
     """The job of one arm; one that needs no model is the same for all models, filed under the first."""
     of = model if arm.needs_model else first
     basis = (model.revision, model.spec) if arm.needs_model else ()
-    key = fingerprint("arm", basis, reading.lens, reading.labels, arm, components[reading.group.language])
+    lens = reading.lens.observing
+    key = fingerprint("arm", basis, lens, reading.labels, arm, components[reading.group.language])
     folder = run.observations(reading.lens.folder, of.name)
     name = f"{reading.group.prefix}-{arm.task}-{arm.name}-{arm.seed}-{key[:16]}.parquet"
     return TrainJob(
@@ -294,7 +295,7 @@ def _training(
         corpus=reading.group.corpus,
         language=reading.group.language,
         arm=arm,
-        part=Part(lens=reading.lens, relative=f"{folder}/{name}", key=key),
+        part=Part(lens=lens, relative=f"{folder}/{name}", key=key),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import polars as pl
@@ -30,15 +31,17 @@ def train_job(job: TrainJob) -> bool:
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
     examples = pl.scan_parquet(run.root / label_path(job.arm.task, prefix)).join(texts, on="item_id")
+    settings = settings_of(job.part.lens)
     training = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
         language=job.language,
         folder=run.trained / job.part.key[:16],
-        settings=settings_of(job.part.lens),
+        settings=dataclasses.replace(settings, options={**settings.options, **dict(job.arm.options)}),
     )
     table = training_lens(job.part.lens.source).train(job.arm, training)
-    columns = {"arm": job.arm.name, "task": job.arm.task, "seed": job.arm.seed}
+    arm = job.arm
+    columns = {"arm": arm.name, "task": arm.task, "seed": arm.seed, "variant": arm.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
     store.put(job.part.relative, job.part.key, named, {})
     return True

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from sonde import __version__
+from sonde._corpus_commands import corpus_app
+from sonde._options import Corpora, Languages, Limit, Mode, Models, Quirks, Seed, Unit
 from sonde.base.errors import SondeError
 
 app = typer.Typer(
@@ -20,22 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-corpus_app = typer.Typer(help="Look at corpora, and fix the items of a run.", no_args_is_help=True)
 app.add_typer(corpus_app, name="corpus")
-
-Models = Annotated[list[str] | None, typer.Option("-m", "--model", help="Path, hub name or bundled name.")]
-Corpora = Annotated[
-    list[str] | None,
-    typer.Option("-c", "--corpus", help="stdlib, local:DIR, jdk, ...; see `sonde list corpora`."),
-]
-Languages = Annotated[list[str] | None, typer.Option("--language", help="Only this language.")]
-Unit = Annotated[str | None, typer.Option("--unit", help="What an item is: function or file.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many items a language.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of sampling and of everything random.")]
-Mode = Annotated[
-    str | None, typer.Option("--mode", help="corrected, or paper: as published, quirks included.")
-]
-Quirks = Annotated[list[str] | None, typer.Option("--quirk", help="Switch on one quirk of a paper.")]
 
 
 @app.command()
@@ -210,42 +197,6 @@ def pretrain(
     from sonde.training.pretrain import pretrain as train
 
     typer.echo(train(recipe, output=output, resume=not fresh, report=_say))
-
-
-@corpus_app.command("lock")
-def corpus_lock(
-    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
-) -> None:
-    """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
-    from sonde.corpora import select, write_lock
-    from sonde.experiments.overrides import selection_of
-
-    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
-    chosen = select(corpus, selection)
-    write_lock(chosen, output)
-    typer.echo(f"{len(chosen.items)} items of {corpus} in {output}")
-
-
-@corpus_app.command("stats")
-def corpus_stats(
-    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
-) -> None:
-    """Count what a corpus holds, and what is left out and why."""
-    from sonde._console import print_corpus
-    from sonde.corpora import select
-    from sonde.experiments.overrides import selection_of
-
-    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
-    print_corpus(select(corpus, selection))
 
 
 @app.command("list")

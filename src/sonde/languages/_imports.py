@@ -133,6 +133,17 @@ def read_settings(language: str) -> tuple[str, int, Mapping[str, Mapping[str, st
     return data["version"], data["library_levels"], data["templates"]
 
 
+def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """For each kind of call and each statement, the same statement in other frames, by the frame's name.
+
+    From a language's ``imports.toml``; empty where it has none. The fields are those of
+    `Imports.templates`.
+    """
+    file = files("sonde.languages") / language / "imports.toml"
+    data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return data.get("frames", {})
+
+
 @dataclass(slots=True)
 class Scope:
     """One lexical scope while a file is read.

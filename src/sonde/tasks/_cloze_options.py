@@ -14,6 +14,7 @@ from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import TEMPLATES
 
 PER_LIBRARY = 50
+FRAMED = 0.05
 
 MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
 OBJECTIVES = (MASKED, CANDIDATES, PLL)
@@ -23,6 +24,11 @@ OPTIONS: Mapping[str, str] = {
     "reference": f"tokenizer that cuts names into pieces: a bundled model or a tokenizer.json ({REFERENCE})",
     "per_library": f"names of a library at most, so that no large one decides (default {PER_LIBRARY})",
     "within": "'file' for every call, 'function' for those inside functions alone (default file)",
+    "propagate": "true: calls on what an imported name gave count, one step far (default false)",
+    "training": "a corpus by name: names of its libraries count as seen, for models that do not say what "
+    "they were trained on",
+    "frames": "share of the names whose calls and imports are also asked with other code around them, for "
+    f"the spread (default {FRAMED})",
     "contexts": "at most so many lines of words before a statement, each a quiz of its own (default 0)",
     "queries": "JSON file of words by name, in place of the first lines of documentation",
     "separator": "what stands between words and statement (default a newline)",
@@ -48,6 +54,7 @@ def wanted_of(options: Mapping[str, Any], size: int, seed: int) -> Wanted:
         contexts=contexts,
         queries=_queries(str(options["queries"])) if "queries" in options else {},
         separator=str(options.get("separator", "\n")),
+        framed=_share(options, "frames", FRAMED),
         per_library=per_library,
         candidates=0 if objective_of(options) == MASKED else _candidates(options),
         limit=size,
@@ -78,6 +85,25 @@ def _whole(options: Mapping[str, Any], name: str, default: int, *, least: int) -
     value = options.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"option {name} = {value!r} is not a whole number of at least {least}")
+    return value
+
+
+def _share(options: Mapping[str, Any], name: str, default: float) -> float:
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UsageError(f"option {name} = {value!r} is not a share between 0 and 1")
+    return float(value)
+
+
+def propagate_of(options: Mapping[str, Any]) -> bool:
+    """Whether calls on what an imported name gave count.
+
+    Raises:
+        UsageError: The option is neither true nor false.
+    """
+    value = options.get("propagate", False)
+    if not isinstance(value, bool):
+        raise UsageError(f"option propagate = {value!r} is neither true nor false")
     return value
 
 

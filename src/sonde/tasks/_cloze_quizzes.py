@@ -12,10 +12,10 @@ import polars as pl
 from sonde.base.errors import UnknownNameError
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.languages import facet_of
-from sonde.languages._imports import Imports
+from sonde.languages._imports import Imports, read_frames
 from sonde.tasks._cloze_aliases import AliasPool
 from sonde.tasks._cloze_candidates import Candidates, place
-from sonde.tasks._cloze_segments import FULL, REFERENCE, WHOLE, blanks, segments
+from sonde.tasks._cloze_segments import FIRST, FULL, LAST, REFERENCE, WHOLE, blanks, segments
 from sonde.tasks._cloze_statements import (
     ADVERSARIAL,
     ALIAS,
@@ -42,6 +42,7 @@ QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "levels": pl.Int32,
     "pieces": pl.Int32,
     "context": pl.String,
+    "frame": pl.String,
     "prefix": pl.String,
     "answer": pl.String,
     "suffix": pl.String,
@@ -50,13 +51,18 @@ QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "level_start": pl.Int32,
     "level_end": pl.Int32,
     "alias": pl.String,
+    "aliases": pl.Int32,
     "visible": pl.Boolean,
     "calls": pl.Int64,
     "files": pl.Int32,
     "repositories": pl.Int32,
     "paths": pl.List(pl.UInt64),
+    "trained": pl.Boolean,
     "candidates": pl.List(pl.String),
 }
+
+
+_FRAMED = (FULL, FIRST, LAST, WHOLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +75,7 @@ class Wanted:
         contexts: At most so many lines of words before a statement, the shortest; 0 leaves words out.
         queries: Words for each name, in place of the first lines of documentation.
         separator: What stands between the words and the statement.
+        framed: The share of names whose calls and imports are also asked in the language's other frames.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
@@ -81,6 +88,7 @@ class Wanted:
     contexts: int = 0
     queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     separator: str = "\n"
+    framed: float = 0.0
     candidates: int = 0
     per_library: int | None = None
     limit: int | None = None
@@ -145,6 +153,7 @@ class _Maker:
         self._pieces = segments((level for name in names for level in name.name.split(".")), wanted.reference)
         languages = {name.language for name in gathered.names.values()}
         self._templates = {one: facet_of(one, "imports", Imports).templates for one in languages}
+        self._frames = {one: read_frames(one) for one in languages} if wanted.framed else {}
         self._pools = {
             one: AliasPool(
                 {alias: of for (language, alias), of in gathered.modules.items() if language == one}
@@ -172,6 +181,7 @@ class _Maker:
                 rows = list(self._cut(plain(forms[template], levels), template, levels, provenance))
                 yield from rows
                 yield from self._in_words(rows, name)
+                yield from self._in_frames(rows, name, template, levels)
         for row, made_of in self._aliased(name, forms, levels, provenance):
             if ALIAS in self._wanted.templates:
                 yield row
@@ -263,6 +273,24 @@ class _Maker:
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
                 yield asked(moved, text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
 
+    def _in_frames(
+        self, rows: Sequence[Mapping[str, Any]], name: Name, template: str, levels: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """The same quizzes with other code around the name, for a share of the names."""
+        drawn = unit_hash("frames", self._wanted.seed, name.language, name.name, name.kind)
+        if drawn >= self._wanted.framed:
+            return
+        for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
+            statement = plain(form, levels)
+            starts = {level.index: level for level in statement.levels}
+            for row in rows:
+                if row["mode"] not in _FRAMED:
+                    continue
+                level = starts[row["level"]]
+                start = level.start + row["start"] - row["level_start"]
+                moved = {**row, "frame": frame, "level_start": level.start, "level_end": level.end}
+                yield asked(moved, statement.text, start, start + len(row["answer"]), row["quiz_id"])
+
 
 def _provenance(name: Name) -> dict[str, Any]:
     return {
@@ -271,7 +299,9 @@ def _provenance(name: Name) -> dict[str, Any]:
         "language": name.language,
         "library": name.library,
         "context": "",
+        "frame": "",
         "alias": "",
+        "aliases": len({alias.alias for alias in name.aliases}),
         "calls": name.calls,
         "files": len(name.files),
         "repositories": len(name.repositories),

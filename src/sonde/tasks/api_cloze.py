@@ -12,20 +12,20 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.corpora import SourceFile
+from sonde.corpora import Intake, SourceFile, read_files
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_items import items_of_quizzes
-from sonde.tasks._cloze_options import wanted_of, within_of
+from sonde.tasks._cloze_options import propagate_of, wanted_of, within_of
 from sonde.tasks._cloze_quizzes import Wanted, quizzes
-from sonde.tasks._names import gather
+from sonde.tasks._names import Gathered, gather
 
 
 class ApiCloze:
     """Makes quizzes of whole files."""
 
     name = "api_cloze"
-    version = "1"
+    version = "2"
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
@@ -70,33 +70,48 @@ class ApiCloze:
         if not given.is_empty():
             report = {"asked": size, "size": given.height, "files": len(held)}
             return Dataset(self.name, self.version, given, tuple(items_of_quizzes(given)), report)
-        gathered = gather(held, within=within_of(options))
+        gathered = gather(held, within=within_of(options), propagate=propagate_of(options))
         made = quizzes(gathered, wanted_of(options, size, seed))
         if made.table.is_empty():
             raise InputError(
                 f"quizzes about names of APIs: {len(gathered.names)} names in {gathered.files} files of "
                 f"{language} give none under a limit of {size}; name a larger corpus, or raise the limit"
             )
+        table = made.table
+        if training := str(options.get("training", "")):
+            table = table.with_columns(trained=_called_in(training, language))
         report = {
             "asked": size,
-            "size": made.table.height,
+            "size": table.height,
             "files": gathered.files,
             "names": len(gathered.names),
             "star_imports": gathered.stars,
             "unplaced_imports": gathered.unplaced,
             "left_out": {reason: count for reason, count in made.left_out.items() if count},
-            "aliases": _alias_statistics(made.table),
+            "aliases": _alias_statistics(gathered),
         }
-        return Dataset(self.name, self.version, made.table, tuple(items_of_quizzes(made.table)), report)
+        return Dataset(self.name, self.version, table, tuple(items_of_quizzes(table)), report)
 
 
-def _alias_statistics(table: pl.DataFrame) -> dict[str, float | int]:
-    """Names with an alias and with several, and how many they have on average (INK, section 5.2)."""
-    counts = table.filter(pl.col("template") == "alias").group_by("name").agg(pl.col("alias").n_unique())
-    several = (counts["alias"] > 1).sum()
-    mean = counts["alias"].mean() if counts.height else 0.0
-    assert isinstance(mean, float)
-    return {"names": counts.height, "several": int(several), "mean": mean}
+def _called_in(corpus: str, language: str) -> pl.Expr:
+    """Whether the library of a quiz's name is called anywhere in a corpus.
+
+    Raises:
+        SondeError: There is no such corpus, or it has no file in this language.
+    """
+    found = gather(read_files(corpus, (language,), Intake())).names.values()
+    return pl.col("library").is_in(sorted({name.library for name in found}))
+
+
+def _alias_statistics(gathered: Gathered) -> dict[str, float | int]:
+    """Names that the corpus calls under an alias, those of them with several, and how many on average.
+
+    As INK counts them (section 5.2): an alias counts once for a name, however often it is called so.
+    """
+    counts = [len({alias.alias for alias in name.aliases}) for name in gathered.names.values()]
+    aliased = [count for count in counts if count]
+    mean = sum(aliased) / len(aliased) if aliased else 0.0
+    return {"names": len(aliased), "several": sum(count > 1 for count in aliased), "mean": mean}
 
 
 task = ApiCloze()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses.cloze.judged import judged
+from sonde.lenses.cloze.judged import contested, judged
 from sonde.lenses.cloze.plan import ONE
 
 UNIGRAM, MAJORITY, TWIN = "unigram", "majority", "random_weights"
@@ -33,10 +35,11 @@ def with_majority(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the rank of the answer by how often it is right for the same template and masking mode.
 
     Counts of the quiz's own library are left out, so that no quiz answers itself; an answer that no other
-    library has ranks behind all that some library has.
+    library has ranks behind all that some library has. Quizzes behind words or in a frame repeat others and
+    have no such rank.
     """
     cell = ["template", "mode"]
-    asked = frame.filter(pl.col("status") == ONE)
+    asked = frame.filter((pl.col("status") == ONE) & (pl.col("context") == "") & (pl.col("frame") == ""))
     ranks: list[pl.DataFrame] = []
     for part in asked.partition_by(cell):
         answers = part["answer"].cast(pl.Categorical).to_physical()
@@ -46,6 +49,34 @@ def with_majority(frame: pl.DataFrame) -> pl.DataFrame:
     if not ranks:
         return frame.with_columns(rank_majority=pl.lit(None, pl.Int32))
     return frame.join(pl.concat(ranks), on="quiz_id", how="left", maintain_order="left")
+
+
+def with_frequent_candidates(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the rank of the right candidate by how often the quizzed names of other libraries have each.
+
+    Names count with their calls, at the same place of a name; ties count against the right one.
+    """
+    names = frame.unique(["language", "name", "kind", "level"], maintain_order=True)
+    every: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    own: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    columns = ["language", "place", "library", "calls", "candidates"]
+    for language, place, library, calls, candidates in names.select(columns).iter_rows():
+        every[language, place][candidates[0]] += calls
+        own[language, place, library][candidates[0]] += calls
+    ranks: list[int] = []
+    for language, place, library, _, candidates in frame.select(columns).iter_rows():
+        here, mine = every[language, place], own[language, place, library]
+        counts = [here[one] - mine[one] for one in candidates]
+        ranks.append(sum(count >= counts[0] for count in counts))
+    return frame.with_columns(rank_majority=pl.Series(ranks, dtype=pl.Int32))
+
+
+def twin_candidates(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
+    """The rank of each right candidate for the twin, under ``rank_twin``; None where there is none."""
+    if not scoring.twins:
+        return None
+    answers = scoring.twins[0].observations.collect()
+    return contested(answers, labels).select("quiz_id", rank_twin=pl.col("rank"))
 
 
 def twin_frame(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:

@@ -109,11 +109,12 @@ def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     """Add ``seen``: whether the library of a name is called in a file that the model was trained on.
 
     As in the paper the rule is the library's: a name counts as unseen only where nothing of its library was
-    seen. Null where the model does not say what it was trained on.
+    seen. Where the model does not say what it was trained on, the corpus counts that the user named for it
+    (column ``trained``), and null stands where there is none.
     """
     listed = manifest(model).files
     if listed is None:
-        return frame.with_columns(seen=pl.lit(None, pl.Boolean))
+        return frame.with_columns(seen=pl.col("trained"))
     files = pl.read_parquet(listed)
     trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
     numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)

@@ -16,7 +16,7 @@ from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_given import GIVEN, TASK
 
 _ENTRY = ["library", "name"]
-"""What tells an entry from others: its folder with its number, and its number, which other folders have too."""
+"""What tells an entry from others: its folder with its number, and its number, which is not its own."""
 
 
 def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:

@@ -10,14 +10,18 @@ import polars as pl
 from sonde.base.errors import UsageError
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses._library_means import means
+from sonde.lenses.cloze.compared import in_frames, in_words, paired_aliases, seen_against_unseen
 from sonde.lenses.cloze.controls import (
     MAJORITY,
     TWIN,
     UNIGRAM,
+    twin_candidates,
     twin_frame,
+    with_frequent_candidates,
     with_majority,
     with_unigram,
 )
+from sonde.lenses.cloze.counted import aliases_of_names, overlap
 from sonde.lenses.cloze.judged import (
     MATCHINGS,
     PUBLISHED_MODES,
@@ -28,22 +32,25 @@ from sonde.lenses.cloze.judged import (
 )
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
+from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
 from sonde.stats.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 
-KS = (1, 5, 10, 20, 30, 40, 50)
 MINIMUM = 20
 
 _CUTS: Mapping[str, str] = {
     "place": "place",
     "calls": "bucket",
     "visible": "visible",
-    "seen": "seen",
     "agree": "agree",
 }
 """Name in the slice, and the column that makes the groups."""
 
 _CONTROLS: Mapping[str, str] = {UNIGRAM: "rank_unigram", MAJORITY: "rank_majority", TWIN: "rank_twin"}
+
+_SINGLE: Mapping[str, str | int | float | None] = {"name": "single"}
+_SUMMED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "sum"}
+_AVERAGED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "mean"}
 
 
 def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -53,24 +60,21 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from prediction_scores(scoring.observations.collect(), labels, base)
         return
     frame = _prepared(scoring, labels)
-    alone = frame.filter(pl.col("context") == "")
+    alone = frame.filter(_ALONE)
     published = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES))
-    names = published.filter(pl.col("template").is_in(["call", "import"]))
+    names = published.filter(pl.col("template").is_in(NAMES))
     ranked = [matching for matching in MATCHINGS if MATCHINGS[matching] in frame.columns]
     yield from _ranks(names, base, ranked)
-    for template, part in _by_template(published, base):
+    for template, part in by_template(published, base):
         yield from _ranks(part, template, ranked)
         yield from _cuts(part, template, minimum_of(scoring.settings))
-    for template, part in _by_template(alone, base):
+    for template, part in by_template(alone, base):
         yield from _ranks(part, template, ["single"], by="mode")
         yield from _answers(part, template)
         yield from _coverage(part, template)
-    yield from _controls(names, base)
-    for template, part in _by_template(published, base):
-        yield from _controls(part, template)
-    yield from _paired(frame, "adversarial", base)
-    yield from _in_words(frame, base)
-    yield from _overlap(names, base)
+    for template, part in ((base, names), *by_template(published, base)):
+        yield from _controls(part, template, _SINGLE)
+    yield from _compared(frame, names, labels, base)
 
 
 def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -81,23 +85,44 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from prediction_scores(answers, labels, base)
         return
     frame = with_seen(contested(answers, labels), scoring.template.model).with_columns(status=pl.lit(ONE))
-    alone = frame.filter(pl.col("context") == "")
-    names = alone.filter(pl.col("template").is_in(["call", "import"]))
-    chance = 1.0 / pl.col("competing")
-    for column, other in (("rank", "sum"), ("rank_per_piece", "mean")):
-        for template, part in ((base, names), *_by_template(alone, base)):
-            named = dataclasses.replace(template, params={"name": "candidates", "other": other})
-            yield from _at_k(part, column, named)
-            yield from _mrr(part, column, named)
-    for template, part in ((base, names), *_by_template(alone, base)):
-        named = dataclasses.replace(
-            template, control="chance", metric="p_at_k", params={"name": "candidates", "k": 1}
-        )
-        for _, score in means(part, {"chance": chance}, named):
-            yield score
+    frame = with_frequent_candidates(frame)
+    twin = twin_candidates(scoring, labels)
+    if twin is not None:
+        frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
+    alone = frame.filter(_ALONE)
+    names = alone.filter(pl.col("template").is_in(NAMES))
+    for template, part in ((base, names), *by_template(alone, base)):
+        for column, params in (("rank", _SUMMED), ("rank_per_piece", _AVERAGED)):
+            named = dataclasses.replace(template, params=params)
+            yield from at_k(part, column, named)
+            yield from mrr(part, column, named)
+        yield from _chance(part, template)
+        yield from _controls(part, template, _SUMMED)
+    for template, part in by_template(alone, base):
+        yield from at_k(part, "rank", dataclasses.replace(template, params=_SUMMED), "mode")
         yield from _cuts(part, template, minimum_of(scoring.settings))
-    yield from _twin_candidates(scoring, labels, base)
-    yield from _paired(frame, "adversarial", base)
+    yield from _compared(frame, names, labels, base)
+
+
+_ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
+"""The statement and nothing else."""
+
+
+def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """What is said of pairs of quizzes and of the quizzes themselves, however they are scored."""
+    yield from paired_aliases(frame, base)
+    yield from in_words(frame, base)
+    yield from in_frames(frame, base)
+    yield from seen_against_unseen(names, base)
+    yield from overlap(names, base)
+    yield from aliases_of_names(labels, base)
+
+
+def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """What one draw among the candidates gets right."""
+    named = dataclasses.replace(template, control="chance", metric="p_at_k", params={**_SUMMED, "k": 1})
+    for _, score in means(frame, {"chance": 1.0 / pl.col("competing")}, named):
+        yield score
 
 
 def minimum_of(settings: LensSettings) -> int:
@@ -123,45 +148,38 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     return with_unified(frame, model, compared) if compared else frame
 
 
-def _by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
-    for template in frame["template"].unique(maintain_order=True).to_list():
-        part = frame.filter(pl.col("template") == template)
-        yield dataclasses.replace(base, slice=f"template={template}"), part
-
-
 def _ranks(
     frame: pl.DataFrame, template: Score, matchings: list[str], by: str | None = None
 ) -> Iterator[Score]:
     for matching in matchings:
         named = dataclasses.replace(template, params={"name": matching})
-        yield from _at_k(frame, MATCHINGS[matching], named, by)
-        yield from _mrr(frame, MATCHINGS[matching], named, by)
-
-
-def _at_k(frame: pl.DataFrame, column: str, template: Score, by: str | None = None) -> Iterator[Score]:
-    hits = {str(k): pl.col(column) <= k for k in KS}
-    for k, score in means(frame, hits, template, by=by, prefix=by or ""):
-        yield dataclasses.replace(score, metric="p_at_k", params={**score.params, "k": int(k)})
-
-
-def _mrr(frame: pl.DataFrame, column: str, template: Score, by: str | None = None) -> Iterator[Score]:
-    for _, score in means(frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, prefix=by or ""):
-        yield dataclasses.replace(score, metric="mrr")
+        yield from at_k(frame, MATCHINGS[matching], named, by)
+        yield from mrr(frame, MATCHINGS[matching], named, by)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
-    """P@1, P@10 and MRR of the single answer by every cut."""
+    """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
+    single = dataclasses.replace(template, params=_SINGLE)
+    for prefix, column in _CUTS.items():
+        if column in frame.columns:
+            renamed = frame.with_columns(pl.col(column).alias(prefix))
+            yield from _first_ten(renamed, single, prefix)
+    yield from at_k(frame, "rank", single, "seen")
+    # A library has no other to be resampled with: within it, names are taken as independent.
+    within = frame.with_columns(_library=pl.col("library"), library=pl.col("name"))
+    for score in _first_ten(within, single, "library", by="_library", minimum=minimum):
+        yield dataclasses.replace(score, ci_method=f"by name, {score.ci_method}")
+
+
+def _first_ten(
+    frame: pl.DataFrame, template: Score, prefix: str, *, by: str | None = None, minimum: int = 1
+) -> Iterator[Score]:
     values = {"1": pl.col("rank") <= 1, "10": pl.col("rank") <= 10, "mrr": 1.0 / pl.col("rank")}
-    cuts = {name: column for name, column in _CUTS.items() if column in frame.columns}
-    for prefix, column in {**cuts, "library": "library"}.items():
-        least = minimum if prefix == "library" else 1
-        found = means(frame, values, template, by=column, prefix=prefix, minimum=least)
-        for name, score in found:
-            metric = "mrr" if name == "mrr" else "p_at_k"
-            params: dict[str, str | int | float | None] = {"name": "single"}
-            yield dataclasses.replace(
-                score, metric=metric, params=params if name == "mrr" else {**params, "k": int(name)}
-            )
+    for name, score in means(frame, values, template, by=by or prefix, prefix=prefix, minimum=minimum):
+        if name == "mrr":
+            yield dataclasses.replace(score, metric="mrr")
+        else:
+            yield dataclasses.replace(score, metric="p_at_k", params={**score.params, "k": int(name)})
 
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -185,70 +203,18 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         yield dataclasses.replace(score, metric=metric)
 
 
-def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _controls(
+    frame: pl.DataFrame, template: Score, params: Mapping[str, str | int | float | None]
+) -> Iterator[Score]:
     """P@k of the controls on the quizzes that they and the model answer, and the model's gain over them."""
     for control, column in _CONTROLS.items():
         if column not in frame.columns:
             continue
         both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
-        named = dataclasses.replace(template, control=control, params={"name": "single"})
-        yield from _at_k(both, column, named)
+        named = dataclasses.replace(template, control=control, params=params)
+        yield from at_k(both, column, named)
         gains = {
             str(k): (pl.col("rank") <= k).cast(pl.Int8) - (pl.col(column) <= k).cast(pl.Int8) for k in KS
         }
         for k, score in means(both, gains, named):
-            yield dataclasses.replace(score, metric="p_at_k_gain", params={"name": "single", "k": int(k)})
-
-
-def _paired(frame: pl.DataFrame, template: str, base: Score) -> Iterator[Score]:
-    """Alias quizzes against the same quizzes under adversarial aliases, each quiz its own pair."""
-    hits = [(pl.col("rank") <= k).cast(pl.Float64).alias(str(k)) for k in KS]
-    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in([*PUBLISHED_MODES, "whole"]))
-    others = asked.filter(pl.col("template") == template).select("base_id", *hits)
-    averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
-    own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *hits)
-    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
-    values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
-    named = dataclasses.replace(base, slice=f"template=alias-{template}", metric="p_at_k")
-    for k, score in means(pairs, values, named):
-        yield dataclasses.replace(score, params={"name": "single", "k": int(k)})
-
-
-def _in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Quizzes behind words, averaged within a quiz, against the same quizzes alone."""
-    hits = [(pl.col("rank") <= k).cast(pl.Float64).alias(str(k)) for k in KS]
-    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(PUBLISHED_MODES))
-    worded = asked.filter(pl.col("context") != "").select("base_id", *hits)
-    averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
-    own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *hits)
-    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
-    sides = {
-        "with": {str(k): pl.col(f"{k}.words") for k in KS},
-        "without": {str(k): pl.col(str(k)) for k in KS},
-        "with-without": {str(k): pl.col(f"{k}.words") - pl.col(str(k)) for k in KS},
-    }
-    for side, values in sides.items():
-        for template, part in _by_template(pairs, base):
-            named = dataclasses.replace(template, slice=f"{template.slice};words={side}", metric="p_at_k")
-            for k, score in means(part, values, named):
-                yield dataclasses.replace(score, params={"name": "single", "k": int(k)})
-
-
-def _overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Of the distinct answers of unseen names, the share that seen names have as well (INK, section 5.4)."""
-    known = frame.filter(pl.col("seen").is_not_null())
-    sides = {seen: set(known.filter(pl.col("seen") == seen)["answer"]) for seen in (True, False)}
-    if not sides[False]:
-        return
-    value = len(sides[True] & sides[False]) / len(sides[False])
-    yield dataclasses.replace(
-        base, metric="answer_overlap", slice="seen=no", value=value, n=len(sides[False]), n_clusters=1
-    )
-
-
-def _twin_candidates(scoring: Scoring, labels: pl.DataFrame, base: Score) -> Iterator[Score]:
-    for twin in scoring.twins:
-        frame = contested(twin.observations.collect(), labels)
-        names = frame.filter((pl.col("context") == "") & pl.col("template").is_in(["call", "import"]))
-        named = dataclasses.replace(base, control=TWIN, params={"name": "candidates", "other": "sum"})
-        yield from _at_k(names, "rank", named)
+            yield dataclasses.replace(score, metric="p_at_k_gain", params={**params, "k": int(k)})

@@ -1,0 +1,159 @@
+"""The same quizzes asked otherwise: another alias, words before them, other frames; and seen against unseen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.lenses._library_means import METHOD, means, scores_of
+from sonde.lenses.cloze.judged import PUBLISHED_MODES
+from sonde.lenses.cloze.rates import KS, by_template
+from sonde.stats.inference import ClusterSums, Estimates, ci_method, clustered_difference, jackknife, kish
+from sonde.stats.scores import Score
+
+PLAIN = "plain"
+"""The statement alone, beside the frames of its language."""
+
+EVERY = "every"
+"""The mean over the statement alone and its frames."""
+
+_MODES = [*PUBLISHED_MODES, "whole"]
+
+
+def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """Alias quizzes against the same quizzes under adversarial aliases, each quiz its own pair."""
+    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
+    others = asked.filter(pl.col("template") == "adversarial").select("base_id", *_hits())
+    averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
+    own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits())
+    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
+    values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
+    yield from _at_ks(pairs, values, dataclasses.replace(base, slice="template=alias-adversarial"))
+
+
+def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """Quizzes behind words, averaged within a quiz, against the same quizzes alone."""
+    asked = frame.filter(
+        pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("frame") == "")
+    )
+    worded = asked.filter(pl.col("context") != "").select("base_id", *_hits())
+    averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
+    own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *_hits())
+    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
+    sides = {
+        "with": {str(k): pl.col(f"{k}.words") for k in KS},
+        "without": {str(k): pl.col(str(k)) for k in KS},
+        "with-without": {str(k): pl.col(f"{k}.words") - pl.col(str(k)) for k in KS},
+    }
+    for side, values in sides.items():
+        for template, part in by_template(pairs, base):
+            named = dataclasses.replace(template, slice=f"{template.slice};words={side}")
+            yield from _at_ks(part, values, named)
+
+
+def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """P@k in each frame, over quizzes that were answered in all frames, and the spread over the frames.
+
+    ``p_at_k`` under ``frame=F`` (``plain``: the statement alone; ``every``: the mean over all of them);
+    ``p_at_k_sd`` and ``p_at_k_range`` are the standard deviation and the range over the frames.
+    """
+    asked = frame.filter(
+        pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("context") == "")
+    ).select("quiz_id", "base_id", "library", "template", "frame", *_hits())
+    framed = asked.filter(pl.col("frame") != "")
+    alone = asked.filter((pl.col("frame") == "") & pl.col("quiz_id").is_in(framed["base_id"].implode()))
+    for template, part in by_template(pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed]), base):
+        count = part["frame"].n_unique()
+        whole = part.filter(pl.col("frame").n_unique().over("base_id") == count)
+        if whole.is_empty():
+            continue
+        values = {str(k): pl.col(str(k)) for k in KS}
+        yield from _at_ks(whole, values, template, by="frame")
+        averaged = whole.group_by("base_id", "library", maintain_order=True).agg(pl.col(list(values)).mean())
+        every = dataclasses.replace(template, slice=f"{template.slice};frame={EVERY}")
+        yield from _at_ks(averaged, values, every)
+        yield from _spread(whole, template)
+
+
+def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """How much better quizzes about libraries of the training data are answered than others."""
+    known = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
+    for template, part in by_template(known, base):
+        if part["seen"].n_unique() < 2:
+            continue
+        numbered = part.with_columns(_cluster=pl.col("library").rank("dense").cast(pl.Int64) - 1)
+        seen, unseen = (numbered.filter(pl.col("seen") == side) for side in (True, False))
+        for k in KS:
+            found = clustered_difference(_sums(seen, k), _sums(unseen, k))
+            named = dataclasses.replace(template, metric="p_at_k", params={"name": "single", "k": k})
+            yield from scores_of(found, named, [f"{template.slice};seen=true-false"], [part.height])
+
+
+def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
+    frames = whole["frame"].unique(maintain_order=True).to_list()
+    quizzes = whole.filter(pl.col("frame") == frames[0]).group_by("library").len().sort("library")
+    weight = quizzes["len"].cast(pl.Float64).to_numpy()
+    for k in KS:
+        table = (
+            whole.group_by("library", "frame")
+            .agg(pl.col(str(k)).sum())
+            .pivot("frame", index="library", values=str(k))
+            .sort("library")
+        )
+        sums = np.column_stack([table.select(frames).to_numpy(), weight])
+        for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
+            found = jackknife(statistic, sums, kish(weight))
+            named = dataclasses.replace(template, metric=metric, params={"name": "single", "k": k})
+            yield _score(found, named, int(weight.sum()))
+
+
+def _deviation(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+    """Standard deviation of the rates over the frames; the last column counts quizzes."""
+    return np.std(_rates(sums), axis=1, ddof=1)
+
+
+def _range(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+    """Best frame less worst frame."""
+    return np.ptp(_rates(sums), axis=1)
+
+
+def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "replicate frame"]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return sums[:, :-1] / sums[:, -1:]
+
+
+def _score(found: Estimates, template: Score, count: int) -> Score:
+    """A score of a spread, whose interval does not go below nothing."""
+    low, high = float(found.low[0]), float(found.high[0])
+    known = bool(np.isfinite(low) and np.isfinite(high))
+    return dataclasses.replace(
+        template,
+        value=float(found.value[0]),
+        ci_low=max(low, 0.0) if known else None,
+        ci_high=high if known else None,
+        ci_method=ci_method(METHOD, too_few=bool(found.too_few[0])),
+        n=count,
+        n_clusters=int(found.n_clusters[0]),
+    )
+
+
+def _sums(frame: pl.DataFrame, k: int) -> ClusterSums:
+    """Hits and quizzes by cluster."""
+    held = frame.group_by("_cluster").agg(x=(pl.col("rank") <= k).sum(), w=pl.len()).sort("_cluster")
+    hits, count = (held[name].cast(pl.Float64).to_numpy() for name in ("x", "w"))
+    return ClusterSums(np.zeros(held.height, np.int64), held["_cluster"].to_numpy(), hits, count, 1)
+
+
+def _hits() -> list[pl.Expr]:
+    return [(pl.col("rank") <= k).cast(pl.Float64).alias(str(k)) for k in KS]
+
+
+def _at_ks(
+    frame: pl.DataFrame, values: Mapping[str, pl.Expr], template: Score, by: str | None = None
+) -> Iterator[Score]:
+    for k, score in means(frame, values, template, by=by, prefix=by or ""):
+        yield dataclasses.replace(score, metric="p_at_k", params={"name": "single", "k": int(k)})

@@ -1,0 +1,51 @@
+"""What the quizzes themselves are like: answers that seen and unseen names share, and aliases of a name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import polars as pl
+
+from sonde.lenses._library_means import means
+from sonde.lenses.cloze.rates import by_template
+from sonde.stats.scores import Score
+
+
+def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """Of the distinct answers of unseen names, the share that seen names have as well (INK, section 5.3).
+
+    ``answers`` counts the distinct answers of either side.
+    """
+    known = frame.filter(pl.col("seen").is_not_null())
+    for template, part in by_template(known, base):
+        sides = {seen: set(part.filter(pl.col("seen") == seen)["answer"]) for seen in (True, False)}
+        if not sides[False]:
+            continue
+        libraries = part.filter(~pl.col("seen"))["library"].n_unique()
+        yield dataclasses.replace(
+            template,
+            metric="answer_overlap",
+            slice=f"{template.slice};seen=false",
+            value=len(sides[True] & sides[False]) / len(sides[False]),
+            n=len(sides[False]),
+            n_clusters=libraries,
+        )
+        for seen, answers in sides.items():
+            count = part.filter(pl.col("seen") == seen)
+            yield dataclasses.replace(
+                template,
+                metric="answers",
+                slice=f"{template.slice};seen={str(seen).lower()}",
+                value=float(len(answers)),
+                n=count.height,
+                n_clusters=count["library"].n_unique(),
+            )
+
+
+def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """How many aliases a name has that has any, and the share with several (INK, section 5.2)."""
+    names = labels.filter(pl.col("aliases") > 0).unique(["language", "name", "kind"], maintain_order=True)
+    values = {"aliases": pl.col("aliases"), "share_several_aliases": pl.col("aliases") > 1}
+    for metric, score in means(names, values, dataclasses.replace(base, slice="names=aliased")):
+        yield dataclasses.replace(score, metric=metric)

@@ -1,6 +1,7 @@
 """Quizzes about names: counts that the published arithmetic rests on, and small cases spelled out."""
 
 import json
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Given, SourceFile
+from sonde.languages import LANGUAGES
 from sonde.tasks import Dataset, DrawingTask
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
 from sonde.tasks._cloze_quizzes import Quizzes, Wanted, quizzes
@@ -21,6 +23,7 @@ OTHERS = "".join(f"import other{number} as o{number}\n" for number in range(12))
 TEXT = f'''{OTHERS}
 import numpy as np
 import json
+import textwrap
 from os import path as p
 
 def f():
@@ -267,3 +270,82 @@ def test_files_may_bring_their_quizzes() -> None:
     assert sorted((row["name"], row["answer"]) for row in listed) == [
         (name, word) for name in ("e-1", "e-2", "e-3") for word in ("max", "min")
     ]
+
+
+JAVA = """
+import java.util.Collections;
+import java.util.ArrayList;
+class A { void f() { Collections.sort(null); new ArrayList(); } }
+"""
+
+
+@pytest.mark.parametrize(("text", "language"), [(TEXT, "python"), (JAVA, "java")])
+def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
+    wanted = Wanted(templates=("call", "import"), framed=1.0)
+    table = quizzes(gather([file(text, language)]), wanted).table
+    alone = {row["quiz_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
+    framed = table.filter(pl.col("frame") != "").to_dicts()
+    same = ("template", "mode", "name", "kind", "level", "answer", "candidates", "calls")
+    for row in framed:
+        base = alone[row["base_id"]]
+        assert [row[name] for name in same] == [base[name] for name in same]
+        whole = row["prefix"] + row["answer"] + row["suffix"]
+        assert whole != base["prefix"] + base["answer"] + base["suffix"]
+        level = base["name"].split(".")[base["level"]]
+        assert whole[row["level_start"] : row["level_end"]] == level
+        assert whole[row["start"] : row["end"]] == row["answer"]
+        if row["template"] == "import":
+            source = whole + ("\n}" if row["frame"] == "followed" else "")
+            source += "\nfinally: pass" if row["frame"] == "tried" else ""
+            tree = LANGUAGES.load(language).parse(textwrap.dedent(source) + "\n")
+            assert not tree.error.any(), whole
+    # Every quiz in every frame, and as many of calls as of imports.
+    asked = [row for row in alone.values() if row["mode"] in ("full", "first", "last", "whole")]
+    assert len(framed) == 5 * len(asked)
+    counts = Counter(row["template"] for row in framed)
+    assert counts["call"] == counts["import"] > 0
+
+
+def test_a_share_of_the_names_is_framed() -> None:
+    names = "import m\n" + "\n".join(f"m.f{number}()" for number in range(200))
+    gathered = gather([file(names)])
+    some = quizzes(gathered, Wanted(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
+    assert 20 <= some["name"].n_unique() <= 60
+    more = quizzes(gathered, Wanted(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
+    assert set(some["name"]) < set(more["name"])
+    with pytest.raises(UsageError, match="share between 0 and 1"):
+        task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})
+
+
+def test_libraries_of_a_named_corpus_count_as_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import numpy as np\nnp.abs(1)\n", encoding="utf-8")
+    drawn = task.draw(
+        [file(TEXT)], size=500, seed=0, language="python", mode="corrected",
+        options={"training": f"local:{tmp_path}"},
+    )  # fmt: skip
+    known = dict(drawn.examples.group_by("library").agg(pl.col("trained").unique()).iter_rows())
+    assert known["numpy"] == [True] and known["json"] == [False]
+    plain_ones = task.draw(
+        [file(TEXT)], size=500, seed=0, language="python", mode="corrected", options={}
+    ).examples
+    assert plain_ones["trained"].null_count() == plain_ones.height
+
+
+def test_aliases_of_the_corpus_are_counted() -> None:
+    text = f"{OTHERS}import a as x\nx.f()\nx.f()\nimport b as y\ny.g()\n"
+    other = f"{OTHERS}import a as z\nz.f()\nimport c\nc.h()\n"
+    files = [SourceFile(path, code, "python", "r", "r") for path, code in (("1", text), ("2", other))]
+    drawn = task.draw(files, size=500, seed=0, language="python", mode="corrected", options={})
+    assert drawn.report["aliases"] == {"names": 2, "several": 1, "mean": 1.5}
+    counts = dict(drawn.examples.select("name", "aliases").unique().iter_rows())
+    assert counts == {"a.f": 2, "b.g": 1, "c.h": 0}
+
+
+def test_one_step_of_propagation_is_an_option() -> None:
+    text = f"{OTHERS}import m\nx = m.Client()\nx.send()\n"
+    for value, names in ((False, {"m.Client"}), (True, {"m.Client", "m.Client.send"})):
+        drawn = task.draw(
+            [file(text)], size=500, seed=0, language="python", mode="corrected",
+            options={"propagate": value},
+        )  # fmt: skip
+        assert set(drawn.examples["name"]) == names

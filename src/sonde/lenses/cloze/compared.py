@@ -1,4 +1,4 @@
-"""The same quizzes asked otherwise: another alias, words before them, other frames; and seen against unseen."""
+"""The same quizzes asked otherwise: another alias, words before them, other frames; seen and unseen."""
 
 from __future__ import annotations
 

@@ -1,0 +1,184 @@
+"""Quizzes asked otherwise, against loops: frames and their spread, seen and unseen libraries, aliases."""
+
+from collections import defaultdict
+from itertools import chain, product
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import t as student
+from tests.lenses.test_cloze_scores import answer, found, quiz, scoring, tables
+
+from sonde.lenses.cloze import lens
+from sonde.lenses.cloze.controls import with_frequent_candidates
+from sonde.lenses.cloze.judged import with_seen
+from sonde.lenses.cloze.rates import KS
+from sonde.stats.scores import Score
+from sonde.tasks._cloze_quizzes import path_number
+
+FRAMES = ("assigned", "commented", "spaced")
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def framed() -> tuple[Rows, Rows]:
+    """Forty quizzes of twelve libraries, each in three frames but one, which lacks a frame."""
+    rng = np.random.default_rng(3)
+    quizzes, answers = [], []
+    for number in range(40):
+        library = f"lib{number % 12}"
+        quizzes.append(quiz(number, library=library))
+        answers.append(answer(f"q{number}", int(rng.integers(1, 9))))
+        for place, frame in enumerate(FRAMES):
+            if number == 7 and frame == "spaced":
+                continue
+            made = quiz(100 + 10 * number + place, library=library, frame=frame)
+            quizzes.append({**made, "base_id": f"q{number}"})
+            answers.append(answer(made["quiz_id"], int(rng.integers(1, 9 + 4 * place))))
+    return quizzes, answers
+
+
+@pytest.fixture(scope="module")
+def frame_scores(framed: tuple[Rows, Rows]) -> list[Score]:
+    return lens.score(scoring(*framed))
+
+
+def hits(framed: tuple[Rows, Rows], k: int) -> dict[str, dict[str, list[int]]]:
+    """By frame and library, whether each quiz that was answered in every frame was hit."""
+    ranks = {one["quiz_id"]: one["rank"] for one in framed[1]}
+    table: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for one in framed[0]:
+        if one["base_id"] != "q7":
+            table[one["frame"] or "plain"][one["library"]].append(int(ranks[one["quiz_id"]] <= k))
+    return table
+
+
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_frames_are_compared_on_the_same_quizzes(
+    framed: tuple[Rows, Rows], frame_scores: list[Score], k: int
+) -> None:
+    table = hits(framed, k)
+    rates = {frame: mean(chain(*by.values())) for frame, by in table.items()}
+    assert set(rates) == {"plain", *FRAMES}
+    for frame, rate in rates.items():
+        score = found(frame_scores, "p_at_k", f"template=call;frame={frame}", k=k)
+        assert (score.value, score.n) == (pytest.approx(rate), 39)
+    every = found(frame_scores, "p_at_k", "template=call;frame=every", k=k)
+    assert (every.value, every.n) == (pytest.approx(mean(rates.values())), 39)
+    spread = found(frame_scores, "p_at_k_sd", "template=call", k=k)
+    assert spread.value == pytest.approx(stdev(rates.values()))
+    reach = found(frame_scores, "p_at_k_range", "template=call", k=k)
+    assert reach.value == pytest.approx(max(rates.values()) - min(rates.values()))
+
+
+def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
+    framed: tuple[Rows, Rows], frame_scores: list[Score]
+) -> None:
+    table = hits(framed, 5)
+    libraries = sorted(table["plain"])
+
+    def spread(left_out: str) -> float:
+        kept = [one for one in libraries if one != left_out]
+        return stdev(mean(chain(*(by[one] for one in kept))) for by in table.values())
+
+    whole = spread("")
+    sizes = [len(table["plain"][one]) for one in libraries]
+    squares = sum((spread(one) - whole) ** 2 for one in libraries)
+    error = (squares * (len(libraries) - 1) / len(libraries)) ** 0.5
+    effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    half = student.ppf(0.975, effective - 1) * error
+    score = found(frame_scores, "p_at_k_sd", "template=call", k=5)
+    assert score.ci_low == pytest.approx(max(whole - half, 0.0))
+    assert score.ci_high == pytest.approx(whole + half)
+    assert (score.n, score.n_clusters) == (39, 12)
+
+
+def test_framed_quizzes_stand_in_no_other_table(frame_scores: list[Score]) -> None:
+    assert found(frame_scores, "p_at_k", "template=call", name="single", k=10).n == 40
+    assert found(frame_scores, "p_at_k", "template=call", control="majority", k=10).n == 40
+
+
+def test_seen_and_unseen_at_every_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    libraries = [f"lib{number}" for number in range(30)]
+    quizzes, answers = [], []
+    for number in range(300):
+        library = str(rng.choice(libraries))
+        known = int(library[3:]) < 18
+        template = str(rng.choice(["call", "import"]))
+        name = f"a{rng.integers(30 if known else 12)}"
+        quizzes.append(quiz(number, library=library, trained=known, template=template, answer=name))
+        answers.append(answer(f"q{number}", int(rng.integers(1, 40 if known else 60))))
+    scores = lens.score(scoring(quizzes, answers))
+    pairs = list(zip(quizzes, answers, strict=True))
+    for template, k in product(("call", "import"), KS):
+        sides = {
+            seen: [a["rank"] <= k for q, a in pairs if q["template"] == template and q["trained"] is seen]
+            for seen in (True, False)
+        }
+        for seen, side in sides.items():
+            score = found(scores, "p_at_k", f"template={template};seen={str(seen).lower()}", k=k)
+            assert (score.value, score.n) == (pytest.approx(mean(side)), len(side))
+        gap = found(scores, "p_at_k", f"template={template};seen=true-false", k=k)
+        assert gap.value == pytest.approx(mean(sides[True]) - mean(sides[False]))
+        assert gap.n_clusters == 30
+        assert gap.ci_low is not None and gap.ci_low < gap.value
+    mine = {seen: {q["answer"] for q, _ in pairs if q["template"] == "call" and q["trained"] is seen}
+            for seen in (True, False)}  # fmt: skip
+    share = found(scores, "answer_overlap", "template=call;seen=false")
+    assert share.value == pytest.approx(len(mine[True] & mine[False]) / len(mine[False]))
+    assert share.n == len(mine[False])
+    assert found(scores, "answers", "template=call;seen=true").value == len(mine[True])
+
+
+def test_a_manifest_says_more_than_a_named_corpus() -> None:
+    rows = [quiz(0, library="a", paths=[path_number("none.py")], trained=True)]
+    _, labels = tables(rows, [])
+    assert with_seen(labels, "org/unknown")["seen"].to_list() == [True]
+    assert with_seen(labels, "sonde/mini-encoder")["seen"].to_list() == [False]
+
+
+def test_names_and_their_aliases_are_counted_once() -> None:
+    quizzes = [quiz(number, name="np.ones", aliases=2, library="np") for number in range(5)]
+    quizzes += [quiz(10 + at, name=f"lib{at}.f", aliases=1, library=f"lib{at}") for at in range(3)]
+    quizzes += [quiz(20 + at, name=f"bare{at}.f", aliases=0, library=f"bare{at}") for at in range(3)]
+    scores = lens.score(scoring(quizzes, [answer(one["quiz_id"], 1) for one in quizzes]))
+    counted = found(scores, "aliases", "names=aliased")
+    assert (counted.value, counted.n) == (pytest.approx(5 / 4), 4)
+    assert found(scores, "share_several_aliases", "names=aliased").value == pytest.approx(1 / 4)
+
+
+def test_a_library_is_resampled_by_its_names() -> None:
+    quizzes = [quiz(number, library="one", name=f"one.f{number % 15}") for number in range(60)]
+    answers = [answer(f"q{number}", 1 + number % 20) for number in range(60)]
+    score = found(lens.score(scoring(quizzes, answers)), "p_at_k", "template=call;library=one", k=10)
+    assert (score.n, score.n_clusters) == (60, 15)
+    assert score.ci_low is not None and "by name" in score.ci_method
+
+
+def test_frequent_candidates_leave_the_own_library_out() -> None:
+    rng = np.random.default_rng(9)
+    quizzes = [
+        quiz(
+            number,
+            name=f"lib{number % 4}.f{number}",
+            library=f"lib{number % 4}",
+            calls=int(rng.integers(1, 9)),
+            candidates=[str(one) for one in rng.permutation(["read", "write", "open", "close"])],
+        )
+        for number in range(40)
+    ]
+    _, labels = tables(quizzes, [])
+    ranked = with_frequent_candidates(labels.with_columns(place=pl.lit("member")))
+    for row, one in zip(quizzes, ranked["rank_majority"].to_list(), strict=True):
+        counts = {
+            name: sum(
+                other["calls"]
+                for other in quizzes
+                if other["candidates"][0] == name and other["library"] != row["library"]
+            )
+            for name in row["candidates"]
+        }
+        assert one == sum(count >= counts[row["candidates"][0]] for count in counts.values())

@@ -84,7 +84,11 @@ def _observe_block(
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
 ) -> Iterator[Observed]:
-    union = unite(passes, [one.item.item_id for one in prepared])
+    kind = loaded.capabilities.kind
+    suited = {
+        lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
+    }
+    union = unite(suited, [one.item.item_id for one in prepared])
     context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
     inputs = [_answerable(asked, prepared[asked.item], loaded, context) for asked in union.inputs]
     rows: list[Row] = []
@@ -123,15 +127,26 @@ def _capture(
             size = pads_of(size, loaded, context)
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
     with Runner(loaded, prepared, inputs, settings) as runner:
-        lengths = [len(row.tokens) for row in rows]
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
-        batches = [[rows[index] for index in batch] for batch in compose(lengths, keys, runner.budget)]
-        for row, result in runner.run(batches):
+        for row, result in runner.run(_batches(rows, keys, runner.budget)):
             collectors[row.source].add(row, result)
+    writes = {row.source for row in rows if row.written is not None}
     return {
-        source: collector.finish(loaded.special.pad if asked.padded else None)
+        source: replace(
+            collector.finish(loaded.special.pad if asked.padded else None), written=source in writes
+        )
         for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }
+
+
+def _batches(rows: Sequence[Row], keys: Sequence[str], budget: int) -> list[list[Row]]:
+    """Rows that are forwarded together; what a decoder writes is no part of a batch that is only read."""
+    batches: list[list[Row]] = []
+    for writes in (False, True):
+        mine = [index for index, row in enumerate(rows) if (row.written is not None) == writes]
+        composed = compose([rows[index].size for index in mine], [keys[index] for index in mine], budget)
+        batches += [[rows[mine[place]] for place in batch] for batch in composed]
+    return batches
 
 
 def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:

@@ -26,6 +26,10 @@ class Plain:
 class Masked:
     """The item with some subwords replaced by the mask token; several variants an item are allowed.
 
+    An encoder-decoder is shown one gap in place of all of them, and its decoder writes them one after the
+    other: each is scored with those before it known. They have to be one run, and nothing but scores can be
+    asked for.
+
     Attributes:
         positions: For each item id, one tuple of subword positions a variant.
     """
@@ -165,10 +169,17 @@ Variant = Plain | Masked | Padded
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One input variant and what is wanted of it."""
+    """One input variant and what is wanted of it.
+
+    Attributes:
+        variant: The input.
+        requests: What is wanted.
+        kinds: Kinds of model that it is for, so that each is asked as it can be; empty for all.
+    """
 
     variant: Variant
     requests: tuple[Request, ...]
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,6 +250,8 @@ class ItemCapture:
         words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
             those `behind`) and ``"cross"`` (from decoder words to encoder words); empty where the item is
             longer than the model can take at once.
+        written: Whether a decoder filled a gap, so that each masked subword is scored with those before it
+            known; else each was masked together with the others.
     """
 
     item_id: str
@@ -248,3 +261,4 @@ class ItemCapture:
     rows: Float[np.ndarray, "layer head row subword"] | None = None
     pad: int | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
+    written: bool = False

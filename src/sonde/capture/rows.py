@@ -28,7 +28,10 @@ class Row:
         query: Columns whose output is scored.
         gold: The id that each of them is scored against.
         target: The subword position of that id.
+        first: First subword of the item that the window holds.
         attended: Columns from here on are seen by none; -1 where the model may see all.
+        written: What the decoder of an encoder-decoder reads, whose columns are then those of `query`; None
+            where nothing but the text is read.
     """
 
     source: int
@@ -39,12 +42,19 @@ class Row:
     query: Int[np.ndarray, " target"]
     gold: Int[np.ndarray, " target"]
     target: Int[np.ndarray, " target"]
+    first: int = 0
     attended: int = -1
+    written: Int[np.ndarray, " token"] | None = None
+
+    @property
+    def size(self) -> int:
+        """Tokens that are forwarded."""
+        return len(self.tokens) + (0 if self.written is None else len(self.written))
 
     @property
     def context(self) -> Int[np.ndarray, " target"]:
         """Subwords of the item that stand before each target inside the window."""
-        return self.target - max(0, self.origin)
+        return self.target - self.first
 
 
 def rows_of(
@@ -76,6 +86,8 @@ def rows_of(
         return _causal_rows(source, asked, ids, loaded.special.bos, context, stride)
     if asked.padded:
         raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
+    if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.top_k is not None:
+        return _gapped_row(source, asked, prepared, ids, loaded, context)
     return _bidirectional_rows(source, asked, ids, loaded, context, stride)
 
 
@@ -85,8 +97,7 @@ def _causal_rows(
     before = 0 if bos is None else 1
     sequence = ids if bos is None else np.concatenate([np.array([bos]), ids])
     # The last subword is the input of no score; it is read only for its states and rows.
-    reads_last = bool(asked.wanted.pooling or asked.wanted.rows or asked.wanted.words is not None)
-    length = 0 if len(ids) == 0 else len(sequence) - (0 if reads_last else 1)
+    length = 0 if len(ids) == 0 else len(sequence) - (0 if asked.wanted.attends else 1)
     rows: list[Row] = []
     for window in causal_windows(length, context, stride):
         scored = np.arange(window.read_start, min(window.read_stop, len(sequence) - 1))
@@ -102,6 +113,7 @@ def _causal_rows(
                 query=scored - window.start,
                 gold=sequence[scored + 1],
                 target=scored + 1 - before,
+                first=max(0, window.start - before),
             )
         )
     return rows
@@ -186,9 +198,62 @@ def _bidirectional_rows(
                 query=here - origin,
                 gold=ids[here],
                 target=here,
+                first=window.start,
             )
         )
     return rows
+
+
+def _gapped_row(
+    source: int,
+    asked: Input,
+    prepared: Prepared,
+    ids: Int[np.ndarray, " subword"],
+    loaded: LoadedModel,
+    context: int,
+) -> list[Row]:
+    """What an encoder-decoder is shown when it is asked for a run of subwords: one window around the gap."""
+    special, name = loaded.special, loaded.spec.name
+    if not asked.masked:
+        raise InputError(
+            f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
+            "whole texts with a decoder"
+        )
+    if special.gap is None:
+        raise InputError(f"model {name!r} has no sign for what is left out; ask a masked language model")
+    if asked.wanted.attends:
+        raise InputError(f"model {name!r}: states and attention are those of the whole text, without a gap")
+    first, stop = asked.masked[0], asked.masked[-1] + 1
+    if stop - first != len(asked.masked):
+        raise InputError(
+            f"item {prepared.item.item_id}: subwords {', '.join(map(str, asked.masked))} are not one run; "
+            f"encoder-decoder {name!r} fills one gap at a time"
+        )
+    room = context - len(special.prefix) - len(special.suffix)
+    if stop - first > room:
+        raise InputError(
+            f"item {prepared.item.item_id}: {stop - first} masked subwords are more than the {max(room, 0)} "
+            f"that model {name!r} can take at once"
+        )
+    begin = max(0, min(first - (room - (stop - first)) // 2, len(ids) - room))
+    shown = (special.prefix, ids[begin:first], [special.gap.sign], ids[stop : begin + room], special.suffix)
+    before = np.array(special.gap.before, dtype=np.int64)
+    repeated = ids[begin:first] if special.gap.repeats else ids[:0]
+    masked = np.array(asked.masked, dtype=np.int64)
+    return [
+        Row(
+            source=source,
+            tokens=np.concatenate([np.array(part, dtype=np.int64) for part in shown]),
+            origin=begin - len(special.prefix),
+            read_start=0,
+            read_stop=0,
+            query=np.arange(stop - first) + len(before) + len(repeated) - 1,
+            gold=ids[masked],
+            target=masked,
+            first=begin,
+            written=np.concatenate([before, repeated, ids[first : stop - 1]]),
+        )
+    ]
 
 
 def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:

@@ -21,6 +21,7 @@ from sonde.capture.requests import Prepared
 from sonde.capture.rows import Row
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
+from sonde.capture.writing import written_states
 from sonde.models import FAMILIES, LoadedModel
 
 _CPU_BUDGET = 1024
@@ -50,15 +51,9 @@ class Runner:
         self._prepared = prepared
         self._inputs = inputs
         self._kind = loaded.capabilities.kind
-        if self._kind == "encoder-decoder":
-            if any(asked.wanted.top_k is not None for asked in inputs):
-                raise InputError(
-                    f"model {loaded.spec.name!r} is an encoder-decoder, of which the encoder's states and "
-                    "attention are captured; score subwords with a decoder or a masked model"
-                )
-            self._body, self._head = loaded.model.get_encoder(), None
-        else:
-            self._body, self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._whole, self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
+        self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
         self._device = next(loaded.model.parameters()).device
         on_cpu = self._device.type == "cpu"
         self._chunk = settings.chunk or (_CPU_CHUNK if on_cpu else _ACCELERATOR_CHUNK)
@@ -121,6 +116,9 @@ class Runner:
 
     @torch.inference_mode()
     def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
+        if any(row.written is not None for row in batch):
+            states = written_states(self._whole, batch, self._loaded.special.pad, self._device)
+            return [RowResult(scores=scores) for scores in self._scores(batch, states)]
         wanted = [self._inputs[row.source].wanted for row in batch]
         tokens = [row.tokens for row in batch]
         arguments: dict[str, Any] = {
@@ -193,7 +191,6 @@ class Runner:
         lengths = [len(row.query) for row in batch]
         if not any(lengths):
             return [None] * len(batch)
-        assert self._head is not None
         index = torch.from_numpy(np.repeat(np.arange(len(batch)), lengths)).to(self._device)
         query = torch.from_numpy(np.concatenate([row.query for row in batch])).to(self._device)
         gold = torch.from_numpy(np.concatenate([row.gold for row in batch])).to(self._device)
@@ -299,7 +296,7 @@ def _chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, mode
 
 
 def _padded(batch: Sequence[Row]) -> int:
-    return len(batch) * max(len(row.tokens) for row in batch)
+    return len(batch) * max(row.size for row in batch)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sonde.base.errors import UsageError
 
-VERSION = "1"
+VERSION = "2"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 

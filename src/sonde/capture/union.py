@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -58,7 +58,12 @@ class Wanted:
     @property
     def empty(self) -> bool:
         """Whether nothing is asked for, so that nothing has to be forwarded."""
-        return self.top_k is None and not self.pooling and not self.rows and self.words is None
+        return self.top_k is None and not self.attends
+
+    @property
+    def attends(self) -> bool:
+        """Whether more than scores is asked for: states or attention."""
+        return bool(self.pooling or self.rows or self.words is not None)
 
     def __or__(self, other: Wanted) -> Wanted:
         """What answers both.
@@ -210,7 +215,7 @@ def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0)
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
     words = capture.words if want.words is not None else {}
-    return ItemCapture(capture.item_id, variant, scores, states, rows, capture.pad, words)
+    return replace(capture, variant=variant, scores=scores, states=states, rows=rows, words=words)
 
 
 def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:

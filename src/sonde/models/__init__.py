@@ -3,7 +3,7 @@
 from sonde.base.registry import Registry
 from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
 from sonde.models._catalogue import known_models
-from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._load import (
     describe,
     describe_special,
@@ -20,6 +20,7 @@ __all__ = [
     "FAMILIES",
     "Capabilities",
     "Family",
+    "Gap",
     "LoadedModel",
     "ModelSpec",
     "SpecialTokens",

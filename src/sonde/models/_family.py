@@ -18,7 +18,8 @@ class Capabilities:
         vocab: Size of the output vocabulary.
         context: Positions that the model can take at once.
         attention: ``"interface"`` (a registered attention function is called), ``"eager"`` or ``"none"``.
-        masks: Whether there is a mask token.
+        masks: Whether it can be asked for what is left out of a text: by a mask token, or of an
+            encoder-decoder by a gap that its decoder fills.
     """
 
     kind: str
@@ -29,6 +30,22 @@ class Capabilities:
     context: int
     attention: str
     masks: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """How an encoder-decoder is asked for what is left out of a text, as its pre-training did.
+
+    Attributes:
+        sign: Id that stands in the encoder's text for all that is left out.
+        before: Ids that the decoder reads first.
+        repeats: Whether the decoder writes the whole text again, and so reads what stands before the gap
+            (BART); else it writes what is left out alone (T5).
+    """
+
+    sign: int
+    before: tuple[int, ...]
+    repeats: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +60,7 @@ class SpecialTokens:
         suffix: Ids that the family puts after it (``[SEP]``).
         pad: Id used for padding; always masked out, so its value never matters.
         mask: Id of the mask token, or None.
+        gap: How what is left out of a text is asked for, of an encoder-decoder that can be asked so.
     """
 
     bos: int | None
@@ -51,6 +69,7 @@ class SpecialTokens:
     suffix: tuple[int, ...] = ()
     pad: int = 0
     mask: int | None = None
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.models import _shapes
-from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
+from sonde.models._family import Capabilities, Gap, ModelSpec, SpecialTokens
 from sonde.models._weights import read_weights
 
 
@@ -179,10 +179,13 @@ class EncoderDecoderFamily:
     Attributes:
         model_types: Of transformers' configurations.
         separate: From a model to its body and head.
+        gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
+            None where the tokenizer has no sign for one.
     """
 
     model_types: frozenset[str]
     separate: Callable[[Any], tuple[Any, Any]]
+    gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -202,7 +205,7 @@ class EncoderDecoderFamily:
             attention=_shapes.attention(
                 _model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
             ),
-            masks=False,
+            masks=True,
         )
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
@@ -221,6 +224,7 @@ class EncoderDecoderFamily:
             suffix=suffix,
             pad=_pad(tokenizer, vocab),
             mask=tokenizer.mask_token_id,
+            gap=self.gap(tokenizer, config, prefix, suffix),
         )
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:

@@ -105,7 +105,8 @@ def resolve_revision(spec: ModelSpec) -> str:
 
 
 def _with_mask(capabilities: Capabilities, special: SpecialTokens) -> Capabilities:
-    return dataclasses.replace(capabilities, masks=capabilities.masks and special.mask is not None)
+    sign = special.gap if capabilities.kind == "encoder-decoder" else special.mask
+    return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
 
 
 def _config(spec: ModelSpec) -> Any:
@@ -216,15 +217,16 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
 
 
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
-    if capabilities.kind == "encoder-decoder":
-        return
     import torch
 
     from sonde.models._heads import separates
 
     body, head = family.body_and_head(model)
     some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=model.device)[None]
-    if not separates(body, head, model, input_ids=some):
+    given = {"input_ids": some}
+    if capabilities.kind == "encoder-decoder":
+        given["decoder_input_ids"] = some
+    if not separates(body, head, model, **given):
         raise InputError(
             f"model {spec.name!r}: {type(model).__name__} does more after its body than sonde can separate"
         )

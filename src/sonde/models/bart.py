@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from sonde.models._family import Gap
 from sonde.models._kinds import EncoderDecoderFamily
+
+_WRAPPED = frozenset({"mbart", "plbart"})
+"""Their decoder begins with the last id of the text, which names its language."""
 
 
 def _separate(model: Any) -> tuple[Any, Any]:
@@ -11,4 +15,19 @@ def _separate(model: Any) -> tuple[Any, Any]:
     return model.model, head_of(model, "model", states="decoder_inputs_embeds")
 
 
-family = EncoderDecoderFamily(model_types=frozenset({"bart", "plbart", "mbart"}), separate=_separate)
+def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], suffix: tuple[int, ...]) -> Gap | None:
+    """A mask in the encoder's text; the decoder writes the whole text again."""
+    mask = tokenizer.mask_token_id
+    if mask is None or mask >= config.vocab_size:
+        return None
+    start = getattr(config, "decoder_start_token_id", None)
+    if suffix and (config.model_type in _WRAPPED or start is None):
+        start = suffix[-1]
+    if start is None:
+        start = config.eos_token_id
+    return Gap(sign=mask, before=(start, *prefix), repeats=True)
+
+
+family = EncoderDecoderFamily(
+    model_types=frozenset({"bart", "plbart", "mbart"}), separate=_separate, gap=_gap
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Selection
@@ -100,7 +101,8 @@ def finished(project: Path, encoder: Path, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def rows(finished: Path) -> pl.DataFrame:
-    return pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")
+    table = pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")
+    return table.filter(pl.col("kind") != "attention")
 
 
 def test_it_is_a_lens_that_trains() -> None:
@@ -178,7 +180,8 @@ def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) ->
         assert told("misuse_repair", metric, None) == pytest.approx(value)
     assert told("misuse_repair", "classification", "majority") == pytest.approx(0.5)
     assert scores.filter(pl.col("metric") == "learning_rate")["value"].unique().to_list() == [1e-3]
-    assert scores.filter(pl.col("metric") == "valid")["params"].struct.field("k").unique().to_list() == [1]
+    epochs = scores.filter((pl.col("metric") == "valid") & (pl.col("slice") == "epoch"))
+    assert epochs["params"].struct.field("k").unique().to_list() == [1]
 
 
 def test_trained_models_are_read_by_every_lens(finished: Path) -> None:
@@ -186,6 +189,61 @@ def test_trained_models_are_read_by_every_lens(finished: Path) -> None:
     assert len(folders) == len(TASKS) * 4
     loaded = load_model(ModelSpec(name=str(folders[0])))
     assert loaded.capabilities.masks
+
+
+def test_the_last_layer_is_drawn_for_a_few_test_examples(finished: Path, encoder: Path) -> None:
+    """The most of the heads, against a forward that hands all of its attention up."""
+    table = pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")
+    drawn = table.filter(pl.col("kind") == "attention")
+    assert set(drawn["task"]) == set(TASKS)
+    assert set(drawn["arm"]) == {"pretrained"} and set(drawn["seed"]) == {0}
+    texts = dict(
+        pl.concat(
+            [
+                pl.read_parquet(finished / name).select("item_id", "text")
+                for name in ("items.parquet", "inputs.parquet")
+            ]
+        ).iter_rows()
+    )
+    row = drawn.filter(pl.col("task") == "variable_misuse").row(0, named=True)
+    text, words = texts[row["item_id"]], row["words"]
+    for word, start in zip(words, row["starts"], strict=True):
+        assert start < 0 or text.startswith(word, start)
+    assert "".join("".join(words).split()) in "".join(text.split())
+    weights = np.frombuffer(row["weights"], np.float16).reshape(len(words), len(words))
+    folder = next(
+        path
+        for path in (finished / "trained").glob("*/model")
+        if json.loads((path / "head.json").read_text())["recipe"]["seed"] == 0
+        and _answers_like(path, texts, weights, row)
+    )
+    assert folder
+
+
+def _answers_like(folder: Path, texts: dict[str, str], weights: np.ndarray, row: dict[str, Any]) -> bool:
+    """Whether this trained model's attention gives these weights, worked out slowly."""
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    text = texts[row["item_id"]]
+    encoded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
+    ids = encoded["input_ids"][:64]
+    with torch.no_grad():
+        heads = model(torch.tensor([ids]), output_attentions=True).attentions[-1][0].double().numpy()
+    starts = row["starts"]
+    word_of: list[int] = []
+    for start, end in encoded["offset_mapping"][: len(ids)]:
+        first = next((at for at in range(start, end) if not text[at].isspace()), start)
+        word_of.append(max(place for place, begin in enumerate(starts) if begin <= first))
+    size = len(starts)
+    expected = np.zeros((size, size))
+    for one in range(size):
+        for other in range(size):
+            rows = [at for at, word in enumerate(word_of) if word == one]
+            columns = [at for at, word in enumerate(word_of) if word == other]
+            expected[one, other] = max(
+                np.mean([sum(head[at, column] for column in columns) for at in rows]) for head in heads
+            )
+    return np.allclose(expected, weights.astype(np.float64), atol=2e-3)
 
 
 def test_going_on_trains_nothing_again(project: Path, encoder: Path, finished: Path) -> None:
@@ -201,7 +259,10 @@ def test_a_run_says_what_pre_training_adds(finished: Path) -> None:
 
 
 def observed(*rows: dict[str, Any]) -> pl.LazyFrame:
-    shared = {"kind": "example", "baseline": "", "split": "test", "task": "t", "seed": 0, "label": "x"}
+    shared = {
+        "kind": "example", "baseline": "", "split": "test", "task": "t", "seed": 0, "label": "x",
+        "variant": "", "classes": ["x", "y"],
+    }  # fmt: skip
     table = pl.DataFrame([{**shared, **row} for row in rows], infer_schema_length=None)
     missing = [
         pl.lit(None, kind).alias(name) for name, kind in ROWS_SCHEMA.items() if name not in table.columns
@@ -274,16 +335,16 @@ def test_quirks_belong_to_the_paper() -> None:
 def test_two_places_of_a_text_are_no_pair_of_texts(encoder: Path, tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {
-            "example_id": ["a", "b", "c"],
-            "item_id": ["a", "b", "c"],
-            "text": ["x = y"] * 3,
-            "start": [0] * 3,
-            "end": [1] * 3,
-            "other_start": [4] * 3,
-            "other_end": [5] * 3,
-            "label": ["yes"] * 3,
-            "split": ["train", "valid", "test"],
-            "cluster": ["c"] * 3,
+            "example_id": ["a", "b", "c", "d"],
+            "item_id": ["a", "b", "c", "d"],
+            "text": ["x = y"] * 4,
+            "start": [0] * 4,
+            "end": [1] * 4,
+            "other_start": [4] * 4,
+            "other_end": [5] * 4,
+            "label": ["yes", "no", "yes", "no"],
+            "split": ["train", "train", "valid", "test"],
+            "cluster": ["c"] * 4,
         }
     )
     training = Training(
@@ -295,6 +356,6 @@ def test_two_places_of_a_text_are_no_pair_of_texts(encoder: Path, tmp_path: Path
     )
     with pytest.raises(InputError, match="two places of a text"):
         LENS.train(Arm(name="pretrained", task="same_scope", seed=0), training)
-    empty = dataclasses.replace(training, examples=frame.head(2))
+    empty = dataclasses.replace(training, examples=frame.head(3))
     with pytest.raises(InputError, match="no example in split 'test'"):
         LENS.train(Arm(name="pretrained", task="same_scope", seed=0), empty)

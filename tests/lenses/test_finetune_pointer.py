@@ -62,7 +62,7 @@ def test_a_planted_misuse_that_a_bag_of_tokens_cannot_see_is_found(tmp_path: Pat
             settings=LensSettings(options=OPTIONS),
         )
         table = LENS.train(Arm(name=name, task="misuse_repair", seed=0), training)
-        named = {"arm": name, "task": "misuse_repair", "seed": 0}
+        named = {"arm": name, "task": "misuse_repair", "seed": 0, "variant": ""}
         tables.append(table.with_columns(**{column: pl.lit(value) for column, value in named.items()}))
     scoring = Scoring(
         observations=pl.concat(tables).lazy(),

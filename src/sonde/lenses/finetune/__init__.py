@@ -13,11 +13,22 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
-from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of
+from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.headline import headline_lines
-from sonde.lenses.finetune.options import BAG, OPTIONS, PRETRAINED, QUIRKS, SCRATCH, read_options
+from sonde.lenses.finetune.options import (
+    BAG,
+    BAG_OPTIONS,
+    FOREIGN,
+    OPTIONS,
+    PRETRAINED,
+    QUIRKS,
+    SCRATCH,
+    read_options,
+)
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
+from sonde.lenses.finetune.splits import splits_of
+from sonde.lenses.finetune.sweep import arm_of, variants
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
 
@@ -32,30 +43,33 @@ class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
     name = "finetune"
-    version = "1"
+    version = "2"
     quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = OPTIONS
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})
     draws = True
+    # What an arm is trained with is its own, see `arms`; only a second test set changes what is drawn.
+    scoring_options = frozenset(OPTIONS) - {FOREIGN}
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
         return None
 
     def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
-        """For each task what needs no model, then the model and its twin from each seed."""
-        options = read_options(settings)
-        arms: list[Arm] = []
+        """For each task what needs no model, then the model and its twin from each seed, value by value."""
+        arms: dict[Arm, None] = {}
         for task in tasks:
-            if BAG in options.arms:
-                arms.append(Arm(name=BAG, task=task, seed=settings.seed, needs_model=False))
-            arms += [
-                Arm(name=name, task=task, seed=settings.seed + number)
-                for number in range(options.seeds)
-                for name in (PRETRAINED, SCRATCH)
-                if name in options.arms
-            ]
+            for variant in variants(settings):
+                options = read_options(variant.settings(settings))
+                if BAG in options.arms:
+                    # The same for all values of what it does not know.
+                    bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
+                    arms[bag] = None
+                for number in range(options.seeds):
+                    for name in (PRETRAINED, SCRATCH):
+                        if name in options.arms:
+                            arms[arm_of(name, task, settings, variant, number=number)] = None
         return tuple(arms)
 
     def train(self, arm: Arm, training: Training) -> pl.DataFrame:
@@ -69,6 +83,7 @@ class Finetune(LensDefaults):
         data = data_of(arm.task, splits, training.language)
         if arm.name == BAG:
             return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
+        from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
 
         spec = training.model
@@ -76,7 +91,10 @@ class Finetune(LensDefaults):
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", arm.seed) % 2**31)
         recipe = dataclasses.replace(options.recipe, seed=arm.seed)
         tuned = tune(spec, data, recipe, training.folder)
-        return trained_rows(tuned, splits, data.classes)
+        rows = trained_rows(tuned, splits, data)
+        if arm.name == PRETRAINED and arm.seed == training.settings.seed:
+            rows = with_attention(rows, tuned, spec, splits["test"], data, recipe.length)
+        return rows
 
     def score(self, scoring: Scoring) -> list[Score]:
         """How much each arm gets right on test, and what the model gains over the others."""

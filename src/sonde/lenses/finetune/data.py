@@ -8,35 +8,11 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import unit_hash
-from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.tasks._misuse import pointers
 from sonde.training.finetuning.data import Data, Sample
 
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
-
-
-def splits_of(examples: pl.DataFrame, options: FinetuneOptions) -> dict[str, pl.DataFrame]:
-    """The examples of each split; of train and valid as much as is asked for, chosen by hash."""
-    parts = {
-        str(split): examples.filter(pl.col("split") == split).sort("example_id")
-        for split in ("train", "valid", "test")
-    }
-    train = parts["train"]
-    size = max(1, round(options.fraction * train.height))
-    return {
-        "train": _some(train, "fraction", size),
-        "valid": _some(parts["valid"], "valid", options.valid),
-        "test": parts["test"],
-    }
-
-
-def _some(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
-    if rows.height <= size:
-        return rows
-    drawn = pl.Series([unit_hash(why, name) for name in rows["example_id"].to_list()])
-    return rows[drawn.arg_sort()[:size].sort()]
 
 
 def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Data:
@@ -49,6 +25,12 @@ def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Dat
         if rows.is_empty():
             raise InputError(f"task {task!r} has no example in split {split!r}; draw from more code")
     classes = tuple(sorted(splits["train"]["label"].unique().to_list()))
+    if len(classes) < 2:
+        number = splits["train"].height
+        raise InputError(
+            f"task {task!r}: all {number} training examples are {''.join(classes)!r} and leave nothing to "
+            "tell apart; draw from more code or train on a larger fraction"
+        )
     parts = {
         split: [_sample(task, row, classes, language) for row in rows.iter_rows(named=True)]
         for split, rows in splits.items()

@@ -9,16 +9,18 @@ import polars as pl
 
 from sonde.lenses.finetune.options import BAG, SCRATCH
 from sonde.lenses.finetune.score import ACCURACY
+from sonde.lenses.finetune.splits import OTHER, TOLD
+from sonde.lenses.finetune.sweep import WHOLE
 
 NAMES = {SCRATCH: "the same architecture from scratch", BAG: "a bag of tokens"}
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
-    own = scores.filter((pl.col("split") == "test") & (pl.col("slice") == "all"))
+    own = scores.filter(pl.col("split").is_in(TOLD) & ~pl.col("slice").str.contains("(^|;)(seed|gold)="))
     name = pl.col("params").struct.field("name")
-    for (model, task, language), rows in own.partition_by(
-        "model", "task", "language", as_dict=True, maintain_order=True
+    for (model, task, language, what, split), rows in own.partition_by(
+        "model", "task", "language", "slice", "split", as_dict=True, maintain_order=True
     ).items():
         pretrained = rows.filter(pl.col("control").is_null())
         repaired = pretrained.filter(pl.col("metric") == "localisation_repair")
@@ -28,7 +30,10 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         about = "localisation_repair" if repaired.height else ACCURACY
         said = "errors located and repaired" if repaired.height else "accuracy"
         row = (repaired if repaired.height else found).row(0, named=True)
-        line = f"{task} ({language}), {model}: {said} {_interval(row)}"
+        parts = [f"{task} ({language})", str(model)]
+        parts += [str(what).replace(";", ", ")] if what != WHOLE else []
+        parts += ["second test set"] if split == OTHER else []
+        line = f"{', '.join(parts)}: {said} {_interval(row)}"
         gains = rows.filter((pl.col("metric") == "gain") & (name == about))
         for arm, shown in NAMES.items():
             for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.lenses._lens import LensSettings
+from sonde.lenses.finetune.sweep import SWEPT
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.precision import PRECISIONS
 
@@ -25,6 +26,9 @@ QUIRKS: Mapping[str, str] = {
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
 ARMS = (PRETRAINED, SCRATCH, BAG)
 POOLINGS = ("auto", "mean", "last", "first")
+BAG_OPTIONS = frozenset({"fraction", "valid"})
+"""Options that what needs no model knows."""
+SWEEP, FOREIGN = "sweep", "foreign"
 VALID = 8192
 """Validation examples that rates and epochs are chosen on, as in CuBERT's paper."""
 
@@ -32,8 +36,9 @@ _DEFAULT = FineTuning()
 
 OPTIONS: Mapping[str, str] = {
     "length": f"most subwords of an input; what is beyond is cut (default {_DEFAULT.length})",
-    "epochs": f"most passes over the training examples (default {_DEFAULT.epochs})",
-    "batch": f"examples an update (default {_DEFAULT.batch})",
+    "epochs": "most passes over the training examples, or several to choose from on validation, separated by "
+    f"commas (default {_DEFAULT.epochs})",
+    "batch": f"examples an update, or several to choose from as above (default {_DEFAULT.batch})",
     "rates": "peak learning rates to choose from on validation, separated by commas "
     f"(default {','.join(f'{rate:g}' for rate in _DEFAULT.rates)})",
     "warmup": f"share of the updates in which the rate rises (default {_DEFAULT.warmup})",
@@ -50,6 +55,10 @@ OPTIONS: Mapping[str, str] = {
     "frozen": "train the head alone (default false)",
     "fraction": "share of the training examples that is used (default 1)",
     "valid": f"most validation examples to choose on (default {VALID})",
+    SWEEP: "options that take several values, each trained and told by itself, as fraction: 0.33, 0.66, 1; "
+    f"several are separated by ; and combined. Any of {', '.join(sorted(SWEPT))} (default none)",
+    FOREIGN: "a corpus whose items bring labels of the task, as cubert:FILE: a second test set beside the "
+    "corpus's own (default none)",
 }
 
 
@@ -82,10 +91,14 @@ def read_options(settings: LensSettings) -> FinetuneOptions:
     frozen = settings.options.get("frozen", _DEFAULT.frozen)
     if not isinstance(frozen, bool):
         raise UsageError(f"lens 'finetune': option frozen = {frozen!r} is neither true nor false")
+    epochs = _counts(settings, "epochs", _DEFAULT.epochs)
+    batches = _counts(settings, "batch", _DEFAULT.batch)
     recipe = FineTuning(
         length=_count(settings, "length", _DEFAULT.length),
-        epochs=_count(settings, "epochs", _DEFAULT.epochs),
-        batch=_count(settings, "batch", _DEFAULT.batch),
+        epochs=epochs[0],
+        other_epochs=epochs[1:],
+        batch=batches[0],
+        other_batches=batches[1:],
         rates=_rates(settings),
         warmup=_number(settings, "warmup", _DEFAULT.warmup, most=1.0),
         decay=_number(settings, "decay", _DEFAULT.decay),
@@ -120,6 +133,19 @@ def _count(settings: LensSettings, option: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"lens 'finetune': option {option} = {value!r} is not a whole number of at least 1")
     return value
+
+
+def _counts(settings: LensSettings, option: str, default: int) -> tuple[int, ...]:
+    """One whole number, or several separated by commas."""
+    value = settings.options.get(option, default)
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
+    if not parts:
+        return (_count(settings, option, default),)
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise UsageError(
+            f"lens 'finetune': option {option} = {value!r}: give whole numbers of at least 1, as 16,32"
+        )
+    return tuple(dict.fromkeys(map(int, parts)))
 
 
 def _number(settings: LensSettings, option: str, default: float, most: float = math.inf) -> float:

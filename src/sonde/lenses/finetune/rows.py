@@ -9,11 +9,13 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import BAG
+from sonde.lenses.finetune.splits import TOLD
 from sonde.tasks import Dataset
 from sonde.tasks._surface import surface_predictions
 
 if TYPE_CHECKING:
     from sonde.training.finetuning.answers import Answers
+    from sonde.training.finetuning.data import Data, Sample
     from sonde.training.finetuning.tune import Tuned
 
 ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
@@ -32,6 +34,10 @@ ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "repaired": pl.Boolean,
     "buggy": pl.Boolean,
     "truncated": pl.Boolean,
+    "pointed_start": pl.Int32,
+    "pointed_end": pl.Int32,
+    "repair_start": pl.Int32,
+    "repair_end": pl.Int32,
     "epoch": pl.Int32,
     "rate": pl.Float64,
     "batch": pl.Int32,
@@ -39,15 +45,23 @@ ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "chosen": pl.Boolean,
     "loss": pl.Float64,
     "valid": pl.Float64,
+    "words": pl.List(pl.String),
+    "starts": pl.List(pl.Int32),
+    "weights": pl.Binary,
 }
 """Columns of the item table; docs/design.md says what they hold."""
 
-EXAMPLE, EPOCH = "example", "epoch"
+EXAMPLE, EPOCH, ATTENTION = "example", "epoch", "attention"
+
+_POINTERS = ("pointed", "repair")
 
 
-def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], classes: Sequence[str]) -> pl.DataFrame:
+def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], data: Data) -> pl.DataFrame:
     """The rows of a trained model: its answers to valid and test, and its epochs."""
-    rows = [*_answers(tuned.valid, splits["valid"], classes), *_answers(tuned.test, splits["test"], classes)]
+    rows = [
+        *_answers(tuned.valid, splits["valid"], data.classes, data.valid),
+        *_answers(tuned.test, splits["test"], data.classes, data.test),
+    ]
     for setting, course in tuned.courses.items():
         rows += [
             {
@@ -65,7 +79,9 @@ def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], classes: Sequ
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA))
 
 
-def _answers(answers: Answers, examples: pl.DataFrame, classes: Sequence[str]) -> list[dict[str, Any]]:
+def _answers(
+    answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
+) -> list[dict[str, Any]]:
     pointer = answers.located is not None
     rows = [_shared(row) for row in examples.iter_rows(named=True)]
     for place, row in enumerate(rows):
@@ -81,7 +97,21 @@ def _answers(answers: Answers, examples: pl.DataFrame, classes: Sequence[str]) -
     if pointer:
         for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
             row["buggy"] = example["start"] < example["end"]
+    if answers.pointed is not None:
+        for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
+            for name, span in zip(_POINTERS, spans, strict=True):
+                if row["predicted"] == "something" and span[0] >= 0:
+                    row[f"{name}_start"], row[f"{name}_end"] = _whole(sample, span)
     return rows
+
+
+def _whole(sample: Sample, span: Sequence[int]) -> tuple[int, int]:
+    """The variable that begins in a subword, else the subword."""
+    start, end = span
+    for one in sample.candidates or ():
+        if start <= one[0] < end:
+            return one
+    return start, end
 
 
 def _shared(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +129,9 @@ def baseline_rows(
     examples = pl.concat(list(splits.values()))
     nothing = pl.lit(None, pl.Int32)
     # The whole text is what they look at, both texts of a pair among them.
-    frame = examples.with_columns(other_start=nothing, other_end=nothing, type=pl.lit("")).drop("text")
+    told = pl.when(pl.col("split").is_in(TOLD)).then(pl.lit("test")).otherwise("split")
+    blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
+    frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())
     found = surface_predictions(data, _items(examples, language))
     test = {row["example_id"]: row for row in splits["test"].iter_rows(named=True)}

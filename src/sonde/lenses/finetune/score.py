@@ -15,9 +15,15 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.finetune.options import PRETRAINED
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
+from sonde.lenses.finetune.splits import TEST, TOLD
+from sonde.lenses.finetune.sweep import WHOLE, variants, within
 from sonde.stats.scores import Score
 
 ACCURACY = "accuracy"
+
+_SETTING = ("rate", "batch", "epochs")
+_CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_epoch": "epoch"}
+"""Metrics that say what was chosen on validation, by the column that holds it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,20 +39,47 @@ class _Measured:
 def score_all(scoring: Scoring) -> Iterator[Score]:
     """Every row of every task."""
     observations = scoring.observations.collect()
+    every = variants(scoring.settings)
     for task in scoring.labels:
         rows = observations.filter(pl.col("task") == task)
         if rows.is_empty():
             continue
-        template = dataclasses.replace(scoring.template, task=task, split="test")
-        yield from _task(rows, template)
+        template = dataclasses.replace(scoring.template, task=task)
+        found = {one.slice: _of(rows, one.name) for one in every}
+        for name, own in found.items():
+            yield from _variant(own, dataclasses.replace(template, slice=name), whole=name == WHOLE)
+        # The last value is what the others are held against: all of the data, the longest input.
+        (*others, (last, kept)) = found.items()
+        for name, own in others:
+            changed = dataclasses.replace(template, slice=name, metric="change", split=TEST)
+            yield from _changes(own, kept, changed, last)
 
 
-def _task(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    examples = rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == "test"))
+def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
+    """The rows of a variant; what does not know all of its options has fewer of them in its name."""
+    held = [name for name in rows["variant"].unique().to_list() if within(name, variant)]
+    return rows.filter(pl.col("variant").is_in(held))
+
+
+def _variant(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    for split in TOLD:
+        examples = _examples(rows, split)
+        if not examples.is_empty():
+            yield from _told(examples, dataclasses.replace(template, split=split), whole=whole)
+    yield from _courses(rows, template, whole=whole)
+
+
+def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
+    return rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == split))
+
+
+def _told(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    """What each arm gets right on one test set, and what the model is ahead by."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
         for metric, one in metrics.items():
-            yield from _means(dataclasses.replace(template, metric=metric, control=_control(name)), one)
+            about = dataclasses.replace(template, metric=metric, control=_control(name))
+            yield from _means(about, one, whole=whole)
     own = measured.get(PRETRAINED, {})
     for name, metrics in measured.items():
         if name == PRETRAINED:
@@ -54,11 +87,43 @@ def _task(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
         for metric in (metric for metric in own if metric in metrics):
             gain = dataclasses.replace(template, metric="gain", control=name, params={"name": metric})
             yield _difference(gain, own[metric], metrics[metric])
-    yield from _courses(rows, template)
     cut = examples.filter((pl.col("arm") == PRETRAINED) & pl.col("truncated").is_not_null())
     if not cut.is_empty():
         share = cut.with_columns(value=pl.col("truncated").cast(pl.Float64))
-        yield from _means(dataclasses.replace(template, metric="truncated"), _pivot(share), alone=True)
+        yield from _means(dataclasses.replace(template, metric="truncated"), _pivot(share), whole=False)
+    yield from _confusions(examples.filter(pl.col("arm") == PRETRAINED), template, whole=whole)
+
+
+def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score, other: str) -> Iterator[Score]:
+    """What each trained arm gets right more with some values than with the last ones."""
+    held = dict(_subjects(_examples(last, TEST)))
+    for name, part in _subjects(_examples(own, TEST)):
+        if name not in held or part["variant"][0] == held[name]["variant"][0]:
+            continue
+        before, after = _measure(held[name]), _measure(part)
+        for metric in (metric for metric in after if metric in before):
+            params = {"name": metric, "other": other}
+            about = dataclasses.replace(template, control=_control(name), params=params)
+            yield _difference(about, after[metric], before[metric])
+
+
+def _confusions(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    """Which classes the model takes for which, over all seeds; of two classes accuracy says it."""
+    if rows.is_empty() or rows["classes"].list.len().max() == 2:
+        return
+    counts = rows.group_by("label", "predicted").len().sort("label", "predicted")
+    of = dict(rows.group_by("label").len().iter_rows())
+    seeds = rows["seed"].n_unique()
+    for gold, said, times in counts.iter_rows():
+        name = f"gold={gold};predicted={said}"
+        yield dataclasses.replace(
+            template,
+            metric="confusion",
+            slice=name if whole else f"{template.slice};{name}",
+            value=times / of[gold],
+            n=of[gold] // seeds,
+            n_clusters=rows.filter(pl.col("label") == gold)["cluster"].n_unique(),
+        )
 
 
 def _subjects(examples: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -114,12 +179,13 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
     return _Measured(first["example_id"].to_list(), first["cluster"].to_list(), values, tuple(seeds))
 
 
-def _means(template: Score, one: _Measured, *, alone: bool = False) -> Iterator[Score]:
+def _means(template: Score, one: _Measured, *, whole: bool) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     clusters = _numbered(one.clusters)
     yield from mean_rows(template, one.values.mean(0)[None], clusters, [{"seed": one.seeds[0]}])
-    if not alone and len(one.seeds) > 1:
-        each = [{"seed": seed, "slice": f"seed={seed}"} for seed in one.seeds]
+    if template.metric != "truncated" and len(one.seeds) > 1:
+        before = "" if whole else f"{template.slice};"
+        each = [{"seed": seed, "slice": f"{before}seed={seed}"} for seed in one.seeds]
         yield from mean_rows(template, one.values, clusters, each)
 
 
@@ -130,19 +196,29 @@ def _difference(template: Score, first: _Measured, second: _Measured) -> Score:
     return difference_row(template, first.values.mean(0), second.values.mean(0), clusters, {})
 
 
-def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Validation after each epoch at the chosen rate, and the rate."""
+def _courses(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    """What was chosen on validation, every epoch of it, and the best epoch of every other setting."""
     epochs = rows.filter(pl.col("kind") == EPOCH)
+    before = "" if whole else f"{template.slice};"
     for (arm, seed), part in epochs.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
         chosen = part.filter(pl.col("chosen")).row(0, named=True)
         own = dataclasses.replace(
             template, split="valid", control=_control(str(arm)), seed=int(seed), n_clusters=0
         )
-        yield dataclasses.replace(own, metric="learning_rate", value=chosen["rate"], n=part.height)
-        for row in part.filter(pl.col("rate") == chosen["rate"]).iter_rows(named=True):
+        for metric, column in _CHOSEN.items():
+            yield dataclasses.replace(own, metric=metric, value=chosen[column], n=part.height)
+        same = pl.all_horizontal(pl.col(name) == chosen[name] for name in _SETTING)
+        for row in part.filter(same).iter_rows(named=True):
             at: Mapping[str, Any] = {"k": row["epoch"]}
-            yield dataclasses.replace(own, metric="valid", value=row["valid"], n=1, params=at, slice="epoch")
-            yield dataclasses.replace(own, metric="loss", value=row["loss"], n=1, params=at, slice="epoch")
+            for metric in ("valid", "loss"):
+                name = f"{before}epoch"
+                yield dataclasses.replace(own, metric=metric, value=row[metric], n=1, params=at, slice=name)
+        tried = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
+        for row in tried.iter_rows(named=True) if tried.height > 1 else ():
+            name = f"rate {row['rate']:g}, batch {row['batch']}, epochs {row['epochs']}"
+            yield dataclasses.replace(
+                own, metric="valid", value=row["valid"], n=1, params={"name": name}, slice=f"{before}setting"
+            )
 
 
 def _numbered(clusters: list[str]) -> Int[np.ndarray, " example"]:

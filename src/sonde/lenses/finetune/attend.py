@@ -1,0 +1,171 @@
+"""What the last layer of a trained model attends to in a few test examples, as CuBERT's figures draw it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float, Int
+
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.attention import RowReader, recording
+from sonde.lenses.finetune.data import Data
+from sonde.lenses.finetune.rows import ATTENTION, EXAMPLE
+from sonde.lenses.finetune.splits import TEST
+from sonde.models import LoadedModel, ModelSpec
+from sonde.training.finetuning.batches import collate
+from sonde.training.finetuning.data import Encoded, Sample, read_all, reader_of
+from sonde.training.finetuning.model import LoadedBody, load_for_training
+from sonde.training.finetuning.tune import Tuned
+
+DRAWN = 4
+"""Examples a task: half of them answered rightly, half wrongly, as far as there are such."""
+
+MOST = 72
+"""Words of an example that can still be read in a drawing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attended:
+    """Attention between the words of an example.
+
+    Attributes:
+        words: The words; what the model puts around a text is its own spelling, with a start of -1.
+        starts: First character of each.
+        weights: What each word (row) pays to each other: the most of all heads of the last layer.
+    """
+
+    words: list[str]
+    starts: list[int]
+    weights: Float[np.ndarray, "word word"]
+
+
+def with_attention(
+    rows: pl.DataFrame, tuned: Tuned, spec: ModelSpec, examples: pl.DataFrame, data: Data, length: int
+) -> pl.DataFrame:
+    """The item table of a training with what its model attends to in a few of its test examples.
+
+    Args:
+        rows: The item table.
+        tuned: The training.
+        spec: What it began with; its device is used.
+        examples: The test examples, in the order of ``data.test``.
+        data: What it was trained on.
+        length: Most subwords of an input.
+    """
+    trained = dataclasses.replace(
+        spec, name=str(tuned.folder), revision=None, reinitialise=None, dtype="float32"
+    )
+    loaded = load_for_training(trained)
+    if loaded.capabilities.attention not in ("interface", "eager"):
+        return rows
+    answered = {
+        row["example_id"]: row
+        for row in rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST)).to_dicts()
+    }
+    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    drawn: dict[bool, int] = {True: 0, False: 0}
+    found: list[dict[str, object]] = []
+    samples = dict(zip(examples["example_id"].to_list(), data.test, strict=True))
+    for name in sorted(answered, key=lambda name: _preference(answered[name])):
+        row, sample = answered[name], samples[name]
+        right = bool(row["correct"])
+        if drawn[right] >= DRAWN // 2:
+            continue
+        (encoded,) = read_all([sample], reader, length)
+        assert encoded.spans is not None
+        if len(np.unique(_word_of(encoded.spans, sample.text))) > MOST:
+            continue
+        one = attended(loaded, encoded, sample)
+        drawn[right] += 1
+        kept = ("example_id", "item_id", "split", "cluster", "label", "predicted", "correct")
+        found.append(
+            {
+                "kind": ATTENTION,
+                "baseline": "",
+                **{column: row[column] for column in kept},
+                "words": one.words,
+                "starts": one.starts,
+                "weights": one.weights.astype(np.float16).tobytes(),
+            }
+        )
+    return pl.concat([rows, pl.DataFrame(found, schema=rows.schema)])
+
+
+def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
+    """Whole texts first, and those in which something is wrong: there is something to look at."""
+    return row["truncated"], row["label"] == "Correct", unit_hash("attention", row["example_id"])
+
+
+def attended(loaded: LoadedModel, encoded: Encoded, sample: Sample) -> Attended:
+    """Run a model over one example and read the last layer's attention.
+
+    A word pays what its subwords pay on average, and is paid what they are paid together, head by head;
+    of the heads the most counts.
+
+    Args:
+        loaded: A model whose attention can be read.
+        encoded: The example in its subwords.
+        sample: The example.
+    """
+    body = LoadedBody(loaded).eval()
+    device = next(body.parameters()).device
+    batch = collate([0], [encoded], loaded.special.pad, device)
+    side = "decoder" if loaded.capabilities.kind == "decoder" else "encoder"
+    reader = RowReader(side, torch.arange(len(encoded.ids), device=device)[None])
+    with torch.no_grad(), recording(loaded) as record, record([reader]):
+        body(batch)
+    heads = reader.layers[-1][0].double().cpu().numpy()
+    return _by_words(heads, encoded, sample.text, loaded)
+
+
+def _by_words(
+    heads: Float[np.ndarray, "head token token"], encoded: Encoded, text: str, loaded: LoadedModel
+) -> Attended:
+    assert encoded.spans is not None
+    surfaces = loaded.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
+    word_of = _word_of(encoded.spans, text)
+    # Subwords of one word follow each other; what stands around the text is a word of its own.
+    bounds = [0, *(np.flatnonzero(np.diff(word_of)) + 1).tolist(), len(word_of)]
+    spans = list(pairwise(bounds))
+    paid = np.stack([heads[:, :, start:end].sum(2) for start, end in spans], 2)
+    pays = np.stack([paid[:, start:end].mean(1) for start, end in spans], 1)
+    words: list[str] = []
+    starts: list[int] = []
+    for first, stop in spans:
+        at = int(word_of[first])
+        written = text[max(at, 0) : int(encoded.spans[stop - 1, 1])]
+        words.append(str(surfaces[first]) if at < 0 else written.rstrip() or written)
+        starts.append(max(at, -1))
+    return Attended(words, starts, pays.max(0))
+
+
+def _word_of(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
+    """First character of each subword's word; below 0, and different for each, around the text."""
+    found: list[int] = []
+    for number, (start, end) in enumerate(spans.tolist()):
+        if not 0 <= start < end:
+            found.append(-1 - number)
+            continue
+        inside = next((at for at in range(start, end) if not text[at].isspace()), start)
+        found.append(_start(text, inside))
+    return np.array(found, np.int64)
+
+
+def _start(text: str, at: int) -> int:
+    """First character of the word that holds a character."""
+    kind = _kind(text[at])
+    while kind != "sign" and at and _kind(text[at - 1]) == kind:
+        at -= 1
+    return at
+
+
+def _kind(character: str) -> str:
+    if character.isspace():
+        return "blank"
+    return "word" if character.isalnum() or character == "_" else "sign"

@@ -1,0 +1,149 @@
+"""Sweeps: one option after the other takes several values, and each is trained and told by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.lenses._lens import Arm, LensSettings, Option
+
+SWEPT = frozenset(
+    {
+        *("fraction", "length", "epochs", "batch", "rates", "frozen", "pooling", "warmup", "decay"),
+        *("dropout", "patience", "precision"),
+    }
+)
+"""Options that may take several values in one run."""
+
+_APART = frozenset({"arms", "seeds", "sweep", "foreign"})
+"""Options that say what is trained, not how."""
+
+WHOLE = "all"
+"""Slice of scores where nothing is swept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One value for each swept option.
+
+    Attributes:
+        name: As ``fraction=0.33;epochs=2``; empty where nothing is swept.
+        options: The values.
+    """
+
+    name: str
+    options: Mapping[str, Option]
+
+    @property
+    def slice(self) -> str:
+        """Its slice of the scores."""
+        return self.name or WHOLE
+
+    def settings(self, base: LensSettings) -> LensSettings:
+        """Settings with these values."""
+        return dataclasses.replace(base, options={**base.options, **self.options})
+
+
+def variants(settings: LensSettings) -> tuple[Variant, ...]:
+    """Every combination of swept values, the first option's values outermost.
+
+    The option ``sweep`` reads ``NAME: VALUE, VALUE; NAME: VALUE, VALUE``.
+
+    Raises:
+        UsageError: The sweep cannot be read, or names an option or a value twice.
+        UnknownNameError: An option that cannot be swept.
+    """
+    written = settings.options.get("sweep", "")
+    if not isinstance(written, str):
+        raise _unreadable(written)
+    swept: dict[str, list[Option]] = {}
+    for part in filter(None, map(str.strip, written.split(";"))):
+        name, colon, values = (one.strip() for one in part.partition(":"))
+        given = [value.strip() for value in values.split(",")]
+        if not colon or not all(given):
+            raise _unreadable(written)
+        if name not in SWEPT:
+            raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
+        if name in swept or len(set(given)) < len(given):
+            raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
+        swept[name] = [_value(value) for value in given]
+    return tuple(
+        Variant(
+            ";".join(f"{name}={_text(value)}" for name, value in zip(swept, values, strict=True)),
+            dict(zip(swept, values, strict=True)),
+        )
+        for values in itertools.product(*swept.values())
+    )
+
+
+def arm_of(
+    name: str,
+    task: str,
+    settings: LensSettings,
+    variant: Variant,
+    *,
+    number: int = 0,
+    needs_model: bool = True,
+    only: frozenset[str] | None = None,
+) -> Arm:
+    """An arm with the options that its training depends on.
+
+    Args:
+        name: What is trained.
+        task: On which task.
+        settings: What the user chose.
+        variant: The values of what is swept.
+        number: Which of several seeds, from 0.
+        needs_model: See `Arm`.
+        only: Names of all options that it knows; None for every option of a training.
+    """
+    known = {
+        option: value
+        for option, value in variant.settings(settings).options.items()
+        if option not in _APART and (only is None or option in only)
+    }
+    kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
+    return Arm(
+        name=name,
+        task=task,
+        seed=settings.seed + number,
+        needs_model=needs_model,
+        variant=";".join(kept),
+        options=tuple(sorted(known.items())),
+    )
+
+
+def within(part: str, whole: str) -> bool:
+    """Whether every value of one variant is among those of another.
+
+    >>> within("fraction=0.5", "fraction=0.5;epochs=2"), within("", "epochs=2"), within("epochs=2", "")
+    (True, True, False)
+    """
+    return set(filter(None, part.split(";"))) <= set(whole.split(";"))
+
+
+def _unreadable(written: object) -> UsageError:
+    return UsageError(
+        f"lens 'finetune': option sweep = {written!r}: expected NAME: VALUE, VALUE, for example "
+        "fraction: 0.33, 0.66, 1"
+    )
+
+
+def _value(text: str) -> Option:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _text(value: Option) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

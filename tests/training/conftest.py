@@ -64,6 +64,7 @@ def recipe_path(corpus: Path, tmp_path: Path) -> Path:
         blocks_at_once = 2
         block = 32
         warmup_steps = 2
+        log_every = 2
         checkpoint_minutes = 0.0
         precision = "float32"
         [evaluation]
@@ -72,4 +73,24 @@ def recipe_path(corpus: Path, tmp_path: Path) -> Path:
         ngram = 3
         """
     )
+    return path
+
+
+@pytest.fixture
+def pairs_path(recipe_path: Path) -> Path:
+    """A recipe for a BERT of two layers on pairs of logical lines, with program tokens."""
+    text = recipe_path.read_text()
+    for old, new in (
+        ('"decoder"', '"encoder"'),
+        ('"llama"', '"bert"'),
+        ("tie_word_embeddings = true", ""),
+        ("size = 300", 'size = 300\n        pieces = "program"'),
+        ("block = 32", 'block = 32\n        objective = "pairs"\n        masked = 0.15'),
+        ("warmup_steps = 2", 'warmup_steps = 2\n        schedule = "linear"'),
+        ("[evaluation]", "[pairs]\n        duplicates = 3\n        predictions = 4\n        [evaluation]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    path = recipe_path.with_name("pairs.toml")
+    path.write_text(text)
     return path

@@ -114,5 +114,15 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
         )
         return {"input_ids": shown, "labels": labels}
 
+    def token_passes(self) -> Int[np.ndarray, " token"]:
+        """How often each subword of the stream is read in the run."""
+        passes = self.course.passes(self._samples)
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        for block in np.flatnonzero(passes):
+            start = block_start(int(block), len(self._stream), self.width)
+            counts[start] += passes[block]
+            counts[min(start + self.width, len(self._stream))] -= passes[block]
+        return counts[:-1].cumsum()
+
     def _block(self, start: int, length: int) -> Int[Tensor, " token"]:
         return torch.from_numpy(self._stream[start : start + length].astype(np.int64))

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sonde.models import bundled_names
 from sonde.training.documents import MIN_TOKENS
 from sonde.training.evaluate import MASKED_SHARE, Figures
 from sonde.training.recipe import Recipe
@@ -55,10 +56,20 @@ def card(account: Account) -> str:
         run=account.run,
         parameters=account.parameters,
         corpora=_corpora(account.files),
-        read=recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block,
+        read=_read(account),
+        pairs=recipe.pairs if recipe.objective == "pairs" else None,
+        bundled=f"sonde/{recipe.name}" in bundled_names(),
         masked_share=MASKED_SHARE,
         min_tokens=MIN_TOKENS,
     )
+
+
+def _read(account: Account) -> float:
+    """Subwords read in training; pairs are of different lengths, blocks are not."""
+    recipe = account.recipe
+    if recipe.objective == "pairs":
+        return float((account.files["subwords"] * account.files["epochs"]).sum())
+    return recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block
 
 
 def _corpora(files: pl.DataFrame) -> list[dict[str, Any]]:

@@ -67,6 +67,21 @@ class Guesses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextSentence:
+    """How well an encoder tells whether a sentence follows another.
+
+    Attributes:
+        accuracy: Share of pairs told right.
+        majority: Share of the more frequent answer.
+        pairs: Their number.
+    """
+
+    accuracy: float
+    majority: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures of one model.
 
@@ -77,6 +92,7 @@ class Figures:
         subwords: Their number of subwords.
         compression: Of a decoder: over all files, and over those that are no tables.
         guesses: Of an encoder.
+        next_sentence: Of an encoder that was trained on pairs.
     """
 
     corpus: str
@@ -85,6 +101,7 @@ class Figures:
     subwords: int
     compression: tuple[Compression, ...] = ()
     guesses: Guesses | None = None
+    next_sentence: NextSentence | None = None
 
 
 def is_table(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,35 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
-from sonde.training.blocks import BlockDataset, block_start
+from sonde.training.blocks import BlockDataset
 from sonde.training.card import Account, card
+from sonde.training.checkpoints import storing
 from sonde.training.evaluate import Figures
-from sonde.training.packing import Packed
+from sonde.training.packing import Packed, subword_type
+from sonde.training.pairs import PairDataset
+from sonde.training.positions import fill_positions
 from sonde.training.recipe import Recipe
 from sonde.training.vocabulary import with_template
+
+CURVE = {"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64}
+"""Columns of ``curve.csv``: updates done, mean nats since the row before, learning rate."""
+
+_KEPT = "checkpoints are kept"
 
 LARGEST = 16_000_000
 """A bundled model's weights travel in the wheel: they may take this many bytes."""
 
 
+def samples_of(packed: Packed, recipe: Recipe) -> BlockDataset | PairDataset:
+    """The samples of a run in training order."""
+    if packed.pairs is not None:
+        return PairDataset(packed.tokens, packed.pairs, recipe)
+    return BlockDataset(packed.tokens, recipe)
+
+
 def token_passes(packed: Packed, recipe: Recipe) -> Int[np.ndarray, " token"]:
     """How often each subword of the stream was trained on in a run of the recipe's steps."""
-    dataset = BlockDataset(packed.tokens, recipe)
-    passes = dataset.course.passes(len(dataset))
-    counts = np.zeros(len(packed.tokens) + 1, np.int64)
-    for block in np.flatnonzero(passes):
-        start = block_start(int(block), len(packed.tokens), dataset.width)
-        counts[start] += passes[block]
-        counts[min(start + dataset.width, len(packed.tokens))] -= passes[block]
-    return counts[:-1].cumsum()
+    return samples_of(packed, recipe).token_passes()
 
 
 def manifest(packed: Packed, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
@@ -77,26 +85,29 @@ def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder
     Raises:
         StoreError: A weight is not finite in half precision, or the disk is full.
     """
+    fill_positions(model, recipe.model.context, recipe.training.block)
     model = model.cpu().half()  # pyright: ignore[reportCallIssue]
     for name, parameter in model.named_parameters():
         if not torch.isfinite(parameter).all():
             raise StoreError(
                 f"{name} of {recipe.name} is not finite in half precision; lower the learning rates"
             )
-    try:
+    with storing(str(folder), _KEPT):
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
         # safetensors writes for the owner alone, and the mode would travel into the wheel.
         (folder / "model.safetensors").chmod(0o644)
         with_template(packed.vocabulary, recipe.model.role, recipe.model.context).save_pretrained(folder)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {folder}: {error}; checkpoints are kept, free space and run again"
-        ) from error
 
 
 def write_account(
-    packed: Packed, recipe: Recipe, recipe_path: Path, figures: Figures, run: dict[str, Any], folder: Path
+    packed: Packed,
+    recipe: Recipe,
+    recipe_path: Path,
+    figures: Figures,
+    run: dict[str, Any],
+    curve: Iterable[tuple[int, float, float]],
+    folder: Path,
 ) -> None:
     """Write what the model was trained on and what it can do.
 
@@ -106,6 +117,7 @@ def write_account(
         recipe_path: Its file, copied beside the model.
         figures: What it can do.
         run: Seconds, hardware and versions, from `sonde.training.pretrain`.
+        curve: The loss curve, with the columns `CURVE`.
         folder: The model's folder.
     """
     passes = token_passes(packed, recipe)
@@ -113,9 +125,12 @@ def write_account(
     counts = subword_counts(packed, passes, recipe.vocabulary.size)
     _parquet(files.drop("items", "first"), folder / "manifest.parquet")
     _parquet(seen_items(files), folder / "seen.parquet")
-    frequencies = pl.DataFrame({"subword_id": np.arange(len(counts), dtype=np.uint16), "count": counts})
+    ids = np.arange(len(counts), dtype=subword_type(len(counts)))
+    frequencies = pl.DataFrame({"subword_id": ids, "count": counts})
     _parquet(frequencies, folder / "frequencies.parquet")
-    shutil.copyfile(recipe_path, folder / "recipe.toml")
+    write_atomic(folder / "recipe.toml", recipe_path.read_bytes())
+    points = pl.DataFrame(list(curve), CURVE, orient="row")
+    write_atomic(folder / "curve.csv", points.write_csv())
     account = Account(recipe=recipe, figures=figures, files=files, run=run, parameters=_parameters(folder))
     write_atomic(
         folder / "figures.json", json.dumps({"figures": dataclasses.asdict(figures), "run": run}, indent=1)
@@ -132,9 +147,5 @@ def _parameters(folder: Path) -> int:
 
 
 def _parquet(table: pl.DataFrame, path: Path) -> None:
-    try:
+    with storing(str(path), _KEPT):
         table.write_parquet(path, compression="zstd", compression_level=19)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {path}: {error}; checkpoints are kept, free space and run again"
-        ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import math
 import time
 from collections.abc import Callable
@@ -12,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from jaxtyping import Int
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset
 from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
     PreTrainedModel,
     PrinterCallback,
     Trainer,
@@ -28,17 +26,15 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
-from sonde.training.objectives import causal_loss
+from sonde.training.checkpoints import claim, clear, last_whole, mark, storing
+from sonde.training.initial import fresh_model
+from sonde.training.objectives import causal_loss, pair_losses
 from sonde.training.optimiser import MuonAdamW
 from sonde.training.precision import in_bfloat16
 from sonde.training.recipe import Recipe, TrainingConfig
-from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS
 
-_LOG_EVERY = 20
 _CHECKPOINTS_KEPT = 2
 _LIBRARIES = ("torch", "transformers", "tokenizers")
 
@@ -51,6 +47,7 @@ class Trained:
         model: The model in float32.
         seconds: Time spent in the loop, all starts together; work lost to a kill is not counted.
         loss: Mean nats of the last logged updates.
+        curve: The loss curve: updates done, mean nats since the last point, and the rate.
         hardware: What it ran on.
         versions: Libraries and their versions.
         is_main: Whether this process is the one that writes.
@@ -59,6 +56,7 @@ class Trained:
     model: PreTrainedModel
     seconds: float
     loss: float
+    curve: tuple[tuple[int, float, float], ...]
     hardware: str
     versions: dict[str, str]
     is_main: bool = True
@@ -76,43 +74,40 @@ def rate_factor(step: int, training: TrainingConfig) -> float:
     return left
 
 
-def fresh_model(recipe: Recipe) -> PreTrainedModel:
-    """A model with random weights, from the recipe's seed.
-
-    Raises:
-        InputError: transformers knows no such architecture.
-    """
-    model = recipe.model
-    pad, bos, eos = (SPECIALS.index(piece) for piece in (PAD, BOS, EOS))
-    roles = {"cls_token_id": bos, "sep_token_id": eos} if model.role == "encoder" else {}
-    try:
-        config = AutoConfig.for_model(
-            model.architecture,
-            vocab_size=recipe.vocabulary.size,
-            max_position_embeddings=model.context,
-            pad_token_id=pad,
-            bos_token_id=bos,
-            eos_token_id=eos,
-            **roles,
-            **model.settings,
-        )
-    except ValueError as error:
-        raise InputError(
-            f"model.architecture {model.architecture!r}: transformers knows no such type"
-        ) from error
-    torch.manual_seed(recipe.seed)
-    auto = AutoModelForCausalLM if model.role == "decoder" else AutoModelForMaskedLM
-    return auto.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
-
-
 class _Trainer(Trainer):
     """The Hugging Face trainer with the recipe's optimiser and rates."""
+
+    # What `compute_loss` gives adds up over the parts of an update.
+    loss_is_scaled_for_ga = True
 
     def __init__(self, recipe: Recipe, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._recipe = recipe
-        # The loss is a mean over the batch already: the trainer must not divide by a number of labels.
-        self.model_accepts_loss_kwargs = False
+        # Has the trainer count the hidden subwords of a whole update.
+        self.model_accepts_loss_kwargs = recipe.objective != "causal"
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The part that these samples have in the mean loss of their update.
+
+        However many parts an update is done in, on however many devices, hidden subwords all weigh the same,
+        and so do pairs of sentences.
+        """
+        output = model(**inputs)
+        parts = self.args.gradient_accumulation_steps
+        if num_items_in_batch is None or parts * self.args.world_size == 1:
+            return output["loss"] / parts
+        # Devices are averaged over behind this.
+        share = (inputs["labels"] >= 0).sum() * self.args.world_size / num_items_in_batch
+        following = output.get("next_sentence_loss")
+        if following is None:
+            return output["loss"] * share
+        return output["masked_loss"] * share + following / parts
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Muon and AdamW as the recipe says."""
@@ -131,11 +126,11 @@ class _Trainer(Trainer):
 class _Progress(TrainerCallback):
     """Checkpoints by the clock, the clock itself, and a line now and then."""
 
-    def __init__(self, recipe: Recipe, clock: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, before: float, report: Callable[[str], None]) -> None:
         self._training = recipe.training
-        self._clock = clock
+        self._folder = folder
         self._report = report
-        self._before = 0.0
+        self._before = before
         self._first = 0
         self._started = self._saved = time.monotonic()
 
@@ -145,22 +140,31 @@ class _Progress(TrainerCallback):
         return self._before + time.monotonic() - self._started
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Take up the clock where the checkpoint left it."""
+        """Start the clock."""
         self._first = state.global_step
-        if self._first and self._clock.is_file():
-            self._before = float(json.loads(self._clock.read_text())["seconds"])
         self._started = self._saved = time.monotonic()
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Ask for a checkpoint once the time has come."""
-        if time.monotonic() - self._saved >= 60 * self._training.checkpoint_minutes:
-            self._saved = time.monotonic()
-            control.should_save = True
+        """Ask for a checkpoint once the time has come and the curve has a point.
+
+        Points are means over the updates since the last one: a checkpoint between two would shift those
+        behind it.
+        """
+        control.should_log |= state.global_step >= self._training.steps
+        if state.global_step % self._training.log_every == 0:
+            due = time.monotonic() - self._saved >= 60 * self._training.checkpoint_minutes
+            if args.world_size > 1:
+                # Every process has to save at the same update: the first one's clock counts.
+                (due,) = broadcast_object_list([due])
+            if due:
+                self._saved = time.monotonic()
+                control.should_save = True
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Keep the clock beside the checkpoint."""
+        """Mark the checkpoint as whole, once every process has written its part."""
+        PartialState().wait_for_everyone()
         if state.is_world_process_zero:
-            write_atomic(self._clock, json.dumps({"step": state.global_step, "seconds": self.seconds}))
+            mark(self._folder, state.global_step, self.seconds)
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the loss."""
@@ -175,6 +179,7 @@ class _Progress(TrainerCallback):
 def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
+    spread: Any = training.fsdp or None
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=training.steps,
@@ -183,7 +188,7 @@ def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
         max_grad_norm=1.0,
         use_cpu=not cuda,
         bf16=in_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
-        logging_steps=_LOG_EVERY,
+        logging_steps=training.log_every,
         save_strategy="steps",
         save_steps=training.steps,
         save_total_limit=_CHECKPOINTS_KEPT,
@@ -192,9 +197,13 @@ def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
         remove_unused_columns=False,
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
+        dataloader_num_workers=training.workers,
+        fsdp=spread,
         report_to=[],
         disable_tqdm=True,
     )
+    # One process has one device: several are the launcher's business.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
     devices = max(1, arguments.world_size)
     if training.blocks_per_step % (training.blocks_at_once * devices):
         raise InputError(
@@ -231,22 +240,23 @@ def train(
             devices.
     """
     model = fresh_model(recipe)
-    if recipe.model.role == "decoder":
-        # Replaced on the instance, so that wrappers for several devices see the call that computes the loss.
-        def forward(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
-            return {"loss": causal_loss(model, input_ids)}
-
-        model.forward = forward
-    progress = _Progress(recipe, folder / "clock.json", report)
-    trainer = _Trainer(
-        recipe, model=model, args=_arguments(recipe, folder), train_dataset=dataset, callbacks=[progress]
-    )
+    _give_loss(model, recipe)
+    arguments = _arguments(recipe, folder)
+    state = PartialState()
+    found = last_whole(folder) if resume else None
+    last, before = found or (None, 0.0)
+    if state.is_main_process:
+        claim(folder, recipe, last)
+        clear(folder, but=last)
+    state.wait_for_everyone()
+    progress = _Progress(recipe, folder, before, report)
+    trainer = _Trainer(recipe, model=model, args=arguments, train_dataset=dataset, callbacks=[progress])
     trainer.remove_callback(PrinterCallback)
-    last = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
-    if last:
+    if last is not None:
         report(f"going on from {last}")
     try:
-        trainer.train(resume_from_checkpoint=last)
+        with storing(f"a checkpoint in {folder}", "the last whole one is kept"):
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except (RuntimeError, ValueError, KeyError) as error:
         if last and ("size mismatch" in str(error) or "parameter group" in str(error)):
             raise InputError(
@@ -254,15 +264,50 @@ def train(
                 f"delete {folder} or rename the recipe"
             ) from error
         raise
-    losses = [float(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry]
+    curve = tuple(
+        (int(entry["step"]), float(entry["loss"]), float(entry["learning_rate"]))
+        for entry in trainer.state.log_history
+        if "loss" in entry
+    )
     return Trained(
-        _plain(model),
+        _plain(trainer, model, recipe),
         progress.seconds,
-        losses[-1] if losses else math.nan,
+        curve[-1][1] if curve else math.nan,
+        curve,
         _hardware(recipe.training.precision),
         {name: importlib.metadata.version(name) for name in _LIBRARIES},
         trainer.is_world_process_zero(),
     )
+
+
+def _give_loss(model: PreTrainedModel, recipe: Recipe) -> None:
+    """Have a model give the loss of its objective.
+
+    Replaced on the instance, so that wrappers for several devices see the call that computes the loss.
+    """
+
+    def causal(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
+        return {"loss": causal_loss(model, input_ids)}
+
+    def pairs(**inputs: Tensor) -> dict[str, Tensor]:
+        masked, following = pair_losses(model, **inputs)
+        return {"loss": masked + following, "masked_loss": masked, "next_sentence_loss": following}
+
+    if recipe.objective == "causal":
+        model.forward = causal
+    elif recipe.objective == "pairs":
+        model.forward = pairs
+
+
+def _plain(trainer: Trainer, model: PreTrainedModel, recipe: Recipe) -> PreTrainedModel:
+    """The trained model as transformers made it, whole in this process."""
+    if trainer.is_fsdp_enabled:
+        weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+        model = fresh_model(recipe)
+        if trainer.is_world_process_zero():
+            model.load_state_dict(weights)
+    model.__dict__.pop("forward", None)
+    return model.eval()
 
 
 def _hardware(precision: str) -> str:
@@ -270,8 +315,3 @@ def _hardware(precision: str) -> str:
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
     products = "bfloat16" if in_bfloat16(precision, torch.device("cpu")) else "float32"
     return f"{torch.get_num_threads()} processor thread(s), products in {products}"
-
-
-def _plain(model: PreTrainedModel) -> PreTrainedModel:
-    model.__dict__.pop("forward", None)
-    return model.eval()

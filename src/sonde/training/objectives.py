@@ -1,12 +1,14 @@
-"""What a model is trained for: the next subword, or the hidden ones."""
+"""What a model is trained for: the next subword, hidden ones, or hidden ones and the next sentence."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 _CHUNK = {"cpu": 512, "cuda": 8192}
@@ -121,3 +123,70 @@ def hide(
     shown = torch.where(chosen & (kind < 0.8), torch.full_like(block, mask), block)
     shown = torch.where(chosen & (kind >= 0.9), drawn, shown)
     return shown, torch.where(chosen, block, torch.full_like(block, -100))
+
+
+def hide_some(
+    tokens: Int[np.ndarray, " token"],
+    *,
+    share: float,
+    most: int,
+    vocabulary: int,
+    mask: int,
+    special: int,
+    draw: np.random.Generator,
+) -> tuple[Int[np.ndarray, " token"], Int[np.ndarray, " token"]]:
+    """Choose a fixed number of subwords to predict and hide them: 80 % masked, 10 % random, 10 % left.
+
+    As Devlin et al. (2019) released it: the number is the share of the whole input, special pieces counted,
+    rounded, at least one and at most the limit; special pieces are never chosen. Their random subwords may be
+    special pieces, these are not.
+
+    Args:
+        tokens: True subwords.
+        share: Share of the subwords to choose.
+        most: Most subwords to choose; 0 for no limit.
+        vocabulary: Number of subwords.
+        mask: Id of the mask piece.
+        special: Ids below this one are special pieces.
+        draw: Where the choice comes from.
+
+    Returns:
+        What is shown, and the labels (-100 where nothing is asked).
+    """
+    ordinary = np.flatnonzero(tokens >= special)
+    number = max(1, round(share * len(tokens)))
+    chosen = draw.permutation(ordinary)[: min(number, most) if most else number]
+    kind = draw.random(len(chosen))
+    drawn = draw.integers(special, vocabulary, len(chosen))
+    shown, labels = tokens.copy(), np.full_like(tokens, -100)
+    labels[chosen] = tokens[chosen]
+    shown[chosen] = np.where(kind < 0.8, mask, np.where(kind < 0.9, tokens[chosen], drawn))
+    return shown, labels
+
+
+def pair_losses(
+    model: PreTrainedModel,
+    input_ids: Int[Tensor, "batch token"],
+    labels: Int[Tensor, "batch token"],
+    next_sentence_label: Int[Tensor, " batch"],
+    **inputs: Tensor,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Mean nats of the hidden subwords of a batch, and of whether the second sentence is random.
+
+    Their sum is what BERT is trained on. Logits exist for the hidden subwords alone.
+
+    Args:
+        model: A model with BERT's two heads together in ``cls``.
+        input_ids: What is shown.
+        labels: The hidden subwords, -100 elsewhere.
+        next_sentence_label: 1 where the second sentence is random.
+        inputs: Segments and attention mask.
+    """
+    output = model.base_model(input_ids=input_ids, **inputs)
+    places = labels >= 0
+    heads: Any = model.cls
+    logits, following = heads(output.last_hidden_state[places], output.pooler_output)
+    return (
+        functional.cross_entropy(logits.float(), labels[places]),
+        functional.cross_entropy(following.float(), next_sentence_label),
+    )

@@ -1,4 +1,4 @@
-"""Documents to one stream of subwords on disk."""
+"""Documents to one stream of subwords on disk, with their logical lines where pairs of them are asked for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import polars as pl
 from jaxtyping import Int
 from tokenizers import Tokenizer
 
-from sonde.base.errors import StoreError
+from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, hash_text
-from sonde.corpora import Intake
+from sonde.corpora import Intake, SourceFile
+from sonde.languages import facet_of
+from sonde.languages._program import Program
+from sonde.training.checkpoints import storing
 from sonde.training.documents import Document, choose_documents
-from sonde.training.recipe import Recipe
+from sonde.training.lines import break_offsets, line_starts
+from sonde.training.pairs import Lines, all_pairs
+from sonde.training.program_vocabulary import learn_program_vocabulary
+from sonde.training.recipe import SMALL_VOCABULARY, Recipe
 from sonde.training.vocabulary import (
     BOS,
     EOS,
@@ -28,6 +34,7 @@ from sonde.training.vocabulary import (
 )
 
 _BATCH = 64
+_LEARN = {"code": learn_vocabulary, "program": learn_program_vocabulary}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +47,14 @@ class Packed:
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
         vocabulary: What the subwords are.
+        pairs: Pairs of sentences, one row each, with the columns of `sonde.training.pairs.Pair`; on disk.
+            None unless the recipe's objective asks for them.
     """
 
     tokens: Int[np.ndarray, " token"]
     documents: pl.DataFrame
     vocabulary: Tokenizer
+    pairs: Int[np.ndarray, "pair 5"] | None = None
 
 
 def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Packed:
@@ -55,25 +65,68 @@ def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Pack
         folder: Work folder; the result lies below it under its fingerprint, so recipes share it.
         report: Receives one line a stage.
     """
-    home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary)[:12]}"
-    if not (home / "intake.json").is_file():
-        intake = Intake()
-        documents = list(choose_documents(recipe.data, intake, report))
-        report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
-        vocabulary = learn_vocabulary(_front(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
-        save_vocabulary(vocabulary, home / "tokenizer.json")
-        _write(documents, vocabulary, home)
-        # Written last: its presence says that everything else is whole.
-        write_atomic(home / "intake.json", json.dumps(dict(intake.counts), indent=1))
-    packed = Packed(
-        np.memmap(home / "tokens.bin", np.uint16, "r"),
-        pl.read_parquet(home / "documents.parquet"),
-        load_vocabulary(home / "tokenizer.json"),
-    )
-    if len(packed.tokens) != packed.documents["tokens"].sum():
-        raise StoreError(f"{home} is damaged: {len(packed.tokens)} subwords; delete the folder and run again")
-    report(f"{len(packed.documents):,} files, {len(packed.tokens):,} subwords in {home}")
-    return packed
+    asks_pairs = recipe.objective == "pairs"
+    home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary, *(['lines'] * asks_pairs))[:12]}"
+    with storing(str(home), "nothing else is lost"):
+        if not (home / "intake.json").is_file():
+            _make(recipe, home, report)
+        tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
+        documents = pl.read_parquet(home / "documents.parquet")
+        if len(tokens) != documents["tokens"].sum():
+            raise StoreError(f"{home} is damaged: {len(tokens)} subwords; delete the folder and run again")
+        report(f"{len(documents):,} files, {len(tokens):,} subwords in {home}")
+        pairs = _pairs(recipe, home, report) if asks_pairs else None
+    return Packed(tokens, documents, load_vocabulary(home / "tokenizer.json"), pairs)
+
+
+def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
+    """The type of a subword in a stream: two bytes, or four for a large vocabulary."""
+    return np.uint16 if vocabulary <= SMALL_VOCABULARY else np.uint32
+
+
+def _make(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
+    intake = Intake()
+    documents = list(choose_documents(recipe.data, intake, report))
+    breaks = _breaks(documents, intake) if recipe.objective == "pairs" else None
+    if breaks is not None:
+        documents = [document for document in documents if document.item_ids[0] in breaks]
+    report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
+    if not documents:
+        raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
+    learn = _LEARN[recipe.vocabulary.pieces]
+    vocabulary = learn(_front(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
+    save_vocabulary(vocabulary, home / "tokenizer.json")
+    _write(documents, vocabulary, home, breaks)
+    # Written last: its presence says that everything else is whole.
+    write_atomic(home / "intake.json", json.dumps(dict(intake.counts), indent=1))
+
+
+def _breaks(documents: list[Document], intake: Intake) -> dict[str, list[int]]:
+    """Where the logical lines of each document end, by its id; those that the lexer refuses have none."""
+    found: dict[str, list[int]] = {}
+    for document in documents:
+        file = document.file
+        breaks = break_offsets(facet_of(file.language, "program", Program), file.text)
+        if breaks is None:
+            intake.note("refused by the lexer", file.path)
+        else:
+            found[document.item_ids[0]] = breaks
+    return found
+
+
+def _pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.ndarray, "pair 5"]:
+    """The pairs of a recipe, made once for each length, seed and way to make them."""
+    path = home / f"pairs-{fingerprint(recipe.pairs, recipe.training.block, recipe.seed)[:12]}.npy"
+    if not path.is_file():
+        lines = Lines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
+        made = all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
+        temporary = path.with_suffix(".part.npy")
+        np.save(temporary, made)
+        temporary.replace(path)
+    pairs: Int[np.ndarray, "pair 5"] = np.load(path, mmap_mode="r")
+    a_pass = len(pairs) // recipe.pairs.duplicates
+    report(f"{len(pairs):,} pairs, {a_pass:,} from each of {recipe.pairs.duplicates} duplicates of the data")
+    return pairs
 
 
 def _front(documents: list[Document], size: int) -> Iterator[str]:
@@ -88,12 +141,37 @@ def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndar
     """Subwords of documents, each between `BOS` and `EOS`; special pieces inside a text are spelled out."""
     vocabulary.encode_special_tokens = True
     bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
+    kind = subword_type(vocabulary.get_vocab_size())
     encodings = vocabulary.encode_batch_fast(texts, add_special_tokens=False)
-    return [np.array(bos + encoding.ids + eos, np.uint16) for encoding in encodings]
+    return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
 
 
-def _write(documents: list[Document], vocabulary: Tokenizer, home: Path) -> None:
+def edges_of(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
+    """The edges of a document's lines in a stream.
+
+    Args:
+        vocabulary: What the subwords are.
+        text: The document.
+        breaks: From `sonde.training.lines.break_offsets`.
+        first: Place of the document's `BOS` in the stream.
+
+    Returns:
+        First subword of every line, closed by the place of the document's `EOS`.
+    """
+    vocabulary.encode_special_tokens = True
+    offsets = vocabulary.encode(text, add_special_tokens=False).offsets
+    starts = np.array([start for start, _ in offsets], np.int64)
+    return first + 1 + np.append(line_starts(breaks, text, starts), len(starts))
+
+
+def _write(
+    documents: list[Document],
+    vocabulary: Tokenizer,
+    home: Path,
+    breaks: dict[str, list[int]] | None,
+) -> None:
     rows: list[dict[str, object]] = []
+    edges: list[Int[np.ndarray, " edge"]] = []
     place = 0
     with (home / "tokens.bin").open("wb") as stream:
         for start in range(0, len(documents), _BATCH):
@@ -101,22 +179,30 @@ def _write(documents: list[Document], vocabulary: Tokenizer, home: Path) -> None
             encoded = encode_document(vocabulary, [document.file.text for document in batch])
             for document, tokens in zip(batch, encoded, strict=True):
                 stream.write(tokens.tobytes())
-                file = document.file
-                rows.append(
-                    {
-                        "corpus": document.corpus,
-                        "cluster": file.cluster,
-                        "path": file.path,
-                        "language": file.language,
-                        "version": file.version,
-                        "licence": file.licence,
-                        "hash": hash_text(file.text),
-                        "bytes": len(file.text.encode("utf-8", "surrogatepass")),
-                        "first": place,
-                        "tokens": len(tokens),
-                        "items": [int(identifier[:16], 16) for identifier in document.item_ids],
-                    }
-                )
+                if breaks is not None:
+                    own = breaks[document.item_ids[0]]
+                    edges.append(edges_of(vocabulary, document.file.text, own, place))
+                rows.append(_row(document, place, len(tokens)))
                 place += len(tokens)
     schema = {"items": pl.List(pl.UInt64), "first": pl.Int64, "tokens": pl.Int64, "bytes": pl.Int64}
     pl.DataFrame(rows, schema_overrides=schema).write_parquet(home / "documents.parquet")
+    if breaks is not None:
+        np.save(home / "edges.npy", np.concatenate(edges))
+        np.save(home / "edges-of.npy", np.cumsum([0, *map(len, edges)]))
+
+
+def _row(document: Document, first: int, tokens: int) -> dict[str, object]:
+    file: SourceFile = document.file
+    return {
+        "corpus": document.corpus,
+        "cluster": file.cluster,
+        "path": file.path,
+        "language": file.language,
+        "version": file.version,
+        "licence": file.licence,
+        "hash": hash_text(file.text),
+        "bytes": len(file.text.encode("utf-8", "surrogatepass")),
+        "first": first,
+        "tokens": tokens,
+        "items": [int(identifier[:16], 16) for identifier in document.item_ids],
+    }

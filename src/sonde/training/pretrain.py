@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
-from sonde.training.blocks import BlockDataset
+from sonde.models._weights import quiet
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
-from sonde.training.export import subword_counts, token_passes, write_account, write_weights
+from sonde.training.evaluate_pairs import evaluate_next
+from sonde.training.export import samples_of, subword_counts, token_passes, write_account, write_weights
+from sonde.training.initial import check_vocabulary, model_class
 from sonde.training.loop import Trained, train
 from sonde.training.ngram import NGram
 from sonde.training.packing import Packed, prepare
@@ -43,7 +47,8 @@ def pretrain(
     folder = output or home / "model"
     with PartialState(cpu=not torch.cuda.is_available()).main_process_first():
         packed = prepare(recipe, WORK, report)
-    trained = train(recipe, BlockDataset(packed.tokens, recipe), home, resume=resume, report=report)
+    check_vocabulary(recipe, packed.vocabulary)
+    trained = train(recipe, samples_of(packed, recipe), home, resume=resume, report=report)
     if trained.is_main:
         finish(recipe_path, packed, trained, folder, report)
     return folder
@@ -73,7 +78,7 @@ def finish(
         "hardware": trained.hardware,
         "versions": trained.versions,
     }
-    write_account(packed, recipe, recipe_path, figures, run, folder)
+    write_account(packed, recipe, recipe_path, figures, run, trained.curve, folder)
     report(f"{recipe.name}: {_summary(figures)}")
 
 
@@ -89,9 +94,13 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     passes = token_passes(packed, recipe)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    auto = AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM
-    model: PreTrainedModel = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    model.to(torch.device(device)).eval()  # pyright: ignore[reportArgumentType]
+
+    def load(auto: Any) -> PreTrainedModel:
+        model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+        return model.to(torch.device(device)).eval()
+
+    with quiet():
+        model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
     if recipe.model.role == "decoder":
         return evaluate_decoder(
             model,
@@ -101,14 +110,18 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
             context=recipe.model.context,
             ngram=NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0),
         )
-    return evaluate_encoder(
+    figures = evaluate_encoder(
         model,
         packed.vocabulary,
         files,
         corpus=evaluation.corpus,
-        context=recipe.model.context,
+        context=recipe.training.block,
         frequencies=subword_counts(packed, passes, recipe.vocabulary.size),
     )
+    if packed.pairs is None:
+        return figures
+    told = evaluate_next(load(model_class(recipe)), packed.vocabulary, files, recipe)
+    return dataclasses.replace(figures, next_sentence=told)
 
 
 def _summary(figures: Figures) -> str:
@@ -120,4 +133,7 @@ def _summary(figures: Figures) -> str:
     if figures.guesses is not None:
         majority = f"majority {figures.guesses.majority_top1:.1%}"
         parts.append(f"{figures.guesses.top1:.1%} of masked subwords of {figures.corpus} ({majority})")
+    if figures.next_sentence is not None:
+        majority = f"majority {figures.next_sentence.majority:.1%}"
+        parts.append(f"{figures.next_sentence.accuracy:.1%} of next sentences ({majority})")
     return "; ".join(parts)

@@ -14,6 +14,17 @@ from sonde.training.precision import PRECISIONS
 
 ROLES = ("decoder", "encoder")
 
+OBJECTIVES = ("auto", "causal", "masked", "pairs")
+"""Auto is ``"causal"`` for a decoder and ``"masked"`` for an encoder."""
+
+PIECES = ("code", "program")
+
+SHORTEST_PAIR = 8
+"""Subwords of a pair, three special ones included, below which there is nothing to tell."""
+
+SMALL_VOCABULARY = 1 << 16
+"""Subwords up to this number fit two bytes, and the keys of the n-gram model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
@@ -60,10 +71,13 @@ class VocabularyConfig:
     """What a model's subwords are.
 
     Attributes:
+        pieces: What no subword reaches over: ``"code"`` for `sonde.training.vocabulary`, ``"program"`` for
+            CuBERT's program tokens, `sonde.training.program_vocabulary`.
         size: Number of subwords, special pieces included.
         bytes: Learned on this many bytes from the front of the data.
     """
 
+    pieces: str = "code"
     size: int = 8192
     bytes: int = 12_000_000
 
@@ -76,12 +90,15 @@ class ModelConfig:
         role: ``"decoder"`` (predicts the next subword) or ``"encoder"`` (predicts hidden ones).
         architecture: Its ``model_type`` in transformers.
         context: The longest input, in subwords.
+        start: A trained model, by path or hub name, whose weights it begins with; empty for none. The
+            vocabulary has to be the same. Learned positions that it lacks repeat those it has.
         settings: Further fields of its configuration.
     """
 
     role: str
     architecture: str
     context: int = 1024
+    start: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -98,8 +115,13 @@ class TrainingConfig:
             the last, a run that is still stable may be lengthened or shortened: change ``steps`` and resume.
         warmup_steps: Updates in which the rates rise.
         decay: Share of the updates in which ``"wsd"`` decays.
+        objective: ``"causal"``, ``"masked"`` (hidden subwords of packed blocks), ``"pairs"`` (hidden subwords
+            and the next sentence, see `PairsConfig`), or ``"auto"``: one of the first two, by role.
         masked: Share of subwords that an encoder has to predict.
+        log_every: Updates between two points of the loss curve; checkpoints fall on such updates.
         checkpoint_minutes: Time between checkpoints.
+        workers: Processes that make samples beside each training process; 0 makes them in it.
+        fsdp: Whether weights, gradients and optimiser are spread over the processes.
         precision: Of products: ``"auto"`` (bfloat16 where the device multiplies in it), ``"float32"`` or
             ``"bfloat16"``.
     """
@@ -111,9 +133,28 @@ class TrainingConfig:
     schedule: str = "wsd"
     warmup_steps: int = 50
     decay: float = 0.3
+    objective: str = "auto"
     masked: float = 0.3
+    log_every: int = 20
     checkpoint_minutes: float = 5.0
+    workers: int = 0
+    fsdp: bool = False
     precision: str = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig:
+    """How pairs of sentences are made, for the objective ``"pairs"``; a sentence is a logical line.
+
+    Attributes:
+        duplicates: How often pairs are derived from the data, each time others with other subwords hidden.
+        predictions: Most subwords to predict in a pair; 0 for no limit.
+        short: Share of the documents whose pairs aim at a random shorter length.
+    """
+
+    duplicates: int = 10
+    predictions: int = 20
+    short: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +184,7 @@ class Recipe:
         vocabulary: What its subwords are.
         data: What it reads.
         training: How long.
+        pairs: How pairs of sentences are made.
         optimiser: How its weights move.
         evaluation: What it is measured on.
         seed: Of initial weights, order of blocks and hidden subwords.
@@ -153,9 +195,17 @@ class Recipe:
     vocabulary: VocabularyConfig
     data: DataConfig
     training: TrainingConfig
+    pairs: PairsConfig
     optimiser: OptimiserConfig
     evaluation: EvaluationConfig
     seed: int = 0
+
+    @property
+    def objective(self) -> str:
+        """``"causal"``, ``"masked"`` or ``"pairs"``."""
+        if self.training.objective != "auto":
+            return self.training.objective
+        return "causal" if self.model.role == "decoder" else "masked"
 
 
 C = TypeVar("C")
@@ -187,6 +237,7 @@ def read_recipe(path: Path) -> Recipe:
             "vocabulary": _build(VocabularyConfig, _table(raw, "vocabulary", path), path),
             "data": _build(DataConfig, data, path),
             "training": _build(TrainingConfig, _table(raw, "training", path), path),
+            "pairs": _build(PairsConfig, _table(raw, "pairs", path), path),
             "optimiser": _build(OptimiserConfig, _table(raw, "optimiser", path), path),
             "evaluation": _build(EvaluationConfig, _table(raw, "evaluation", path), path),
         },
@@ -254,7 +305,42 @@ def _check(recipe: Recipe, path: Path) -> None:
             training.blocks_per_step,
             f"a multiple of blocks_at_once, {training.blocks_at_once}",
         ),
-        (recipe.vocabulary.size <= 65_536, "vocabulary.size", recipe.vocabulary.size, "at most 65536"),
+        (
+            recipe.vocabulary.size <= SMALL_VOCABULARY or recipe.model.role == "encoder",
+            "vocabulary.size",
+            recipe.vocabulary.size,
+            f"at most {SMALL_VOCABULARY} for a decoder, which is compared with n-grams",
+        ),
+        (
+            recipe.vocabulary.pieces in PIECES,
+            "vocabulary.pieces",
+            recipe.vocabulary.pieces,
+            " or ".join(PIECES),
+        ),
+        (training.objective in OBJECTIVES, "training.objective", training.objective, " or ".join(OBJECTIVES)),
+        (
+            (recipe.objective == "causal") == (recipe.model.role == "decoder"),
+            "training.objective",
+            training.objective,
+            "causal for a decoder, masked or pairs for an encoder",
+        ),
+        (training.log_every > 0, "training.log_every", training.log_every, "at least 1"),
+        (training.workers >= 0, "training.workers", training.workers, "0 or more"),
+        (recipe.pairs.duplicates > 0, "pairs.duplicates", recipe.pairs.duplicates, "at least 1"),
+        (recipe.pairs.predictions >= 0, "pairs.predictions", recipe.pairs.predictions, "0 or more"),
+        (0 <= recipe.pairs.short < 1, "pairs.short", recipe.pairs.short, "a share below 1"),
+        (
+            training.block >= SHORTEST_PAIR or recipe.objective != "pairs",
+            "training.block",
+            training.block,
+            f"at least {SHORTEST_PAIR} for pairs",
+        ),
+        (
+            recipe.optimiser.hidden == "adamw" or not training.fsdp,
+            "optimiser.hidden",
+            recipe.optimiser.hidden,
+            "adamw with training.fsdp: Muon needs whole matrices",
+        ),
         (
             recipe.optimiser.hidden in ("muon", "adamw"),
             "optimiser.hidden",

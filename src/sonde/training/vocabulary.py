@@ -21,6 +21,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 from transformers import PreTrainedTokenizerFast
 
 from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
 
 PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
 """Special pieces, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
@@ -130,8 +131,7 @@ def with_template(tokenizer: Tokenizer, role: str, context: int) -> PreTrainedTo
 
 def save_vocabulary(tokenizer: Tokenizer, path: Path) -> None:
     """Write the bare vocabulary as ``tokenizer.json``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(path))
+    write_atomic(path, tokenizer.to_str(pretty=True))
 
 
 def load_vocabulary(path: Path) -> Tokenizer:

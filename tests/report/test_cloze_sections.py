@@ -1,6 +1,7 @@
 """The sections of the cloze lens on scores and answers written by hand."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sonde.report import PLOTS, RunData
 from sonde.report._plot import Figure
 from sonde.stats.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
+from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))
@@ -41,23 +43,63 @@ def scores_of(model: str, level: float) -> list[Score]:
     ]
     found += [row(model, "template=call", k, 0.01, control="majority") for k in (1, 10, 50)]
     found.append(row(model, "template=call", 10, 0.99, params={"name": "any", "k": 10}))
+    for k in (1, 10):
+        found.append(row(model, "template=alias", k, 0.3 + k / 100))
+        found.append(row(model, "template=adversarial", k, 0.2 + k / 100))
+        found.append(row(model, "template=alias-adversarial", k, 0.02))
+        for side, value in (("true", 0.5), ("false", 0.25), ("true-false", 0.25)):
+            found.append(row(model, f"template=call;seen={side}", k, value + k / 100))
     for mode in ("full", "first"):
         found.append(row(model, f"template=call;mode={mode}", 10, level))
+    found += [row(model, f"template=call;visible={side}", 10, 0.4) for side in ("true", "false")]
     found += [row(model, f"template=call;library=lib{at}", 10, at / 100) for at in range(30)]
-    found.append(row(model, "template=alias-adversarial", 10, 0.02))
-    found.append(row(model, "template=call;words=with", 10, 0.5))
-    for metric, other, where, value in (
-        ("preferred", "sum", "pair=replacement", level),
-        ("preferred", "mean", "pair=replacement", 0.9),
-        ("preferred", "sum", "pair=fake_name;form=import", 0.7),
-        ("preferred", "sum", "pair=fake_name", 0.6),
-        ("margin", "sum", "pair=replacement", -1.5),
+    for side, value in (("with", 0.5), ("without", 0.4), ("with-without", 0.1)):
+        found.append(row(model, f"template=call;words={side}", 10, value))
+    for frame, value in (("plain", 0.1), ("assigned", 0.2), ("every", 0.15)):
+        found.append(row(model, f"template=call;frame={frame}", 10, value))
+    for matching, value in (("single", 0.3), ("id", 0.25), ("any", 0.45)):
+        found.append(row(model, "all", 10, value, params={"name": matching, "k": 10}))
+    for metric, where, value, params in (
+        ("p_at_k_sd", "template=call", 0.07, {"name": "single", "k": 10}),
+        ("p_at_k_range", "template=call", 0.1, {"name": "single", "k": 10}),
+        ("greedy", "template=call;mode=whole", 0.125, {}),
+        ("aliases", "names=aliased", 1.16, {}),
+        ("share_several_aliases", "names=aliased", 0.08, {}),
+        ("answer_overlap", "template=call;seen=false", 0.9759, {}),
+        ("preferred", "pair=replacement", level, {"name": "causal", "other": "sum"}),
+        ("preferred", "pair=replacement", 0.9, {"name": "causal", "other": "mean"}),
+        ("preferred", "pair=fake_name;form=import", 0.7, {"name": "causal", "other": "sum"}),
+        ("preferred", "pair=fake_name", 0.6, {"name": "causal", "other": "sum"}),
+        ("margin", "pair=replacement", -1.5, {"name": "causal", "other": "sum"}),
+        ("preferred", "template=clozetest;word=max", 0.75, {}),
+        ("preferred", "template=clozetest;word=min", 0.25, {}),
     ):
-        params = {"name": "causal", "other": other}
         found.append(dataclasses.replace(row(model, where, 1, value, params=params), metric=metric))
     control = row(model, "pair=replacement", 1, 0.55, params={"name": "causal"}, control="length")
     found.append(dataclasses.replace(control, metric="preferred"))
     return found
+
+
+def write(folder: Path, quizzes: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+    """Quizzes and what every model answers to them."""
+    plain = {
+        "template": "call", "mode": "full", "suffix": "(", "level": 1, "levels": 2, "language": "python",
+        "context": "", "frame": "", "candidates": [],
+    }  # fmt: skip
+    names = ["quiz_id", "prefix", "answer", "calls", *plain]
+    schema = {name: QUIZ_SCHEMA[name] for name in names}
+    labels = folder / "labels" / "task=api_cloze"
+    labels.mkdir(parents=True)
+    rows = [{**plain, **one} for one in quizzes]
+    pl.DataFrame(rows, schema=schema, orient="row").write_parquet(labels / "python-x.parquet")
+    schema = {
+        "item_id": pl.String, "quiz_id": pl.String, "rank": pl.Int32, "top": pl.List(pl.String),
+        "top_nats": pl.List(pl.Float32), "nats": pl.Float64,
+    }  # fmt: skip
+    for model in MODELS:
+        place = folder / "observations" / "lens=cloze" / f"model={slug(model)}"
+        place.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(answers, schema=schema, orient="row").write_parquet(place / "a.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -65,26 +107,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     folder = write_run(tmp_path_factory.mktemp("runs") / "cloze", [], MODELS)
     scores = [score for at, model in enumerate(MODELS) for score in scores_of(model, 0.2 + 0.1 * at)]
     scores_frame(scores).write_parquet(RunDirectory(folder).scores)
-    quizzes = pl.DataFrame(
-        {
-            "quiz_id": ["q0", "q1", "q2"], "template": ["call", "import", "call"], "mode": ["full"] * 3,
-            "prefix": ["np.", "from a import ", "os."], "answer": ["ones", "b", "path"],
-            "suffix": ["(", "", "("], "calls": [5, 9, 7],
-        }
-    )  # fmt: skip
-    labels = folder / "labels" / "task=api_cloze"
-    labels.mkdir(parents=True)
-    quizzes.write_parquet(labels / "python-x.parquet")
-    answers = pl.DataFrame(
-        {
-            "quiz_id": ["q0", "q1", "q2"], "rank": [3, 2, 1],
-            "top": [["zeros", " x"], ["c"], ["path"]], "top_nats": [[0.6931472, 2.0], [1.0], [0.1]],
-        }
-    )  # fmt: skip
-    for model in MODELS:
-        place = folder / "observations" / "lens=cloze" / f"model={slug(model)}"
-        place.mkdir(parents=True, exist_ok=True)
-        answers.write_parquet(place / "a.parquet")
+    write(
+        folder,
+        [
+            {"quiz_id": "q0", "prefix": "np.", "answer": "ones", "calls": 5},
+            {"quiz_id": "q1", "prefix": "from a import ", "answer": "b", "suffix": "", "calls": 9}
+            | {"template": "import"},
+            {"quiz_id": "q2", "prefix": "os.", "answer": "path", "calls": 7},
+            {"quiz_id": "q3", "prefix": "x = os.", "answer": "path", "calls": 7, "frame": "assigned"},
+        ],
+        [
+            {"quiz_id": "q0", "rank": 3, "top": ["zeros", " x", "ones"], "top_nats": [0.6931472, 2.0, 3.0]},
+            {"quiz_id": "q1", "rank": 2, "top": ["c"], "top_nats": [1.0]},
+            {"quiz_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
+            {"quiz_id": "q3", "rank": 1, "top": ["path"], "top_nats": [0.1]},
+        ],
+    )
     return RunData(folder)
 
 
@@ -100,17 +138,63 @@ def test_charts_are_valid(run: RunData, name: str) -> None:
         validate_jsonschema({**chart.spec, "$schema": "s"}, load_schema())
 
 
+def cells_of(figure: Figure) -> list[list[str]]:
+    assert figure.table is not None
+    return [[cell.text for cell in line] for line in figure.table.rows]
+
+
 def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     figure = drawn(run, "cloze_curves")
     assert figure.table is not None
-    cells = [[cell.text for cell in line] for line in figure.table.rows]
     assert list(figure.table.columns[3:6]) == ["P@1", "P@10", "P@50"]
+    cells = cells_of(figure)
     base = next(line for line in cells if line[:3] == ["calls", "base", "model"])
-    assert base[3].startswith("21.0 ")
-    assert base[4].startswith("30.0 ")
+    assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
     assert ["calls", "base", "most frequent answers"] in [line[:3] for line in cells]
     assert figure.lead.startswith("other has")
+    assert "base: right at once in calls 21.0 [16.0, 26.0] % (most frequent answers: 1.0 %)" in figure.answer
+
+
+def test_aliases_stand_in_pairs(run: RunData) -> None:
+    figure = drawn(run, "cloze_aliases")
     assert "2.0 [−3.0, 7.0] percentage points" in figure.answer
+    assert "1.16 of them on average, and 8.0 % have several (300 names in python)" in figure.answer
+    assert [line[:2] for line in cells_of(figure) if line[0] == "base"] == [
+        ["base", "right alias"],
+        ["base", "alias of another module"],
+        ["base", "difference, paired"],
+    ]
+    assert [chart.name for chart in figure.charts] == ["cloze-alias", "cloze-alias-paired"]
+
+
+def test_seen_libraries_stand_beside_unseen_ones(run: RunData) -> None:
+    figure = drawn(run, "cloze_seen")
+    base = [line for line in cells_of(figure) if line[1] == "base"]
+    assert [line[2] for line in base] == ["seen", "unseen", "difference"]
+    assert [line[4].partition(" ")[0] for line in base] == ["60.0", "35.0", "35.0"]
+    assert "base: of the 300 distinct answers to calls of unseen libraries, 97.6 % are" in figure.answer
+
+
+def test_ways_of_counting_stand_side_by_side(run: RunData) -> None:
+    cells = [line[:5] for line in cells_of(drawn(run, "cloze_matching"))]
+    assert ["base", "calls and imports", "any right answer", "P@10, %", "45.0"] in cells
+    assert ["base", "calls", "any right answer", "P@10, %", "99.0"] in cells
+    assert ["base", "calls, whole", "", "every piece first, %", "12.5"] in cells
+
+
+def test_frames_and_words_are_told_with_their_spread(run: RunData) -> None:
+    figure = drawn(run, "cloze_frames")
+    cells = [line[:3] for line in cells_of(figure) if line[1] == "base"]
+    assert ["calls", "base", "assigned"] in cells and ["calls", "base", "mean over all"] in cells
+    assert ["calls", "base", "difference, paired"] in cells
+    assert "a standard deviation of 7.0 [2.0, 12.0] and a range of 10.0" in figure.answer
+    assert "base: behind words, calls are answered among the first ten in 10.0 [5.0, 15.0]" in figure.answer
+    assert {chart.name for chart in figure.charts} == {"cloze-frames-call", "cloze-words-call"}
+
+
+def test_preferred_words_are_listed(run: RunData) -> None:
+    cells = [[line[0], line[2], line[3]] for line in cells_of(drawn(run, "cloze_words"))]
+    assert ["base", "max", "75.0"] in cells and ["other", "min", "25.0"] in cells
 
 
 def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
@@ -119,17 +203,52 @@ def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
     data = libraries.spec.get("data") or libraries.spec["layer"][0]["data"]
     names = {value["name"] for value in data["values"]}
     assert names == {f"lib{at}" for at in (*range(10), *range(20, 30))}
-    assert figure.table is not None
-    assert not any(line[2].text == "with" for line in figure.table.rows)
-    assert sum(line[1].text == "Library" for line in figure.table.rows) == 60
+    cells = cells_of(figure)
+    assert {line[2] for line in cells if line[1].startswith("Answer stands")} == {"yes", "no"}
+    assert {line[1] for line in cells} == {
+        "Masked piece",
+        "Library",
+        "Answer stands elsewhere in the statement",
+    }
+    assert sum(line[1] == "Library" for line in cells) == 60
 
 
 def test_wrong_answers_come_first_and_the_most_called_before(run: RunData) -> None:
     figure = drawn(run, "cloze_answers")
-    assert figure.table is not None
-    mine = [[cell.text for cell in line] for line in figure.table.rows if line[0].text == "base"]
+    mine = [line for line in cells_of(figure) if line[0] == "base"]
+    # The framed quiz repeats another and is not shown.
     assert [line[2] for line in mine] == ["from a import [?]", "np.[?](", "os.[?]("]
-    assert mine[1][3:6] == ["ones", "3", "zeros 0.50, ␣x 0.14"]
+    assert mine[1][3:6] == ["ones", "zeros 0.50, ␣x 0.14, ones 0.05", "3"]
+    assert figure.embed is not None
+    quizzes = figure.embed.data["quizzes"]
+    assert [one["rank"] for one in quizzes if one["model"] == 1] == [2, 3, 1]
+    assert [right for _, _, right in quizzes[1]["top"]] == [False, False, True]
+    assert figure.embed.context["models"] == ["base", "other"]
+
+
+def test_candidates_are_shown_with_their_share(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "whole", [], MODELS)
+    quizzes = [
+        {"quiz_id": f"q{at}", "prefix": f"m{at}.", "answer": "f", "calls": 3, "candidates": ["f", "g", "h"]}
+        for at in range(2)
+    ]
+    nats = {"m0.f(": 2.0, "m0.g(": 1.0, "m0.h(": 4.0, "m1.f(": 1.0, "m1.g(": 2.0}
+    write(
+        folder,
+        quizzes,
+        [{"item_id": prompt_id(text, "python"), "nats": value} for text, value in nats.items()],
+    )
+    figure = PLOTS.load("cloze_answers").draw(RunData(folder))
+    assert figure is not None and figure.embed is not None
+    # The second quiz lacks a statement.
+    (one,) = (quiz for quiz in figure.embed.data["quizzes"] if quiz["model"] == 0)
+    weights = [math.exp(-value) for value in (1.0, 2.0, 4.0)]
+    assert [text for text, _, _ in one["top"]] == ["g", "f", "h"]
+    assert [share for _, share, _ in one["top"]] == pytest.approx(
+        [weight / sum(weights) for weight in weights], abs=1e-4
+    )
+    assert (one["rank"], one["competing"]) == (2, 3)
+    assert [right for _, _, right in one["top"]] == [False, True, False]
 
 
 def test_a_run_without_names_shows_nothing(tmp_path: Path) -> None:

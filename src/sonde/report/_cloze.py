@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
+from sonde.report._numbers import DASH, clusters, count, number
+from sonde.report._plot import Cell, Table
 from sonde.report._run import RunData
 
 LENS = "cloze"
@@ -28,25 +31,74 @@ ANSWERERS: Mapping[str, str] = {
 
 TEMPLATE = "template="
 
+WHOLE = "candidates"
+"""What scores are named where whole statements were scored."""
+
 
 def hits(run: RunData) -> pl.DataFrame:
     """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``."""
     rows = run.scores(metrics=["p_at_k"], prefix=TEMPLATE, lens=LENS, controls=True)
-    rows = headline_rows(rows).filter(pl.col("label").is_in(list(TEMPLATES)))
-    return rows.with_columns(
-        k=pl.col("params").struct.field("k"),
-        who=pl.col("control").fill_null(""),
-        subject=run.subject,
+    return with_k(run, headline_rows(rows).filter(pl.col("label").is_in(list(TEMPLATES)))).with_columns(
+        who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
+        statement=pl.col("label").replace(dict(TEMPLATES)),
     )
 
 
 def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of the single answer; of whole statements those by the summed log-probability."""
-    single = pl.col("params_name").is_in(["single", "candidates"])
+    single = pl.col("params_name").is_in(["single", WHOLE])
     return rows.filter(single & (pl.col("params").struct.field("other").fill_null("sum") == "sum"))
 
 
-def differences(run: RunData, name: str) -> pl.DataFrame:
-    """Paired differences under a slice such as ``template=alias-adversarial``, with ``k`` and ``subject``."""
-    rows = run.scores(metrics=["p_at_k"], slices=[name], lens=LENS)
-    return rows.with_columns(k=pl.col("params").struct.field("k"), subject=run.subject)
+def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their ``k`` and their ``subject``, the smallest k first."""
+    named = rows.with_columns(k=pl.col("params").struct.field("k"), subject=run.subject)
+    return named.sort("k", maintain_order=True)
+
+
+def parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
+    """Scores of one cut of each statement, with ``statement``, ``group``, ``k`` and ``subject``."""
+    rows = headline_rows(run.scores(metrics=metrics, prefix=TEMPLATE, lens=LENS))
+    named = pl.col("label").str.split_exact(f";{cut}=", 1).struct
+    rows = rows.with_columns(template=named.field("field_0"), group=named.field("field_1"))
+    rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("group").is_not_null())
+    rows = rows.filter(~pl.col("group").str.contains(";"))
+    return with_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
+
+
+def percent(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with value and interval in %."""
+    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100)
+
+
+def table_of_k(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
+    """A table as INK prints them: a line a group, a column a k, in %, with half the width of its interval.
+
+    Args:
+        summary: What it holds.
+        rows: Scores with ``k``.
+        lead: Heading and column of whatever makes a group.
+    """
+    ks = sorted(rows["k"].drop_nulls().unique().to_list())
+    columns = [*lead, *(f"P@{k}" for k in ks), "n", "Libraries"]
+    cells: list[list[Cell]] = []
+    for keys, part in rows.partition_by(list(lead.values()), as_dict=True, maintain_order=True).items():
+        values = {row["k"]: row for row in part.iter_rows(named=True)}
+        first = values[min(values)]
+        numbers = [Cell(_with_half(values[k]), values[k]["value"]) if k in values else Cell(DASH) for k in ks]
+        ends = [Cell(count(first["n"]), first["n"]), Cell(clusters(first), first["n_clusters"])]
+        cells.append([*(Cell(str(key)) for key in keys), *numbers, *ends])
+    return Table(
+        summary=f"{summary}, ± half of the 95 % interval",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[len(lead) :]),
+    )
+
+
+def _with_half(row: Mapping[str, Any]) -> str:
+    """Seven intervals do not fit beside each other; these are even on both sides, so half of one says all."""
+    value = number(100 * row["value"], 1)
+    if row["ci_low"] is None or row["ci_high"] is None:
+        return value
+    return f"{value} ±{number(50 * (row['ci_high'] - row['ci_low']), 1)}"

@@ -1,81 +1,99 @@
-"""Quizzes with what the model answers, wrong ones first."""
+"""Quizzes with what the model answers, wrong ones first: an explorer, and the same as a table."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
 from sonde.report._cloze import LENS, TEMPLATES
+from sonde.report._cloze_answers import ANSWERS, Shown, answered
 from sonde.report._numbers import DASH, count, number, readable
-from sonde.report._plot import Cell, Figure, Table
-from sonde.report._run import ModelInfo, RunData
+from sonde.report._plot import Cell, Embed, Figure, Table
+from sonde.report._run import RunData
 
-_SHOWN = 200
-_ANSWERS = 5
-_LABELS = "labels/task=api_cloze/*.parquet"
-_COLUMNS = ("quiz_id", "template", "mode", "prefix", "answer", "suffix", "calls")
+_PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
 
 class ClozeAnswers:
-    """A table of quizzes."""
+    """An explorer of quizzes."""
 
     title = "Names of APIs: what is answered"
     lens = LENS
     order = 420
     caption = (
         "Quizzes with the first answers and their probabilities, wrong ones first and among them the names "
-        "that the corpus calls most. [?] is what was asked for."
+        "that the corpus calls most. The gap is what was asked for; the right answer is marked where it is "
+        "among those shown."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """The most called names of each model's wrong answers, then of its right ones."""
-        quizzes = _quizzes(run)
-        cells = [cell for model in run.models for cell in _cells(run, model, quizzes)]
-        if not cells:
+        shown = [one for model in run.models for one in answered(run, model)]
+        if not shown:
             return None
-        columns = ["Model", "Statement", "Quiz", "Answer", "Rank", "Answered", "Calls"]
-        numeric = frozenset({"Rank", "Calls"})
+        columns = ["Model", "Statement", "Quiz", "Answer", "Answered", "Rank", "Calls"]
+        table = Table(
+            summary="The same as a table",
+            columns=columns,
+            rows=list(_cells(shown)),
+            numeric=frozenset({"Rank", "Calls"}),
+        )
+        notes = ("Among whole statements, a probability is that of a name among its candidates.",)
+        whole = any(one.competing for one in shown)
         return Figure(
-            table=Table(summary="Quizzes and answers", columns=columns, rows=cells, numeric=numeric)
+            embed=Embed(template="quizzes.html.j2", data=_data(shown), context=_context(shown)),
+            table=table,
+            notes=notes if whole else (),
         )
 
 
-def _quizzes(run: RunData) -> pl.DataFrame | None:
-    files = [file for file in sorted(run.directory.root.glob(_LABELS)) if ".inputs." not in file.name]
-    return pl.scan_parquet(files).select(_COLUMNS).collect() if files else None
+def _data(shown: Sequence[Shown]) -> Mapping[str, Any]:
+    models = list(dict.fromkeys(one.model for one in shown))
+    return {
+        "templates": dict(TEMPLATES),
+        "places": dict(_PLACES),
+        "quizzes": [
+            {
+                "model": models.index(one.model),
+                "template": one.template,
+                "mode": one.mode,
+                "place": one.place,
+                "before": one.before,
+                "answer": one.answer,
+                "behind": one.behind,
+                "rank": one.rank,
+                "calls": one.calls,
+                "competing": one.competing,
+                "top": [[text, round(share, 4), right] for text, share, right in one.top],
+            }
+            for one in shown
+        ],
+    }
 
 
-def _cells(run: RunData, model: ModelInfo, quizzes: pl.DataFrame | None) -> Iterator[Sequence[Cell]]:
-    table = run.table(LENS, model)
-    if table is None or quizzes is None:
-        return
-    answers = (
-        table.filter(pl.col("rank").is_not_null()).select("quiz_id", "rank", "top", "top_nats").collect()
-    )
-    joined = answers.join(quizzes, on="quiz_id").filter(pl.col("template").is_in(list(TEMPLATES)))
-    wrong = pl.col("rank") > 1
-    order = joined.sort(wrong, "calls", "quiz_id", descending=[True, True, False])
-    half = _SHOWN // 2
-    shown = pl.concat([order.filter(wrong).head(half), order.filter(~wrong).head(half)])
-    for row in shown.iter_rows(named=True):
+def _context(shown: Sequence[Shown]) -> Mapping[str, Any]:
+    held = {one.template for one in shown}
+    modes = dict.fromkeys(one.mode for one in shown)
+    return {
+        "models": list(dict.fromkeys(one.model for one in shown)),
+        "templates": [(name, text) for name, text in TEMPLATES.items() if name in held],
+        "modes": [mode for mode in ("full", "first", "middle", "last", "whole") if mode in modes],
+        "answers": ANSWERS,
+    }
+
+
+def _cells(shown: Sequence[Shown]) -> Iterator[Sequence[Cell]]:
+    for one in shown:
+        said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
         yield (
-            Cell(model.label),
-            Cell(f"{TEMPLATES[row['template']]}, {row['mode']}"),
-            Cell(readable(f"{row['prefix']}[?]{row['suffix']}".replace("\n", "↵"))),
-            Cell(row["answer"]),
-            Cell(count(row["rank"]), row["rank"]),
-            Cell(_answered(row)),
-            Cell(count(row["calls"]), row["calls"]),
+            Cell(one.model),
+            Cell(f"{TEMPLATES[one.template]}, {one.mode}"),
+            Cell(readable(f"{one.before}[?]{one.behind}".replace("\n", "↵"))),
+            Cell(one.answer),
+            Cell(", ".join(said) or DASH),
+            Cell(count(one.rank), one.rank),
+            Cell(count(one.calls), one.calls),
         )
-
-
-def _answered(row: dict[str, Any]) -> str:
-    pairs = zip(row["top"][:_ANSWERS], row["top_nats"], strict=False)
-    said = [f"{readable(top.replace(' ', '␣'))} {number(math.exp(-nats), 2)}" for top, nats in pairs]
-    return ", ".join(said) or DASH
 
 
 plot = ClozeAnswers()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
 from sonde.report._charts import dots
-from sonde.report._cloze import LENS, TEMPLATES, headline_rows
+from sonde.report._cloze import LENS, TEMPLATES, headline_rows, percent
 from sonde.report._numbers import score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
@@ -16,13 +17,13 @@ _K = 10
 _ENDS = 10
 
 _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "mode": ("Masked piece", ("full", "first", "middle", "last")),
+    "mode": ("Masked piece", ("full", "first", "middle", "last", "whole")),
     "place": ("Place in the name", ("top", "inner", "member")),
     "calls": ("Calls in the corpus", ("1", "2-4", "5-19", "20+")),
-    "visible": ("Answer stands elsewhere in the statement", ("true", "false")),
-    "seen": ("Library in the training data", ("true", "false")),
-    "agree": ("All models cut the level alike", ("true", "false")),
+    "visible": ("Answer stands elsewhere in the statement", ("yes", "no")),
+    "agree": ("All models cut the level alike", ("yes", "no")),
 }
+_SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
 class ClozeCuts:
@@ -33,7 +34,8 @@ class ClozeCuts:
     order = 410
     caption = (
         "The share of call quizzes whose left-out piece is among the first ten answers, by what is asked and "
-        "of which library: the ten best known and the ten least known. The table has the other statements."
+        "of which library: the ten best known and the ten least known. Intervals are 95 %, clustered by "
+        "library, those of a single library by name. The table has the other statements."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -43,7 +45,7 @@ class ClozeCuts:
         if calls.is_empty():
             return None
         charts = [
-            Chart(name=f"cloze-by-{cut}", title=title, spec=dots(part, list(order), "P@10"))
+            Chart(name=f"cloze-by-{cut}", title=title, spec=dots(percent(part), list(order), "P@10, %"))
             for cut, (title, order) in _CUTS.items()
             if (part := calls.filter(pl.col("cut") == cut)).height > 1
         ]
@@ -59,7 +61,7 @@ class ClozeCuts:
                 Chart(
                     name="cloze-by-library",
                     title="Libraries: best and least known",
-                    spec=dots(shown, order["name"].to_list(), "P@10"),
+                    spec=dots(percent(shown), order["name"].to_list(), "P@10, %"),
                     wide=True,
                 )
             )
@@ -74,9 +76,11 @@ def _rows(run: RunData) -> pl.DataFrame:
     ).with_columns(
         template=parts.field("field_0"),
         cut=parts.field("field_1").str.split("=").list.first(),
-        name=parts.field("field_1").str.split("=").list.last(),
+        name=parts.field("field_1").str.split("=").list.last().replace(dict(_SAID)),
     )
-    return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & (pl.col("cut") != "words"))
+    return rows.filter(
+        pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_in([*_CUTS, "library"])
+    ).with_columns(shown=run.subject)
 
 
 def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
@@ -88,8 +92,18 @@ def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
     return libraries.filter(pl.col("name").is_in([*names[:_ENDS], *names[-_ENDS:]]))
 
 
+def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """Statements, cuts and groups as the page names them; libraries last, the best known first."""
+    templates, cuts = list(TEMPLATES), list(_CUTS)
+    if row["cut"] not in _CUTS:
+        return templates.index(row["template"]), len(cuts), -row["value"], row["name"], row["shown"]
+    groups = _CUTS[row["cut"]][1]
+    place = groups.index(row["name"]) if row["name"] in groups else len(groups)
+    return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
+
+
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Statement", "Cut", "Group", "Model", "P@10, %", "95 % interval", "n", "Libraries"]
+    columns = ["Statement", "Cut", "Group", "Model", "P@10, %", "95 % interval", "n", "Clusters"]
     cells = [
         [
             Cell(TEMPLATES[row["template"]]),
@@ -98,7 +112,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Cell(row["shown"]),
             *score_cells(row, 100, 1),
         ]
-        for row in rows.iter_rows(named=True)
+        for row in sorted(rows.iter_rows(named=True), key=_order)
     ]
     return Table(summary="Every group", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
 

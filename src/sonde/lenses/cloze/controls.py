@@ -12,6 +12,9 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses.cloze.judged import contested, judged
 from sonde.lenses.cloze.plan import ONE
 
+NEVER = 2**31 - 1
+"""Rank of an answer that a control does not know."""
+
 UNIGRAM, MAJORITY, TWIN = "unigram", "majority", "random_weights"
 
 
@@ -35,7 +38,7 @@ def with_majority(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the rank of the answer by how often it is right for the same template and masking mode.
 
     Counts of the quiz's own library are left out, so that no quiz answers itself; an answer that no other
-    library has ranks behind all that some library has. Quizzes behind words or in a frame repeat others and
+    library has is `NEVER` given. Quizzes behind words or in a frame repeat others and
     have no such rank.
     """
     cell = ["template", "mode"]
@@ -103,5 +106,5 @@ def _left_out_ranks(
         ordered = np.sort(rest)
         own = rest[answers[mine]]
         at_least = len(rest) - np.searchsorted(ordered, own, side="left")
-        ranks[mine] = at_least
+        ranks[mine] = np.where(own > 0, at_least, NEVER)
     return ranks

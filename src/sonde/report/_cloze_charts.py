@@ -1,0 +1,65 @@
+"""Curves of P@k: who answers in colours, or models in colours and who answers in dashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._charts import specification
+from sonde.report._numbers import with_interval
+
+
+_HEIGHT = 230
+
+
+def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
+    """A curve for each answerer and model over k, with a band for the first answerer's interval.
+
+    Args:
+        rows: Scores with ``who``, ``subject`` and ``k``.
+        order: Answerers as they are listed.
+    """
+    several = rows["subject"].n_unique() > 1
+    records = [
+        {
+            "who": row["who"],
+            "subject": row["subject"],
+            "k": row["k"],
+            "value": row["value"],
+            "low": None if row["ci_low"] is None else max(row["ci_low"], 0.0),
+            "high": None if row["ci_high"] is None else min(row["ci_high"], 1.0),
+            "reading": with_interval(row, 100, 1),
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    present = [who for who in order if who in set(rows["who"])]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("k:Q", title="k"),
+        detail=["subject:N", "who:N"],
+        tooltip=[
+            alt.Tooltip("subject:N", title=" "),
+            alt.Tooltip("who:N", title="answers"),
+            alt.Tooltip("k:Q"),
+            alt.Tooltip("reading:N", title="right, %"),
+        ],
+    )
+    if several:
+        # Models are told apart by colour, as everywhere on the page.
+        base = base.encode(color=alt.Color("subject:N", title=None, sort=None))
+    else:
+        base = base.encode(color=alt.Color("who:N", title=None, sort=present))
+    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"))
+    line = base.mark_line(style="trend").encode(y=y)
+    if several and len(present) > 1:
+        line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present))
+    band = (
+        base.transform_filter(alt.FieldEqualPredicate(field="who", equal=present[0]))
+        .transform_filter("isValid(datum.low)")
+        .mark_area(style="band")
+        .encode(y=alt.Y("low:Q", title="right among the first k"), y2="high:Q")
+    )
+    layers = alt.layer(band, line, base.mark_point(style="dot", filled=True).encode(y=y))
+    return specification(layers.properties(height=_HEIGHT))

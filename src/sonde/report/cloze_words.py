@@ -1,0 +1,51 @@
+"""Which word a model prefers where a published test leaves one out and keeps the answers to itself."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report._cloze import LENS
+from sonde.report._numbers import score_cells
+from sonde.report._plot import Cell, Figure, Table
+from sonde.report._run import RunData
+
+_PREFIX = "template=clozetest;word="
+
+
+class ClozeWords:
+    """A line a word."""
+
+    title = "ClozeTest: words that are preferred"
+    lens = LENS
+    order = 408
+    caption = (
+        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
+        "be said here is how often each word is found likeliest."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Nothing where the run read no such test."""
+        rows = run.scores(metrics=["preferred"], prefix=_PREFIX, lens=LENS).with_columns(subject=run.subject)
+        if rows.is_empty():
+            return None
+        columns = ["Of", "Corpus", "Word", "Preferred, %", "95 % interval", "n", "Entries"]
+        corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
+        cells = [
+            [
+                Cell(row["subject"]),
+                Cell(str(corpora.get(row["corpus_hash"], ""))),
+                Cell(row["label"]),
+                *score_cells(row, 100, 1),
+            ]
+            for row in rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True])
+            .iter_rows(named=True)
+        ]  # fmt: skip
+        table = Table(summary="Every word", columns=columns, rows=cells, numeric=frozenset(columns[3:]))
+        note = (
+            "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
+            "published evaluator takes (option --predictions)."
+        )
+        return Figure(table=table, notes=(note,))
+
+
+plot = ClozeWords()

@@ -13,6 +13,7 @@ from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._progress import Progress
+from sonde.experiments.foreign import Foreign, read_foreign, with_foreign
 from sonde.experiments.labels import around_of, label_path
 from sonde.experiments.plan import Group, LensChoice
 from sonde.experiments.tables import items_frame, items_from
@@ -97,12 +98,14 @@ def draw(
     keys: list[str] = []
     refused: list[Refused] = []
     reports: dict[str, Any] = {}
+    foreign = read_foreign(lens, group.language)
     found: dict[str, Item] = {item.item_id: item for item in pool}
+    found |= {item.item_id: item for item in foreign.items} if foreign else {}
     used: dict[str, Item] = {}
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             try:
-                made = _data_set(lens, name, group, pool, size, store, workers)
+                made = _data_set(lens, name, group, pool, size, store, workers, foreign)
             except (InputError, UsageError) as error:
                 refused.append(Refused(lens.name, name, group.language, str(error)))
                 progress.note(f"left out: {error}")
@@ -141,17 +144,28 @@ def _data_set(
     size: int,
     store: PartStore,
     workers: int,
+    foreign: Foreign | None,
 ) -> _DataSet:
     task = TASKS.load(name)
     language = LANGUAGES.load(group.language).version
     rules = (task.version, language, lens.mode, lens.quirks, lens.observing.options)
+    beside_it = (foreign.key,) if foreign else ()
     key = fingerprint(
-        "data set", name, rules, size, lens.seed, group.corpus_hash, [item.item_id for item in pool]
+        "data set",
+        name,
+        rules,
+        size,
+        lens.seed,
+        group.corpus_hash,
+        [item.item_id for item in pool],
+        *beside_it,
     )
     relative = label_path(name, group.prefix)
     beside = f"{relative.removesuffix('.parquet')}.inputs.parquet"
     if store.notes(relative, key) is None or store.notes(beside, key) is None:
         made = _build(lens, task, group, pool, size, workers)
+        if foreign:
+            made = with_foreign(made, pool, foreign, group.language)
         store.put(beside, key, items_frame([(group.corpus, made.inputs)]), {})
         store.put(relative, key, made.examples, {"report": dict(made.report)})
     examples = pl.read_parquet(store.path(relative), columns=["item_id"])

@@ -1,0 +1,125 @@
+"""A second test set: labels that a published file brings, told beside those of the corpus's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from sonde.base.errors import UsageError
+from sonde.corpora import Item, NearDuplicateIndex, Selection, duplicate_tokens, select
+from sonde.experiments.plan import LensChoice
+from sonde.tasks import Dataset
+from sonde.tasks._examples import Example, example_table
+from sonde.tasks._pool import count_tokens, edits_of
+
+OPTION = "foreign"
+"""Option of a lens that names the corpus; its split in the data sets has the same name."""
+
+_TOLD = ("", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What a second test set is made of.
+
+    Attributes:
+        corpus: As named by the user.
+        items: All of its items in one language, as they are.
+        key: Hash of the files that hold them.
+    """
+
+    corpus: str
+    items: tuple[Item, ...]
+    key: str
+
+
+def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
+    """The second test set that a user asks a lens to tell, or None.
+
+    Raises:
+        UsageError: No item brings labels of a task of the lens.
+        SondeError: The corpus cannot be read.
+    """
+    corpus = dict(lens.options).get(OPTION)
+    if corpus is None:
+        return None
+    # A published test set is told as it is: nothing is capped, and what repeats counts.
+    chosen = select(
+        str(corpus), Selection(languages=(language,), max_per_cluster=None, near_duplicates=False)
+    )
+    brought = {given.task.lower() for item in chosen.items for given in item.given}
+    if not brought & set(lens.tasks):
+        raise UsageError(
+            f"lens {lens.name!r}: option {OPTION} = {str(corpus)!r} brings labels of "
+            f"{', '.join(sorted(brought)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
+            "name a file with labels of one of them, as cubert:FILE"
+        )
+    return Foreign(str(corpus), chosen.items, chosen.corpus_hash)
+
+
+def with_foreign(made: Dataset, pool: Sequence[Item], foreign: Foreign, language: str) -> Dataset:
+    """A data set with the second test set beside its own.
+
+    Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
+    comes from the same function.
+
+    Args:
+        made: The data set.
+        pool: What it was drawn from.
+        foreign: The second test set.
+        language: Public name of the language.
+    """
+    added = _examples(made, foreign, language)
+    if added.is_empty():
+        return made
+    index = NearDuplicateIndex()
+    for item in foreign.items:
+        index.add(item.item_id, duplicate_tokens(item.text))
+    texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
+    near = _near(made.examples, texts, index)
+    kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
+    told = {
+        "corpus": foreign.corpus,
+        "examples": added.height,
+        "left out for it": made.examples.height - kept.height,
+    }
+    return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: told})
+
+
+def _examples(made: Dataset, foreign: Foreign, language: str) -> pl.DataFrame:
+    edits = edits_of(language)
+    rows = [
+        Example(
+            item=item,
+            source=item,
+            label=given.label,
+            start=given.start,
+            end=given.end,
+            other_start=None if given.other_start < 0 else given.other_start,
+            other_end=None if given.other_end < 0 else given.other_end,
+            tokens=count_tokens(item.text, edits),
+            cluster=item.cluster,
+        )
+        for item in foreign.items
+        for given in item.given
+        if given.task.lower() == made.task and given.split in _TOLD
+    ]
+    table = example_table([("test", False, row) for row in rows], made.task, made.version)
+    # An example that is in both test sets is two examples.
+    names = pl.concat_str(pl.lit(f"{OPTION}-"), "example_id")
+    return table.with_columns(example_id=names, split=pl.lit(OPTION))
+
+
+def _near(examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex) -> list[str]:
+    """Sources of train and valid that nearly repeat an item of the index."""
+    asked = examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
+    return sorted(
+        {
+            source
+            for source, item in asked.iter_rows()
+            if index.find(duplicate_tokens(texts[item])) is not None
+        }
+    )

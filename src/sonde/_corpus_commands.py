@@ -2,16 +2,85 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sonde._options import Languages, Limit, Seed, Unit
+from sonde._options import Corpora, Languages, Limit, Seed, Unit
+from sonde.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from sonde.corpora import Manifest
 
 corpus_app = typer.Typer(
     help="Build corpora, look at them, and fix the items of a run.", no_args_is_help=True
 )
+
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes at a time; same result.")]
+
+
+@corpus_app.command("build")
+def corpus_build(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
+    corpus: Corpora = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
+    ] = None,
+    language: Languages = None,
+    licence: Annotated[
+        list[str] | None,
+        typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
+    ] = None,
+    min_chars: Annotated[int, typer.Option("--min-chars", min=0, help="Shorter files are left out.")] = 1,
+    max_chars: Annotated[
+        int, typer.Option("--max-chars", min=0, help="Longer files are left out.")
+    ] = 1_000_000,
+    unparsed: Annotated[bool, typer.Option("--keep-unparsed", help="Keep files that do not parse.")] = False,
+    generated: Annotated[
+        bool, typer.Option("--keep-generated", help="Keep files that look generated.")
+    ] = False,
+    method: Annotated[
+        str, typer.Option("--method", help="How near-duplicates are found: exact or minhash.")
+    ] = "exact",
+    splits: Annotated[
+        str, typer.Option("--splits", help="Shares of train, valid and test, in per cent.")
+    ] = "60,20,20",
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
+    ] = None,
+    seed: Seed = None,
+    workers: Workers = 1,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
+    ] = None,
+) -> None:
+    """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
+    from sonde.corpora import Building, build_corpus, rebuild_corpus
+
+    wanted = Building(
+        corpora=tuple(corpus or ()),
+        held_out=tuple(held_out or ()),
+        languages=tuple(language or ()),
+        licences=tuple(licence or ()),
+        parses=not unparsed,
+        written=not generated,
+        min_chars=min_chars,
+        max_chars=max_chars,
+        limit=limit,
+        method=method,
+        fractions=_shares(splits),
+        seed=seed or 0,
+    )
+    if manifest is None:
+        _print_built(build_corpus(wanted, output, workers=workers, report=_say), output)
+        return
+    if dataclasses.replace(wanted, corpora=()) != Building(corpora=()):
+        raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
+    _print_built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
 
 
 @corpus_app.command("lock")
@@ -40,11 +109,61 @@ def corpus_stats(
     unit: Unit = None,
     limit: Limit = None,
     seed: Seed = None,
+    task: Annotated[
+        list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
+    ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
+    ] = False,
+    workers: Workers = 1,
 ) -> None:
-    """Count what a corpus holds, and what is left out and why."""
-    from sonde._console import print_corpus
+    """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
+    from sonde._console import print_corpus, print_table
     from sonde.corpora import select
+    from sonde.experiments.counting import BUG_TASKS, count_corpus
     from sonde.experiments.overrides import selection_of
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
+    counts = count_corpus(
+        corpus, languages=selection.languages, tasks=tasks, seed=selection.seed, workers=workers
+    )
+    for table in (counts.sizes, counts.licences, counts.labels):
+        if len(table):
+            print_table(table)
+            typer.echo()
+    for reason in counts.refused:
+        typer.echo(f"left out: {reason}")
+    typer.echo("what a run takes:")
     print_corpus(select(corpus, selection))
+
+
+def _print_built(manifest: Manifest, folder: Path) -> None:
+    """Say what was left out and why, and what the corpus holds."""
+    for one in manifest.head["corpora"]:
+        typer.echo(f"{one['name']}: {one['kept']} of {one['files']} files")
+        for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
+            typer.echo(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
+    for name, told in manifest.splits().items():
+        clusters = len({row.cluster for row in manifest.rows if row.split == name})
+        typer.echo(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
+    typer.echo(f"corpus: {folder} (read it as built:{folder})")
+
+
+def _shares(text: str) -> tuple[float, float, float]:
+    """Three shares in per cent.
+
+    Raises:
+        UsageError: The text is something else.
+    """
+    try:
+        train, valid, test = (float(part) / 100 for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"splits {text!r}: expected three shares in per cent, for example 60,20,20"
+        ) from None
+    return train, valid, test
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

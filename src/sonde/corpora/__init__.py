@@ -1,5 +1,7 @@
 """Corpora: named sources of code in, items out."""
 
+from sonde.corpora._build import build_corpus
+from sonde.corpora._building import Building
 from sonde.corpora._corpus import (
     Given,
     Intake,
@@ -16,24 +18,30 @@ from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
+from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
 from sonde.corpora._open import CORPORA, read_files
+from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import content_hash, select
 from sonde.corpora._splits import split
 from sonde.corpora._suffixes import language_of_path
 
 __all__ = [
     "CORPORA",
+    "Building",
     "Given",
     "Intake",
     "Item",
     "ItemSet",
     "Lock",
     "LockedItem",
+    "Manifest",
+    "ManifestRow",
     "NearDuplicateIndex",
     "Selection",
     "Source",
     "SourceFile",
     "Tag",
+    "build_corpus",
     "content_hash",
     "duplicate_tokens",
     "item_id",
@@ -41,7 +49,9 @@ __all__ = [
     "read_files",
     "read_items",
     "read_lock",
+    "read_manifest",
     "read_text",
+    "rebuild_corpus",
     "reserved",
     "select",
     "split",

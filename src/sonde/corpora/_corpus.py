@@ -59,6 +59,7 @@ class SourceFile:
         identifier: Id that the source itself gives (`jsonl`); empty otherwise.
         tags: A user's spans.
         given: Labels that the source brings.
+        split: ``"train"``, ``"valid"`` or ``"test"`` where a built corpus was split; else empty.
     """
 
     path: str
@@ -73,6 +74,7 @@ class SourceFile:
     identifier: str = ""
     tags: tuple[Tag, ...] = ()
     given: tuple[Given, ...] = ()
+    split: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Item:
         tags: A user's spans, relative to ``text``.
         given: Labels that the source brings, relative to ``text``.
         cuts: Characters at which no piece of a tokenizer may go on, for texts with a stretch to be masked.
+        split: The split of its file, where the corpus was split when it was built; else empty.
     """
 
     item_id: str
@@ -114,6 +117,7 @@ class Item:
     tags: tuple[Tag, ...] = ()
     given: tuple[Given, ...] = ()
     cuts: tuple[int, ...] = ()
+    split: str = ""
 
 
 def item_id(text: str, language: str, unit: str) -> str:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 MIN_DISTINCT = 5
 """With fewer distinct tokens only equal multisets are near-duplicates.
@@ -41,13 +43,37 @@ _LEXER = re.compile(
 )
 
 
-def duplicate_tokens(text: str) -> Counter[str]:
+Bag = Mapping[Any, int]
+"""Tokens, or numbers that stand for them, with their counts."""
+
+
+def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Counter[str]:
     """The identifiers, keywords and literals of a text with their counts, without comments and operators.
 
     Args:
         text: Code of any language, or prose.
+        keywords: Words that are not counted, for the identifiers and literals of one language alone.
     """
-    return Counter(found[0] for found in _LEXER.finditer(text) if found.lastgroup == "token")
+    found = Counter(found[0] for found in _LEXER.finditer(text) if found.lastgroup == "token")
+    for word in keywords & found.keys():
+        del found[word]
+    return found
+
+
+def near(one: Bag, other: Bag) -> bool:
+    """The rule itself, for any two bags; what the index finds is what this says of every pair."""
+    if not one or not other:
+        return False
+    if min(len(one), len(other)) < MIN_DISTINCT:
+        return dict(one) == dict(other)
+    counts = dict(one)
+    shared = shared_count = 0
+    for token, count in other.items():
+        own = counts.get(token)
+        if own is not None:
+            shared += 1
+            shared_count += min(own, count)
+    return _over(shared, len(one) + len(other), shared_count, sum(one.values()) + sum(other.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +94,7 @@ class NearDuplicateIndex:
     """
 
     _entries: list[_Entry] = field(default_factory=list, init=False)
-    _numbers: dict[str, int] = field(default_factory=dict, init=False)
+    _numbers: dict[Any, int] = field(default_factory=dict, init=False)
     _weights: list[int] = field(default_factory=list, init=False)
     _postings: defaultdict[int, array[int]] = field(
         default_factory=lambda: defaultdict(_integers), init=False
@@ -77,10 +103,22 @@ class NearDuplicateIndex:
     _compared: int = field(default=0, init=False)
     _counted: int = field(default=64, init=False)
 
+    @classmethod
+    def of_numbers(cls, frequencies: Sequence[int]) -> NearDuplicateIndex:
+        """An index of items whose tokens are numbers, with what a first look at all items has counted.
+
+        Args:
+            frequencies: For each token, in how many items it is.
+        """
+        index = cls()
+        index._numbers = {number: number for number in range(len(frequencies))}
+        index._weights = list(frequencies)
+        return index
+
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, tokens: Mapping[str, int]) -> str | None:
+    def find(self, tokens: Bag) -> str | None:
         """The first item added that is a near-duplicate, or None.
 
         Args:
@@ -105,7 +143,7 @@ class NearDuplicateIndex:
                 return entry.identifier
         return None
 
-    def add(self, identifier: str, tokens: Mapping[str, int]) -> None:
+    def add(self, identifier: str, tokens: Bag) -> None:
         """Keep an item, so that later ones are compared with it.
 
         Args:
@@ -146,7 +184,7 @@ class NearDuplicateIndex:
     def _rank(self, pair: tuple[int, int]) -> tuple[int, int]:
         return self._weights[pair[0]], pair[0]
 
-    def _number(self, tokens: Mapping[str, int]) -> list[tuple[int, int]]:
+    def _number(self, tokens: Bag) -> list[tuple[int, int]]:
         """Numbers and counts in the index's one order of tokens: rarest first, then first seen first."""
         numbered: list[tuple[int, int]] = []
         for token, count in tokens.items():
@@ -180,6 +218,16 @@ def _is_near(counts: dict[int, int], total: int, entry: _Entry) -> bool:
         if own is not None:
             shared += 1
             shared_count += min(own, count)
-    union = len(counts) + len(entry.tokens) - shared
-    union_count = total + entry_total - shared_count
-    return 5 * shared > 4 * union and 10 * shared_count > 7 * union_count
+    return _over(shared, len(counts) + len(entry.tokens), shared_count, total + entry_total)
+
+
+def _over(shared: int, both: int, shared_count: int, both_count: int) -> bool:
+    """Whether what is shared is over both thresholds, in whole numbers.
+
+    Args:
+        shared: Distinct tokens of both.
+        both: Distinct tokens of the one plus those of the other.
+        shared_count: The smaller counts of the shared tokens, summed.
+        both_count: All occurrences of the one plus those of the other.
+    """
+    return 5 * shared > 4 * (both - shared) and 10 * shared_count > 7 * (both_count - shared_count)

@@ -75,6 +75,7 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
             if start <= tag.start and tag.end <= end
         ),
         given=tuple(_moved(label, start) for label in file.given if _inside(label, start, end)),
+        split=file.split,
     )
 
 

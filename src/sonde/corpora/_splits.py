@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Protocol
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora._corpus import Item
 
 SPLITS = ("train", "valid", "test")
 
 
+class Clustered(Protocol):
+    """What can be given to a split: an item, or a file."""
+
+    @property
+    def item_id(self) -> str:
+        """Its identity among the others."""
+        ...
+
+    @property
+    def cluster(self) -> str:
+        """What stays together."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """Each language has its shares."""
+        ...
+
+
 def split(
-    items: Iterable[Item], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
+    items: Iterable[Clustered], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
 ) -> dict[str, str]:
     """Give each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
 
@@ -32,11 +51,8 @@ def split(
     Raises:
         UsageError: A share is negative, or they do not sum to one.
     """
-    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
-        raise UsageError(
-            f"split fractions {fractions} must be at least 0 and sum to 1, such as (0.6, 0.2, 0.2)"
-        )
-    members: defaultdict[str, list[Item]] = defaultdict(list)
+    check_fractions(fractions)
+    members: defaultdict[str, list[Clustered]] = defaultdict(list)
     totals: Counter[str] = Counter()
     for item in items:
         members[item.cluster].append(item)
@@ -60,3 +76,16 @@ def split(
         filled[target].update(sizes)
         chosen.update({item.item_id: target for item in members[cluster]})
     return chosen
+
+
+def check_fractions(fractions: tuple[float, float, float]) -> None:
+    """Refuse shares that are none.
+
+    Raises:
+        UsageError: A share is negative, or they do not sum to one.
+    """
+    # Written so that a share that is no number fails as well.
+    if not (min(fractions) >= 0 and abs(sum(fractions) - 1) <= 1e-6):
+        raise UsageError(
+            f"split fractions {fractions} must be at least 0 and sum to 1, such as (0.6, 0.2, 0.2)"
+        )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, StoreError
@@ -113,8 +114,8 @@ def replacing(path: Path, save: Callable[[Path], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(temporary)
         temporary.replace(path)
-    except (OSError, RuntimeError) as error:
-        # PyTorch says RuntimeError where its writer runs out of space.
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # PyTorch says RuntimeError where its writer runs out of space, safetensors has an error of its own.
         temporary.unlink(missing_ok=True)
         reason = " ".join(str(error).split())[:200]
         raise StoreError(

@@ -156,6 +156,9 @@ def read_all(samples: Sequence[Sample], reader: Reader, length: int) -> list[Enc
 
 def _encode(sample: Sample, reader: Reader, length: int) -> Encoded:
     before, behind = reader.before, reader.behind
+    if sample.candidates is not None and not len(behind):
+        # The last state stands for the whole text; where that ends in a variable, the two must not be one.
+        behind = before
     if sample.second is not None:
         return _pair(sample, reader, length)
     found = encode(reader.tokenizer, sample.text)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from sonde.base.errors import StoreError
@@ -164,7 +164,7 @@ def _replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
         if folder.exists():
             shutil.rmtree(folder)
         temporary.replace(folder)
-    except (OSError, RuntimeError, torch.OutOfMemoryError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         reason = " ".join(str(error).split())[:200]
         raise StoreError(f"cannot write {folder}: {reason}; free space and run again") from error

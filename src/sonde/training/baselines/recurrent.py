@@ -1,0 +1,50 @@
+"""LSTMs over token vectors: in both directions for CuBERT's BiLSTM, in one for the LSTM + pointer."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from sonde.training.baselines.recipe import Sizes
+from sonde.training.finetuning.batches import Batch
+from sonde.training.finetuning.heads import States
+
+
+class Recurrent(nn.Module):
+    """Token vectors and LSTM layers on them.
+
+    Args:
+        embedding: The table of token vectors.
+        sizes: Layers, hidden units and dropout.
+        both: Whether each layer reads in both directions.
+
+    Attributes:
+        width: Of the states.
+    """
+
+    def __init__(self, embedding: nn.Embedding, sizes: Sizes, *, both: bool) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.lstm = nn.LSTM(
+            embedding.embedding_dim,
+            sizes.lstm_width,
+            sizes.lstm_layers,
+            batch_first=True,
+            dropout=sizes.lstm_dropout if sizes.lstm_layers > 1 else 0.0,
+            bidirectional=both,
+        )
+        self.width = sizes.lstm_width * (2 if both else 1)
+
+    def forward(self, batch: Batch) -> States:
+        """The last layer's states; 0 on padding, which no direction reads."""
+        lengths = (batch.part >= 0).sum(1).cpu()
+        # Step after step in half precision, errors would add up; there is little to be won in such products.
+        with torch.autocast(batch.ids.device.type, enabled=False):
+            packed = pack_padded_sequence(
+                self.embedding(batch.ids), lengths, batch_first=True, enforce_sorted=False
+            )
+            states, _ = pad_packed_sequence(
+                self.lstm(packed)[0], batch_first=True, total_length=batch.ids.shape[1]
+            )
+        return states

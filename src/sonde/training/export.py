@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
+from sonde.models._weights import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.card import Account, card
 from sonde.training.checkpoints import storing
@@ -92,12 +93,18 @@ def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder
             raise StoreError(
                 f"{name} of {recipe.name} is not finite in half precision; lower the learning rates"
             )
-    with storing(str(folder), _KEPT):
+    with storing(str(folder), _KEPT), quiet():
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
         # safetensors writes for the owner alone, and the mode would travel into the wheel.
         (folder / "model.safetensors").chmod(0o644)
-        with_template(packed.vocabulary, recipe.model.role, recipe.model.context).save_pretrained(folder)
+        tokenizer = with_template(
+            packed.vocabulary,
+            recipe.model.role,
+            recipe.model.context,
+            segments=recipe.objective == "pairs",
+        )
+        tokenizer.save_pretrained(folder)
 
 
 def write_account(

@@ -19,6 +19,7 @@ from transformers import (
 
 from sonde.base.errors import InputError, SondeError
 from sonde.models import FAMILIES, ModelSpec, load_tokenizer
+from sonde.models._weights import quiet
 from sonde.training.positions import position_tables, tile
 from sonde.training.recipe import Recipe
 from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS
@@ -149,9 +150,10 @@ def _read_start(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
     """The model to start from, and the weights that its checkpoint lacks."""
     start = recipe.model.start
     try:
-        trained, report = model_class(recipe).from_pretrained(
-            start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
-        )
+        with quiet():
+            trained, report = model_class(recipe).from_pretrained(
+                start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+            )
         return trained, frozenset(report["missing_keys"])
     except (OSError, ValueError, SondeError) as error:
         known = "" if Path(start).is_dir() else "; no such folder"

@@ -28,6 +28,7 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError
+from sonde.models._weights import quiet
 from sonde.training.checkpoints import claim, clear, last_whole, mark, storing
 from sonde.training.initial import fresh_model
 from sonde.training.objectives import causal_loss, pair_losses
@@ -255,7 +256,7 @@ def train(
     if last is not None:
         report(f"going on from {last}")
     try:
-        with storing(f"a checkpoint in {folder}", "the last whole one is kept"):
+        with storing(f"a checkpoint in {folder}", "the last whole one is kept"), quiet():
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except (RuntimeError, ValueError, KeyError) as error:
         if last and ("size mismatch" in str(error) or "parameter group" in str(error)):

@@ -96,11 +96,11 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def load(auto: Any) -> PreTrainedModel:
-        model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+        with quiet():
+            model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
         return model.to(torch.device(device)).eval()
 
-    with quiet():
-        model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
+    model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
     if recipe.model.role == "decoder":
         return evaluate_decoder(
             model,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
@@ -92,7 +93,9 @@ def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokeni
     return tokenizer
 
 
-def with_template(tokenizer: Tokenizer, role: str, context: int) -> PreTrainedTokenizerFast:
+def with_template(
+    tokenizer: Tokenizer, role: str, context: int, *, segments: bool = False
+) -> PreTrainedTokenizerFast:
     """Wrap a vocabulary for one kind of model, with its policy on special pieces.
 
     A decoder reads `BOS` before the text and nothing behind it; an encoder reads `BOS` (its summary token)
@@ -103,6 +106,7 @@ def with_template(tokenizer: Tokenizer, role: str, context: int) -> PreTrainedTo
         tokenizer: What `learn_vocabulary` gave; it is copied, not changed.
         role: ``"decoder"`` or ``"encoder"``.
         context: The longest input of the model, in subwords.
+        segments: Whether the model was trained to read which of two texts a subword is in.
     """
     if role not in ("decoder", "encoder"):
         raise InputError(f"model role {role!r}: known are 'decoder' and 'encoder'")
@@ -113,7 +117,9 @@ def with_template(tokenizer: Tokenizer, role: str, context: int) -> PreTrainedTo
         pair=f"{BOS} $A {EOS} $B:1 {EOS}:1" if encoder else f"{BOS} $A $B:1",
         special_tokens=[(BOS, SPECIALS.index(BOS)), (EOS, SPECIALS.index(EOS))],
     )
-    roles = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
+    roles: dict[str, Any] = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
+    if segments:
+        roles["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
         tokenizer_object=copy,
         model_max_length=context,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 import torch
 from tests.models.conftest import build, tiny_tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
 from sonde.capture.generate import continuation, converses
@@ -22,6 +24,7 @@ from sonde.lenses import LENSES, Arm, LensSettings, Scoring, Training, TrainingL
 from sonde.lenses.prompting.endpoint import Endpoint
 from sonde.lenses.prompting.prompt import INSTRUCTION, listed, prompt_of
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
+from sonde.models._bundled import bundled_folder
 from sonde.stats.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
@@ -38,7 +41,8 @@ class Server:
 
     Attributes:
         asked: The bodies and keys of the requests.
-        replies: What it replies, one after the other, the last again and again; numbers are errors.
+        replies: What it replies, one after the other, the last again and again; numbers are errors, functions
+            are given the request.
     """
 
     def __init__(self) -> None:
@@ -51,6 +55,7 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked.append((body, self.headers["Authorization"]))
                 reply = outer.replies.pop(0) if len(outer.replies) > 1 else outer.replies[0]
+                reply = reply(body) if callable(reply) else reply
                 code = (
                     reply if isinstance(reply, int) else 200 if self.path == "/v1/chat/completions" else 404
                 )
@@ -265,6 +270,35 @@ def test_the_bundled_decoder_is_asked(tmp_path: Path) -> None:
     assert rows["asked"].all()
     # Without a template the first index is part of the prompt and of what is read.
     assert all(reply.startswith("1.") for reply in rows["reply"].to_list())
+
+
+@pytest.mark.slow
+def test_a_model_behind_a_server_lists_what_it_lists_here(server: Server, tmp_path: Path) -> None:
+    source = bundled_folder("sonde/mini-decoder")
+    assert source is not None
+    folder = tmp_path / "conversing"
+    shutil.copytree(source, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% for one in messages %}# {{ one.content }}\n{% endfor %}1."
+    tokenizer.save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+
+    def serve(body: dict[str, Any]) -> str:
+        text = tokenizer.apply_chat_template(body["messages"], tokenize=False, add_generation_prompt=True)
+        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            written = model.generate(
+                input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=body["max_tokens"],
+                do_sample=False, pad_token_id=0,
+            )  # fmt: skip
+        return tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
+
+    server.replies = [serve]
+    table = examples(4)
+    served = asked(tmp_path / "served", "openai:conversing", table, base_url=server.url, tokens=12)
+    here = asked(tmp_path / "here", str(folder), table, tokens=12)
+    assert served.equals(here)
+    assert len(server.asked) == table.height and any(served["reply"].to_list())
 
 
 def test_tables_equal_a_loop() -> None:

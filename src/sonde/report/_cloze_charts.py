@@ -11,7 +11,6 @@ import polars as pl
 from sonde.report._charts import specification
 from sonde.report._numbers import with_interval
 
-
 _HEIGHT = 230
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.capture.requests import ItemCapture, ScoredSubwords, WordRanks
+from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import Wanted
 from sonde.models import SpecialTokens
@@ -34,12 +34,14 @@ class RowResult:
         sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
         attention: Attention of the wanted layers, for the row's `queries`.
         words: Ranks of words by side; empty where none were looked up.
+        answers: Ranks of texts at the row's targets.
     """
 
     scores: RowScores | None = None
     sums: Float[np.ndarray, "layer segment d_model"] | None = None
     attention: Float[np.ndarray, "layer head row token"] | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
+    answers: ScoredAnswers | None = None
 
 
 def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) -> list[tuple[int, int]]:
@@ -100,6 +102,9 @@ class Collector:
         self._counts = np.zeros(0)
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
         self._words: Mapping[str, WordRanks] = {}
+        self._answers: ScoredAnswers | None = None
+        if wanted.answers is not None:
+            self._answers = unranked(subwords)
 
     def add(self, row: Row, result: RowResult) -> None:
         """Add what one window gave."""
@@ -113,6 +118,9 @@ class Collector:
         if result.attention is not None:
             self._add_rows(row, result.attention)
         self._words = result.words or self._words
+        if result.answers is not None and self._answers is not None:
+            for name in ("nats", "rank", "shared_nats", "shared_rank"):
+                getattr(self._answers, name)[row.target] = getattr(result.answers, name)
 
     def finish(self, pad: int | None = None) -> ItemCapture:
         """The capture, after the last window; ``pad`` is the id of the pads where those are scored."""
@@ -125,7 +133,9 @@ class Collector:
                 width = len(self._wanted.spans) if pooling == "spans" else 1
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
-        return ItemCapture(self._item_id, 0, self._scores, states, self._rows, pad, self._words)
+        return ItemCapture(
+            self._item_id, 0, self._scores, states, self._rows, pad, self._words, answers=self._answers
+        )
 
     def _add_scores(self, row: Row, scores: RowScores) -> None:
         into = self._scores
@@ -149,6 +159,12 @@ class Collector:
         for place, (index, _) in enumerate(queries(row, self._wanted)):
             columns = slice(first - row.origin, last - row.origin)
             self._rows[:, :, index, first:last] = attention[:, :, place, columns]
+
+
+def unranked(subwords: int) -> ScoredAnswers:
+    """Rows without an answer yet."""
+    nothing, never = np.full(subwords, np.nan, dtype=np.float32), np.zeros(subwords, dtype=np.int32)
+    return ScoredAnswers(nothing, never, nothing.copy(), never.copy())
 
 
 def unscored(subwords: int, top_k: int) -> ScoredSubwords:

@@ -13,6 +13,7 @@ from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.capture.rows import Row, fits, pads_of, rows_of
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
+from sonde.capture.sharing import shared_batches
 from sonde.capture.union import Input, unite
 from sonde.models import LoadedModel
 
@@ -126,11 +127,19 @@ def _capture(
         if asked.padded:
             size = pads_of(size, loaded, context)
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
+    writes = {row.source for row in rows if row.written is not None}
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
-        for row, result in runner.run(_batches(rows, keys, runner.budget)):
+        batches: list[list[Row]] = []
+        if loaded.capabilities.kind == "decoder" and not any(
+            asked.wanted.attends or asked.padded for asked in inputs
+        ):
+            shared, alone = shared_batches(rows, keys, runner.budget)
+            if shared and runner.shares:
+                batches = shared
+                rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
+        for row, result in runner.run(batches + _batches(rows, keys, runner.budget)):
             collectors[row.source].add(row, result)
-    writes = {row.source for row in rows if row.written is not None}
     return {
         source: replace(
             collector.finish(loaded.special.pad if asked.padded else None), written=source in writes

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, joined
 
 NEAR_TIE = 1e-4
 """Nats within which two candidates count as tied; float32 logits move by less between batch shapes."""
@@ -29,6 +32,7 @@ class PositionScores:
         entropy: Entropy of the distribution in nats.
         top_ids: The likeliest ids, best first.
         top_nats: Their negative log-probabilities.
+        answers: Ranks of texts, where they are asked for.
     """
 
     nats: Float[Tensor, " position"]
@@ -36,40 +40,74 @@ class PositionScores:
     entropy: Float[Tensor, " position"]
     top_ids: Int[Tensor, "position top_k"]
     top_nats: Float[Tensor, "position top_k"]
+    answers: RankedAnswers | None = None
 
 
 def score_positions(
-    states: Float[Tensor, "position d_model"],
+    states: Float[Tensor, "state d_model"],
     head: Callable[[Tensor], Tensor],
     gold: Int[Tensor, " position"],
     *,
     top_k: int,
     chunk: int,
+    source: Int[np.ndarray, " position"] | None = None,
+    board: AnswerBoard | None = None,
+    right: Right | None = None,
 ) -> PositionScores:
     """Score gold ids from hidden states.
 
     Args:
-        states: Last hidden states at the positions that are scored.
+        states: Last hidden states, each projected once.
         head: From states to logits over the vocabulary.
         gold: The id that stands at (masked) or after (causal) each position.
         top_k: How many alternatives to keep; at most the vocabulary.
-        chunk: Positions whose logits exist at the same time.
+        chunk: States whose logits exist at the same time.
+        source: The state of each position, ascending; None where each has its own.
+        board: Ranks the texts in ``right``.
+        right: What is right at each position.
     """
-    parts = [
-        score_logits(head(states[at : at + chunk]), gold[at : at + chunk], top_k)
-        for at in range(0, len(gold), chunk)
-    ]
+    parts: list[PositionScores] = []
+    for at in range(0, len(states), chunk):
+        logits, own = head(states[at : at + chunk]), None
+        here = slice(at, at + chunk)
+        if source is not None:
+            here = slice(*np.searchsorted(source, [at, at + chunk]).tolist())
+            own = torch.from_numpy(source[here] - at).to(gold.device)
+        ranked = (board, right[here]) if board is not None and right is not None else None
+        parts.append(score_logits(logits, gold[here], top_k, own, ranked))
+    answers = [part.answers for part in parts if part.answers is not None]
     return PositionScores(
         nats=torch.cat([part.nats for part in parts]),
         rank=torch.cat([part.rank for part in parts]),
         entropy=torch.cat([part.entropy for part in parts]),
         top_ids=torch.cat([part.top_ids for part in parts]),
         top_nats=torch.cat([part.top_nats for part in parts]),
+        answers=joined(answers) if answers else None,
+    )
+
+
+def score_answers(
+    states: Float[Tensor, "position d_model"],
+    head: Callable[[Tensor], Tensor],
+    board: AnswerBoard,
+    right: Right,
+    chunk: int,
+) -> RankedAnswers:
+    """Rank the texts of the second ranking alone, from a head that gives the logits of their ids alone."""
+    return joined(
+        [
+            board.rank_shared(head(states[at : at + chunk]).float(), right[at : at + chunk])
+            for at in range(0, len(states), chunk)
+        ]
     )
 
 
 def score_logits(
-    logits: Float[Tensor, "position vocab"], gold: Int[Tensor, " position"], top_k: int
+    logits: Float[Tensor, "state vocab"],
+    gold: Int[Tensor, " position"],
+    top_k: int,
+    source: Int[Tensor, " position"] | None = None,
+    ranked: tuple[AnswerBoard, Right] | None = None,
 ) -> PositionScores:
     """Reduce logits; they are overwritten where they are float32 already.
 
@@ -80,7 +118,6 @@ def score_logits(
     values, ids = top(centred, top_k)
     # The logits belong to us: the head made them for this call.
     centred = centred.sub_(values[:, :1])
-    gold_value = centred.gather(1, gold[:, None])
     weights = centred.exp()
     total = weights.sum(1)
     log_total = total.log()
@@ -88,14 +125,29 @@ def score_logits(
     if not bool(torch.isfinite(mean).all()):
         # A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
         mean = torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min)) / total
-    # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of counting bools.
-    rank = torch.ge(centred, gold_value - NEAR_TIE, out=weights).sum(1).long()
+    entropy, top_nats = log_total - mean, log_total[:, None] - (values - values[:, :1])
+    answers = None
+    if ranked is not None:
+        board, right = ranked
+        answers = board.rank(centred, log_total, right)
+    if source is None:
+        gold_value = centred.gather(1, gold[:, None])
+        # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of booleans.
+        rank = torch.ge(centred, gold_value - NEAR_TIE, out=weights).sum(1).long()
+        return PositionScores(log_total - gold_value[:, 0], rank, entropy, ids, top_nats, answers)
+    gold_value = centred[source, gold]
+    ranks: list[Tensor] = []
+    for at in range(0, len(gold), len(centred)):
+        chosen = slice(at, at + len(centred))
+        into = weights[: len(gold[chosen])]
+        rows = centred.index_select(0, source[chosen])
+        ranks.append(torch.ge(rows, gold_value[chosen, None] - NEAR_TIE, out=into).sum(1).long())
     return PositionScores(
-        nats=log_total - gold_value[:, 0],
-        rank=rank,
-        entropy=log_total - mean,
-        top_ids=ids,
-        top_nats=log_total[:, None] - (values - values[:, :1]),
+        nats=log_total[source] - gold_value,
+        rank=torch.cat(ranks),
+        entropy=entropy[source],
+        top_ids=ids[source],
+        top_nats=top_nats[source],
     )
 
 

@@ -60,6 +60,37 @@ class TokenScores:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The text that is right at a masked position.
+
+    Attributes:
+        text: What is spelled there.
+        word_start: Whether a blank, or nothing, stands before it.
+        initial: Whether it begins a word, which some vocabularies mark.
+    """
+
+    text: str
+    word_start: bool
+    initial: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerRanks:
+    """Ranks of texts at masked positions: ids that spell the same text are one answer, by the likeliest.
+
+    Attributes:
+        answers: For each item id, what is right at its positions; ids are ranked where nothing is named.
+        among: Texts that compete in a second ranking, beside that of the whole vocabulary; None for none.
+        alone: Whether the second ranking is all that is wanted: the states are then projected on the ids of
+            its texts alone, and nothing is known of the whole vocabulary.
+    """
+
+    answers: Mapping[str, Mapping[int, Answer]]
+    among: frozenset[str] | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class HiddenStates:
     """Pooled hidden states.
 
@@ -163,7 +194,7 @@ class WordAttention:
     lookups: Mapping[str, WordLookups]
 
 
-Request = TokenScores | HiddenStates | AttentionRows | WordAttention
+Request = TokenScores | AnswerRanks | HiddenStates | AttentionRows | WordAttention
 Variant = Plain | Masked | Padded
 
 
@@ -216,6 +247,24 @@ class ScoredSubwords:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ScoredAnswers:
+    """Answer to `AnswerRanks`, one row a subword; NaN and 0 where there is none.
+
+    Attributes:
+        nats: Negative log-probability of the likeliest right id, over the whole vocabulary.
+        rank: Rank of the right text among all texts, near-ties against it.
+        shared_nats: The same id among the ids of the texts of the second ranking alone: a probability given
+            that one of them is written, so never more nats than `nats`.
+        shared_rank: Rank of the right text among those texts; 0 where it is none of them.
+    """
+
+    nats: Float[np.ndarray, " subword"]
+    rank: Int[np.ndarray, " subword"]
+    shared_nats: Float[np.ndarray, " subword"]
+    shared_rank: Int[np.ndarray, " subword"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class WordRanks:
     """What one side of a model answers to `WordAttention`.
 
@@ -252,6 +301,7 @@ class ItemCapture:
             longer than the model can take at once.
         written: Whether a decoder filled a gap, so that each masked subword is scored with those before it
             known; else each was masked together with the others.
+        answers: Answer to `AnswerRanks`.
     """
 
     item_id: str
@@ -262,3 +312,4 @@ class ItemCapture:
     pad: int | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     written: bool = False
+    answers: ScoredAnswers | None = None

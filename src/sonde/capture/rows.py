@@ -30,6 +30,7 @@ class Row:
         target: The subword position of that id.
         first: First subword of the item that the window holds.
         attended: Columns from here on are seen by none; -1 where the model may see all.
+        shared: Leading tokens that other rows of the batch may begin with as well; read once for all of them.
         written: What the decoder of an encoder-decoder reads, whose columns are then those of `query`; None
             where nothing but the text is read.
     """
@@ -44,6 +45,7 @@ class Row:
     target: Int[np.ndarray, " target"]
     first: int = 0
     attended: int = -1
+    shared: int = 0
     written: Int[np.ndarray, " token"] | None = None
 
     @property
@@ -86,7 +88,7 @@ def rows_of(
         return _causal_rows(source, asked, ids, loaded.special.bos, context, stride)
     if asked.padded:
         raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
-    if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.top_k is not None:
+    if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.scored:
         return _gapped_row(source, asked, prepared, ids, loaded, context)
     return _bidirectional_rows(source, asked, ids, loaded, context, stride)
 
@@ -101,7 +103,7 @@ def _causal_rows(
     rows: list[Row] = []
     for window in causal_windows(length, context, stride):
         scored = np.arange(window.read_start, min(window.read_stop, len(sequence) - 1))
-        if asked.wanted.top_k is None:
+        if not asked.wanted.scored:
             scored = scored[:0]
         rows.append(
             Row(
@@ -177,7 +179,7 @@ def _bidirectional_rows(
             raise InputError(f"model {loaded.spec.name!r} has no mask token; ask a masked language model")
         seen = ids.copy()
         seen[masked] = special.mask
-    scored = masked if asked.wanted.top_k is not None else masked[:0]
+    scored = masked if asked.wanted.scored else masked[:0]
     rows: list[Row] = []
     for window in bidirectional_windows(len(ids), room, stride):
         origin = window.start - len(special.prefix)

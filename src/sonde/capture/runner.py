@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from sonde.alignment import surfaces
+from sonde.alignment.vocabulary import vocabulary_of
 from sonde.base.errors import CaptureError, InputError
+from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
 from sonde.capture.attention import Reader, RowReader, recording
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, RowScores, queries, segments
 from sonde.capture.reading import Readers
-from sonde.capture.reducers import pool, score_positions
-from sonde.capture.requests import Prepared
+from sonde.capture.reducers import pool, score_answers, score_positions
+from sonde.capture.requests import Answer, Prepared, ScoredAnswers
 from sonde.capture.rows import Row
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.union import Input
+from sonde.capture.sharing import shared_states, shares
+from sonde.capture.union import Input, Wanted
 from sonde.capture.writing import written_states
 from sonde.models import FAMILIES, LoadedModel
 
@@ -65,6 +70,11 @@ class Runner:
     def budget(self) -> int:
         """Padded tokens a batch."""
         return self._budget
+
+    @property
+    def shares(self) -> bool:
+        """Whether what rows begin with alike can be read once for all of them."""
+        return shares(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
         if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
@@ -116,9 +126,13 @@ class Runner:
 
     @torch.inference_mode()
     def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
+        pad_id = self._loaded.special.pad
         if any(row.written is not None for row in batch):
-            states = written_states(self._whole, batch, self._loaded.special.pad, self._device)
-            return [RowResult(scores=scores) for scores in self._scores(batch, states)]
+            written = written_states(self._whole, batch, pad_id, self._device)
+            return self._scored(batch, self._queried(batch, written))
+        if batch[0].shared:
+            shared = shared_states(self._body, batch, pad_id, self._device)
+            return self._scored(batch, shared.states, shared.source)
         wanted = [self._inputs[row.source].wanted for row in batch]
         tokens = [row.tokens for row in batch]
         arguments: dict[str, Any] = {
@@ -141,11 +155,14 @@ class Runner:
             arguments["output_hidden_states"] = True
         readers = Readers(batch, wanted, self._kind, self._device)
         output = self._forward(batch, arguments, readers)
-        scores = self._scores(batch, output.last_hidden_state)
+        scored = self._scored(batch, self._queried(batch, output.last_hidden_state))
         sums = self._sums(batch, output)
         attention = self._attention(batch, readers.rows)
         words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
-        return [RowResult(*parts) for parts in zip(scores, sums, attention, words, strict=True)]
+        return [
+            replace(result, sums=one, attention=two, words=three)
+            for result, one, two, three in zip(scored, sums, attention, words, strict=True)
+        ]
 
     def _forward(self, batch: Sequence[Row], arguments: dict[str, Any], readers: Readers) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
@@ -185,33 +202,91 @@ class Runner:
             use_cache=False,
         )
 
-    def _scores(
+    def _queried(
         self, batch: Sequence[Row], last: Float[Tensor, "batch token d_model"]
-    ) -> list[RowScores | None]:
+    ) -> Float[Tensor, "position d_model"]:
+        """The states at the positions that are scored, row after row."""
+        index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
+        query = np.concatenate([row.query for row in batch])
+        return last[torch.from_numpy(index).to(self._device), torch.from_numpy(query).to(self._device)]
+
+    def _scored(
+        self,
+        batch: Sequence[Row],
+        states: Float[Tensor, "state d_model"],
+        source: Int[np.ndarray, " position"] | None = None,
+    ) -> list[RowResult]:
+        """Scores of each row from states; ``source`` says which state is whose where rows share some."""
         lengths = [len(row.query) for row in batch]
         if not any(lengths):
-            return [None] * len(batch)
-        index = torch.from_numpy(np.repeat(np.arange(len(batch)), lengths)).to(self._device)
-        query = torch.from_numpy(np.concatenate([row.query for row in batch])).to(self._device)
-        gold = torch.from_numpy(np.concatenate([row.gold for row in batch])).to(self._device)
-        top_k = max(self._inputs[row.source].wanted.top_k or 0 for row in batch)
-        found = score_positions(last[index, query], self._head, gold, top_k=top_k, chunk=self._chunk)
+            return [RowResult() for _ in batch]
+        wanted = [self._inputs[row.source].wanted for row in batch]
+        gold = np.concatenate([row.gold for row in batch])
+        bounds = np.cumsum(lengths)[:-1]
+        board, right = self._answers(batch, wanted)
+        if board is not None and right is not None and all(one.top_k is None for one in wanted):
+            found = score_answers(states, self._head.narrowed(board.ids), board, right, self._chunk)
+            return [RowResult(answers=one) for one in _answers_of(found, bounds, lengths)]
+        back: Int[np.ndarray, " position"] | None = None
+        if source is not None:
+            # What rows share is followed by the same piece in most of them: each such pair is scored once.
+            pairs, back = np.unique(source * self._loaded.capabilities.vocab + gold, return_inverse=True)
+            source, gold = np.divmod(pairs, self._loaded.capabilities.vocab)
+        found = score_positions(
+            states,
+            self._head,
+            torch.from_numpy(gold).to(self._device),
+            top_k=max(one.top_k or 0 for one in wanted),
+            chunk=self._chunk,
+            source=source,
+            board=board,
+            right=right,
+        )
         arrays = [
             part.cpu().numpy()
             for part in (found.nats, found.rank, found.entropy, found.top_ids, found.top_nats)
         ]
-        broken = np.flatnonzero(~np.isfinite(arrays[0]) | ~np.isfinite(arrays[2]))
+        if back is not None:
+            arrays = [array[back] for array in arrays]
+        self._refuse_broken(batch, arrays[0], arrays[2])
+        pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
+        scores = [RowScores(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
+        answers = [None] * len(batch)
+        if found.answers is not None:
+            answers = _answers_of(found.answers, bounds, lengths)
+        return [RowResult(scores=one, answers=two) for one, two in zip(scores, answers, strict=True)]
+
+    def _answers(
+        self, batch: Sequence[Row], wanted: Sequence[Wanted]
+    ) -> tuple[AnswerBoard | None, Right | None]:
+        """What ranks answers, and what is right at each position; nothing where none are asked for."""
+        asked = next((one.answers for one in wanted if one.answers is not None), None)
+        if asked is None:
+            return None, None
+        names = surfaces(self._loaded.tokenizer, self._loaded.capabilities.vocab)
+        board = answer_board(vocabulary_of(names), asked.among, self._device)
+        answers: list[Answer | None] = []
+        for row, one in zip(batch, wanted, strict=True):
+            item = self._prepared[self._inputs[row.source].item].item.item_id
+            named = {} if one.answers is None else one.answers.answers.get(item, {})
+            answers += [named.get(target) for target in row.target.tolist()]
+        return board, board.right(answers, np.concatenate([row.gold for row in batch]).tolist())
+
+    def _refuse_broken(
+        self,
+        batch: Sequence[Row],
+        nats: Float[np.ndarray, " position"],
+        entropy: Float[np.ndarray, " position"],
+    ) -> None:
+        broken = np.flatnonzero(~np.isfinite(nats) | ~np.isfinite(entropy))
         if len(broken):
             at = int(broken[0])
-            row = batch[int(index[at])]
+            index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
             position = int(np.concatenate([one.target for one in batch])[at])
             raise CaptureError(
-                f"{self._where(row)}, subword {position}: the model gives {arrays[0][at]} nats; "
+                f"{self._where(batch[int(index[at])])}, subword {position}: the model gives {nats[at]} nats; "
                 "its weights or its precision are broken"
             )
-        bounds = np.cumsum(lengths)[:-1]
-        pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
-        return [RowScores(*piece) if length else None for piece, length in zip(pieces, lengths, strict=True)]
 
     def _sums(
         self, batch: Sequence[Row], output: Any
@@ -293,6 +368,15 @@ def _chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, mode
         if not 0 <= layer < count:
             raise InputError(f"model {model!r} has no {what} {layer}; it has 0 to {count - 1}")
     return chosen
+
+
+def _answers_of(
+    found: RankedAnswers, bounds: Int[np.ndarray, " border"], lengths: Sequence[int]
+) -> list[ScoredAnswers | None]:
+    """Ranked answers of each row; None where it has no position."""
+    arrays = [part.cpu().numpy() for part in (found.nats, found.rank, found.shared_nats, found.shared_rank)]
+    pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
+    return [ScoredAnswers(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
 
 
 def _padded(batch: Sequence[Row]) -> int:

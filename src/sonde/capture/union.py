@@ -10,6 +10,7 @@ import numpy as np
 
 from sonde.base.errors import InputError
 from sonde.capture.requests import (
+    AnswerRanks,
     AttentionRows,
     ItemCapture,
     Padded,
@@ -39,6 +40,7 @@ class Wanted:
 
     Attributes:
         top_k: Alternatives a scored subword; None where no scores are asked for.
+        answers: Texts that are ranked.
         pooling: Poolings of hidden states; none where no states are asked for.
         layers: Layers of the states; None means all.
         spans: Spans to pool over.
@@ -48,6 +50,7 @@ class Wanted:
     """
 
     top_k: int | None = None
+    answers: AnswerRanks | None = None
     pooling: tuple[str, ...] = ()
     layers: tuple[int, ...] | None = ()
     spans: tuple[tuple[int, int], ...] = ()
@@ -58,7 +61,12 @@ class Wanted:
     @property
     def empty(self) -> bool:
         """Whether nothing is asked for, so that nothing has to be forwarded."""
-        return self.top_k is None and not self.attends
+        return not self.scored and not self.attends
+
+    @property
+    def scored(self) -> bool:
+        """Whether subwords are scored."""
+        return self.top_k is not None or self.answers is not None
 
     @property
     def attends(self) -> bool:
@@ -69,13 +77,16 @@ class Wanted:
         """What answers both.
 
         Raises:
-            InputError: Both look up words, and not the same.
+            InputError: Both look up words, or rank answers, and not the same.
         """
         if self.words is not None and other.words is not None and self.words is not other.words:
             raise InputError("two requests look up words of one input; ask for them in one")
+        if self.answers is not None and other.answers is not None and self.answers is not other.answers:
+            raise InputError("two requests rank answers of one input; ask for them in one")
         top_k = [k for k in (self.top_k, other.top_k) if k is not None]
         return Wanted(
             top_k=max(top_k) if top_k else None,
+            answers=self.answers or other.answers,
             pooling=_both(self.pooling, other.pooling),
             layers=_both_layers(self.layers, other.layers),
             spans=_both(self.spans, other.spans),
@@ -215,7 +226,10 @@ def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0)
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
     words = capture.words if want.words is not None else {}
-    return replace(capture, variant=variant, scores=scores, states=states, rows=rows, words=words)
+    answers = capture.answers if want.answers is not None else None
+    return replace(
+        capture, variant=variant, scores=scores, answers=answers, states=states, rows=rows, words=words
+    )
 
 
 def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:
@@ -271,6 +285,8 @@ def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
 def _wanted(request: Request, item: str) -> Wanted:
     if isinstance(request, TokenScores):
         return Wanted(top_k=request.top_k)
+    if isinstance(request, AnswerRanks):
+        return Wanted(answers=request) if item in request.answers else Wanted()
     if isinstance(request, AttentionRows):
         rows = tuple(request.rows.get(item, ()))
         return Wanted(rows=rows, row_layers=request.layers) if rows else Wanted()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
@@ -52,7 +52,98 @@ class _Given(nn.Module):
         return _States(arguments.get("decoder_inputs_embeds") if states is None else states)
 
 
-def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> Head:
+class WholeHead:
+    """From states to logits by the model's own code.
+
+    Args:
+        shell: The model without its bodies.
+        states: The argument that carries states in the place of embeddings.
+    """
+
+    def __init__(self, shell: Any, states: str) -> None:
+        self._shell = shell
+        self._states = states
+
+    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
+        """Logits over the whole vocabulary."""
+        return _logits(self._shell, self._states, given)
+
+    def narrowed(self, ids: Int[Tensor, " candidate"]) -> Head:
+        """The head that gives the logits of some ids alone.
+
+        Only their rows of the output embeddings are multiplied. Where that is not what the whole head gives,
+        seen on the first states, the whole head is asked.
+        """
+        return _NarrowHead(self, _narrow(self._shell, ids), self._states, ids)
+
+
+class _NarrowHead:
+    def __init__(self, whole: WholeHead, part: Any, states: str, ids: Int[Tensor, " candidate"]) -> None:
+        self._whole = whole
+        self._part = part
+        self._states = states
+        self._ids = ids
+        self._checked = False
+
+    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes candidate"]:
+        if self._part is not None and not self._checked:
+            self._checked = True
+            some = given.reshape(-1, given.shape[-1])[:2]
+            if not self._agrees(some):
+                self._part = None
+        if self._part is None:
+            return self._whole(given).index_select(-1, self._ids)
+        return _logits(self._part, self._states, given)
+
+    def _agrees(self, some: Float[Tensor, "row d_model"]) -> bool:
+        try:
+            part = _logits(self._part, self._states, some)
+        except RuntimeError:
+            # Something else of the head has the width of the vocabulary.
+            return False
+        whole = self._whole(some)[:, self._ids]
+        return part.shape == whole.shape and torch.allclose(part.float(), whole.float(), rtol=1e-3, atol=1e-3)
+
+
+def _logits(shell: Any, states: str, given: Float[Tensor, "*axes d_model"]) -> Tensor:
+    logits = shell(**{states: given.reshape(1, -1, given.shape[-1])}).logits
+    return logits.reshape(*given.shape[:-1], logits.shape[-1])
+
+
+def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
+    """A copy of a shell with some rows of its output embeddings; None where they cannot be told."""
+    projection = shell.get_output_embeddings()
+    named = [name for name, module in shell.named_modules() if module is projection]
+    if not isinstance(projection, nn.Linear) or not named:
+        return None
+    rows = copy.copy(projection)
+    rows._parameters = {
+        name: None if one is None else nn.Parameter(one[ids], requires_grad=False)
+        for name, one in projection._parameters.items()
+    }
+    narrow = _copied(shell)
+    size = projection.out_features
+    narrow._buffers = {
+        name: one[..., ids] if one is not None and one.shape[-1:] == (size,) else one
+        for name, one in shell._buffers.items()
+    }
+    *path, last = named[0].split(".")
+    at = narrow
+    for part in path:
+        at._modules[part] = _copied(at._modules[part])
+        at = at._modules[part]
+    at._modules[last] = rows
+    return narrow
+
+
+def _copied(module: Any) -> Any:
+    """A copy of a module that shares its parts, which may be replaced in the copy alone."""
+    one = copy.copy(module)
+    one._modules = dict(module._modules)
+    return one
+
+
+def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> WholeHead:
     """From states to logits by the model's own code.
 
     Args:
@@ -60,16 +151,9 @@ def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> Head:
         bodies: The attributes that hold its body.
         states: The argument that carries embeddings to the body.
     """
-    shell = copy.copy(model)
-    # A copy of a module shares the dictionary of its parts; only the copy's bodies are replaced.
-    shell._modules = {**model._modules, **{body: _Given() for body in bodies}}
-
-    def head(given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
-        rows = given.reshape(1, -1, given.shape[-1])
-        logits = shell(**{states: rows}).logits
-        return logits.reshape(*given.shape[:-1], logits.shape[-1])
-
-    return head
+    shell = _copied(model)
+    shell._modules |= {body: _Given() for body in bodies}
+    return WholeHead(shell, states)
 
 
 @torch.inference_mode()

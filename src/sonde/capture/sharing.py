@@ -1,0 +1,179 @@
+"""Prefixes that several texts begin with, read once by a decoder: its cache is then expanded to the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.capture.batches import pad
+from sonde.capture.rows import Row
+from sonde.models import LoadedModel
+
+_LEAST = 16
+"""Tokens that sharing has to save beyond one further forward."""
+
+_MOST = 128
+"""Texts of one prefix that are looked at together; a quiz has at most 100."""
+
+_probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedStates:
+    """Last states at the positions that some rows are scored at, each that rows share once.
+
+    Attributes:
+        states: The states.
+        source: The state of each position, over the rows' queries one after the other.
+    """
+
+    states: Float[Tensor, "state d_model"]
+    source: Int[np.ndarray, " position"]
+
+
+def shared_batches(
+    rows: Sequence[Row], keys: Sequence[str], budget: int
+) -> tuple[list[list[Row]], list[int]]:
+    """Batches of rows whose beginnings are the same, and the places of the rows that share none.
+
+    Rows are put into runs of neighbours in the order of their tokens, so that the fewest tokens are read;
+    groups of one length of prefix are batched together. It depends on the rows alone.
+
+    Args:
+        rows: Rows of a decoder that are scored and asked for nothing else.
+        keys: A key of each row that does not depend on their order.
+        budget: Padded tokens of a batch.
+    """
+    groups: list[tuple[int, list[int]]] = []
+    alone: list[int] = []
+    for length, members in _groups([row.tokens.tolist() for row in rows], keys):
+        if length:
+            groups.append((length, members))
+        else:
+            alone += members
+    groups.sort(key=lambda one: (-one[0], -max(len(rows[at].tokens) for at in one[1]), keys[one[1][0]]))
+    batches: list[list[Row]] = []
+    held = (0, 0, 0, 0)
+    for length, members in groups:
+        for at in members:
+            row = replace(rows[at], shared=length)
+            prefixes, count, longest = held[1] + (at == members[0]), held[2] + 1, held[3]
+            longest = max(longest, len(row.tokens) - length)
+            if not batches or held[0] != length or prefixes * length + count * longest > budget:
+                batches.append([])
+                prefixes, count, longest = 1, 1, len(row.tokens) - length
+            held = (length, prefixes, count, longest)
+            batches[-1].append(row)
+    return batches, sorted(alone)
+
+
+def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
+    """Length of the prefix and members of each group; 0 for rows that had better be read whole.
+
+    Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
+    tokens saves ``(n - 1) p``.
+    """
+    order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
+    same = [_common(tokens[one], tokens[two]) for one, two in pairwise(order)]
+    saved, begins, lengths = [0], [0], [0]
+    for stop in range(1, len(order) + 1):
+        best = (saved[stop - 1], stop - 1, 0)
+        common = len(tokens[order[stop - 1]])
+        for start in range(stop - 2, max(-1, stop - 1 - _MOST), -1):
+            common = min(common, same[start])
+            if common == 0:
+                break
+            gain = saved[start] + (stop - start - 1) * common - _LEAST
+            if gain > best[0]:
+                best = (gain, start, common)
+        for into, value in zip((saved, begins, lengths), best, strict=True):
+            into.append(value)
+    groups: list[tuple[int, list[int]]] = []
+    stop = len(order)
+    while stop:
+        groups.append((lengths[stop], order[begins[stop] : stop]))
+        stop = begins[stop]
+    return groups
+
+
+def _common(one: Sequence[int], two: Sequence[int]) -> int:
+    """How many tokens two rows begin with alike."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two))
+    )
+
+
+@torch.inference_mode()
+def shared_states(
+    body: Callable[..., Any], batch: Sequence[Row], padding: int, device: torch.device
+) -> SharedStates:
+    """Read the prefixes of a batch once each, then what is behind them.
+
+    Args:
+        body: The decoder's body.
+        batch: Rows with one length of shared prefix.
+        padding: Id that fills shorter rows up, on the right.
+        device: Where the model is.
+    """
+    length = batch[0].shared
+    prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
+    number = {prefix: at for at, prefix in enumerate(prefixes)}
+    of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
+    read = body(input_ids=torch.tensor(prefixes, device=device), use_cache=True)
+    states = [read.last_hidden_state.flatten(0, 1)]
+    longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
+    width = 0
+    if longer:
+        cache = read.past_key_values
+        cache.batch_select_indices(torch.tensor([of[at] for at in longer], device=device))
+        rest = torch.from_numpy(pad([batch[at].tokens[length:] for at in longer], padding)).to(device)
+        width = rest.shape[1]
+        states.append(
+            body(input_ids=rest, past_key_values=cache, use_cache=True).last_hidden_state.flatten(0, 1)
+        )
+    begins = {at: len(prefixes) * length + place * width for place, at in enumerate(longer)}
+    places = [
+        np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
+        for at, row in enumerate(batch)
+    ]
+    used, source = np.unique(np.concatenate(places), return_inverse=True)
+    return SharedStates(torch.cat(states)[torch.from_numpy(used).to(device)], source)
+
+
+def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+    """Whether a decoder keeps keys and values of all that it read, and goes on from them as from the text.
+
+    Models with windows, recurrent states or caches of their own are read whole.
+    """
+    known = _probed.get(loaded.model)
+    if known is None:
+        known = _probed[loaded.model] = loaded.capabilities.kind == "decoder" and _goes_on(loaded, body)
+    return known
+
+
+@torch.inference_mode()
+def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
+    if size < 3:
+        return False
+    parameter = next(loaded.model.parameters())
+    ids = torch.arange(size, device=parameter.device)[None]
+    whole = body(input_ids=ids, use_cache=False).last_hidden_state
+    read = body(input_ids=ids[:, :2], use_cache=True)
+    cache = getattr(read, "past_key_values", None)
+    if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
+        return False
+    cache.batch_select_indices(torch.tensor([0, 0], device=parameter.device))
+    rest = body(input_ids=ids[:, 2:].repeat(2, 1), past_key_values=cache, use_cache=True).last_hidden_state
+    near = 1e-3 if parameter.dtype == torch.float32 else 5e-2
+    return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=near, atol=near)

@@ -122,3 +122,16 @@ def test_apostrophes_in_prose_open_no_string() -> None:
 def test_what_is_never_closed_takes_linear_time(piece: str) -> None:
     """A quadratic lexer would take minutes here."""
     assert duplicate_tokens(piece * 200_000).total() < 200_001
+
+
+def test_looking_up_alone_teaches_which_tokens_are_rare() -> None:
+    rng = random.Random(3)
+    common = [f"common{n}" for n in range(12)]
+    bags = [Counter([*common, *(f"own{n}_{k}" for k in range(3))]) for n in range(200)]
+    index = NearDuplicateIndex()
+    for place, bag in enumerate(bags):
+        index.add(str(place), bag)
+    asked = [rng.choice(bags) | Counter([f"new{n}"]) for n in range(100)]
+    expected = [next((str(k) for k, bag in enumerate(bags) if similar(bag, one)), None) for one in asked]
+    assert [index.find(one) for one in asked] == expected
+    assert index._counted == len(bags)

@@ -81,6 +81,20 @@ def test_preparing_twice_reads_what_is_there(recipe, tmp_path, monkeypatch):
         prepare(recipe, tmp_path, silent)
 
 
+def test_two_that_prepare_at_once_do_not_write_into_one_stream(recipe, tmp_path):
+    alone = prepare(recipe, tmp_path / "alone", silent)
+    others = []
+
+    def another(line: str) -> None:
+        if "files chosen" in line:
+            others.append(prepare(recipe, tmp_path / "shared", silent))
+
+    outer = prepare(recipe, tmp_path / "shared", another)
+    for one in (outer, *others):
+        assert np.array_equal(one.tokens, alone.tokens)
+    assert [path.name[:5] for path in (tmp_path / "shared").iterdir()] == ["data-"]
+
+
 def test_a_decoder_predicts_every_subword_but_the_first(recipe, tmp_path):
     packed = prepare(recipe, tmp_path, silent)
     dataset = BlockDataset(packed.tokens, recipe)

@@ -134,6 +134,7 @@ class NearDuplicateIndex:
         for number, _ in numbered[: _prefix(size)]:
             candidates.update(self._postings.get(number, ()))
         self._compared += len(candidates)
+        self._count_anew()
         counts = dict(numbered)
         for candidate in sorted(candidates):
             entry = self._entries[candidate]
@@ -156,6 +157,9 @@ class NearDuplicateIndex:
         numbers = _integers(number for number, _ in numbered)
         self._entries.append(_Entry(identifier, numbers, _integers(count for _, count in numbered)))
         self._post(len(self._entries) - 1)
+        self._count_anew()
+
+    def _count_anew(self) -> None:
         # Counting costs about as much as comparing each item a few times, and pays where much has changed.
         if self._compared > 10 * len(self._entries) > 11 * self._counted:
             self._reorder()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +72,7 @@ def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Pack
     home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary, *(['lines'] * asks_pairs))[:12]}"
     with storing(str(home), "nothing else is lost"):
         if not (home / "intake.json").is_file():
-            _make(recipe, home, report)
+            _make_whole(recipe, home, report)
         tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
         documents = pl.read_parquet(home / "documents.parquet")
         if len(tokens) != documents["tokens"].sum():
@@ -82,6 +85,23 @@ def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Pack
 def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
     """The type of a subword in a stream: two bytes, or four for a large vocabulary."""
     return np.uint16 if vocabulary <= SMALL_VOCABULARY else np.uint32
+
+
+def _make_whole(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
+    """Make the data in a folder of this process's own and move it into place.
+
+    Recipes share their data, and two that are started together must not write into one stream.
+    """
+    home.parent.mkdir(parents=True, exist_ok=True)
+    own = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
+    try:
+        _make(recipe, own, report)
+        if not (home / "intake.json").is_file():
+            shutil.rmtree(home, ignore_errors=True)
+            own.chmod(0o755)
+            own.replace(home)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _make(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
@@ -97,7 +117,7 @@ def _make(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
     vocabulary = learn(_front(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
     save_vocabulary(vocabulary, home / "tokenizer.json")
     _write(documents, vocabulary, home, breaks)
-    # Written last: its presence says that everything else is whole.
+    # Its presence says that everything else is whole.
     write_atomic(home / "intake.json", json.dumps(dict(intake.counts), indent=1))
 
 
@@ -120,7 +140,7 @@ def _pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.
     if not path.is_file():
         lines = Lines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
         made = all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
-        temporary = path.with_suffix(".part.npy")
+        temporary = path.with_suffix(f".{os.getpid()}.npy")
         np.save(temporary, made)
         temporary.replace(path)
     pairs: Int[np.ndarray, "pair 5"] = np.load(path, mmap_mode="r")

@@ -9,45 +9,38 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import row_height, specification
+from sonde.report._finetune import (
+    LENS,
+    METRICS,
+    SCRATCH,
+    WHOLE,
+    arm_order,
+    key_of,
+    labelled,
+    measured,
+)
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
-LENS = "finetune"
-ARMS = {
-    "": "pre-trained",
-    "scratch": "from scratch",
-    "bag_of_tokens": "bag of tokens",
-    "majority": "majority",
-    "length": "length",
-    "parse_error": "parse error",
-}
-METRICS = {
-    "accuracy": "right",
-    "true_positive": "left alone, of the clean",
-    "classification": "classified",
-    "localisation": "located, of the errors",
-    "localisation_repair": "located and repaired, of the errors",
-}
-KEY = ("model", "task", "language")
-
 
 class FinetuneSummary:
-    """Dots with intervals a task and metric, one colour an arm, and validation by epoch."""
+    """Dots with intervals a task and metric, one colour an arm."""
 
     title = "Fine-tuning: what pre-training buys"
     lens = LENS
     order = 400
     caption = (
         "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
-        "fine-tuned model, the same architecture trained from scratch on the same examples, and what has no "
-        "model. Learning rate and epoch of each are chosen on validation. Differences are paired: both are "
-        "asked the same examples. An error beyond the length limit counts as not found."
+        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
+        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
+        "Differences are paired: both are asked the same examples. An error beyond the length limit counts "
+        "as not found. A hollow dot rests on too few clusters for a verdict."
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """One chart a metric, and the course of validation."""
-        rows = _rows(run)
+        """One chart a metric."""
+        rows = measured(run, list(METRICS)).filter(pl.col("slice") == WHOLE)
         if rows.is_empty():
             return None
         charts = [
@@ -55,11 +48,8 @@ class FinetuneSummary:
             for metric in METRICS
             if not (part := rows.filter(pl.col("metric") == metric)).is_empty()
         ]
-        course = _course(run)
-        if course is not None:
-            charts.append(Chart(name="finetune-course", title="Right on validation, by epoch", spec=course))
-        gains = _gains(run)
-        lines = [line for row in gains if row["control"] == "scratch" and (line := _sentence(row))]
+        gains = measured(run, ["gain"]).filter(pl.col("slice") == WHOLE).to_dicts()
+        lines = [_sentence(row) for row in gains if row["control"] == SCRATCH]
         return Figure(
             lead=_lead(gains),
             answer="\n".join(lines),
@@ -67,29 +57,6 @@ class FinetuneSummary:
             table=_table(rows, gains),
             notes=_notes(run),
         )
-
-
-def _labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
-    """Rows with what they are about as a reader knows it."""
-    parts = [pl.col("task").str.replace_all("_", " ")]
-    parts += [pl.col("shown")] if run.several else []
-    parts += [pl.col("language")] if len(run.languages) > 1 else []
-    arm = pl.col("control").fill_null("")
-    return rows.with_columns(
-        subject=pl.concat_str(parts, separator=", "),
-        arm=arm.replace(ARMS),
-    )
-
-
-def _rows(run: RunData) -> pl.DataFrame:
-    rows = run.scores(metrics=list(METRICS), lens=LENS, slices=["all"], controls=True)
-    return _labelled(rows.filter(pl.col("split") == "test"), run)
-
-
-def _gains(run: RunData) -> list[dict[str, Any]]:
-    """Differences between the model and each other arm, in the task's own metric first."""
-    rows = run.scores(metrics=["gain"], lens=LENS, controls=True)
-    return _labelled(rows.filter(pl.col("split") == "test"), run).to_dicts()
 
 
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -107,7 +74,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         for row in rows.iter_rows(named=True)
     ]
     scale = alt.Scale(domain=[0, 1], nice=False)
-    order = list(ARMS.values())
+    order = arm_order(rows)
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("subject:N", sort=None, title=None),
         yOffset=alt.YOffset("arm:N", sort=order),
@@ -128,38 +95,12 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=row_height(rows["arm"].n_unique())))
 
 
-def _course(run: RunData) -> dict[str, Any] | None:
-    """Validation after each epoch, where there are several."""
-    rows = run.scores(metrics=["valid"], lens=LENS, slices=["epoch"], controls=True)
-    rows = _labelled(rows.with_columns(epoch=pl.col("params").struct.field("k")), run)
-    if rows["epoch"].n_unique() < 2:
-        return None
-    records = rows.select("subject", "arm", "seed", "epoch", "value").to_dicts()
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("epoch:O", title="epoch"),
-        y=alt.Y(
-            "value:Q", title="right on validation", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)
-        ),
-        color=alt.Color("subject:N", title=None, sort=None),
-        strokeDash=alt.StrokeDash("arm:N", title=None, sort=list(ARMS.values())),
-        detail=alt.Detail("seed:N"),
-        tooltip=[
-            alt.Tooltip("subject:N", title=" "),
-            alt.Tooltip("arm:N"),
-            alt.Tooltip("seed:N"),
-            alt.Tooltip("epoch:O"),
-            alt.Tooltip("value:Q", format=".1%", title="right"),
-        ],
-    )
-    return specification(base.mark_line(point=True))
-
-
 def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
     chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
-        if row["control"] == "scratch":
-            key = tuple(row[name] for name in KEY)
+        if row["control"] == SCRATCH:
+            key = key_of(row)
             if row["params_name"] == "localisation_repair" or (
                 row["params_name"] == "accuracy" and key not in chosen
             ):
@@ -190,10 +131,10 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
         "Task", "Metric", "Arm", "Share, %", "95 % interval", "Pre-trained less it, points",
         "Interval of the difference", "Examples", "Clusters",
     ]  # fmt: skip
-    ahead = {(*(row[name] for name in KEY), row["params_name"], row["control"]): row for row in gains}
+    ahead = {(*key_of(row), row["params_name"], row["control"]): row for row in gains}
     cells: list[list[Cell]] = []
     for row in rows.iter_rows(named=True):
-        gain = ahead.get((*(row[name] for name in KEY), row["metric"], row["control"]))
+        gain = ahead.get((*key_of(row), row["metric"], row["control"]))
         cells.append(
             [
                 Cell(row["subject"]),
@@ -213,16 +154,22 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
 
 
 def _notes(run: RunData) -> list[str]:
-    """What was cut, and the rates that were chosen."""
-    cut = _labelled(run.scores(metrics=["truncated"], lens=LENS), run)
+    """What was cut, and where clusters are few."""
+    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, slices=[WHOLE]), run)
     notes = [
-        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples are longer than the limit."
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples are longer than the "
+        "limit; what lies beyond it was not read."
         for row in cut.iter_rows(named=True)
         if row["value"] > 0
     ]
-    rates = _labelled(run.scores(metrics=["learning_rate"], lens=LENS, controls=True), run)
-    said = sorted({f"{row['arm']} {row['value']:g}" for row in rates.iter_rows(named=True)})
-    return [*notes, f"Learning rates chosen: {', '.join(said)}."] if said else notes
+    few = measured(run, ["accuracy"]).filter(pl.col("slice") == WHOLE).to_dicts()
+    named = sorted({f"{row['subject']} ({row['n_clusters']})" for row in few if too_few(row)})
+    if named:
+        notes.append(
+            f"Test clusters are too few for a verdict: {', '.join(named)}; a corpus with more repositories "
+            "or packages has more."
+        )
+    return notes
 
 
 plot = FinetuneSummary()

@@ -1,0 +1,87 @@
+"""What the sections on fine-tuning share: whom a row is about, and how arms and metrics are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._run import RunData
+
+LENS = "finetune"
+
+PRETRAINED = "pre-trained"
+SCRATCH = "scratch"
+
+ARMS = {
+    "": PRETRAINED,
+    SCRATCH: "from scratch",
+    "bilstm": "BiLSTM from scratch",
+    "word2vec_cbow_ns": "BiLSTM, CBOW ns",
+    "word2vec_cbow_hs": "BiLSTM, CBOW hs",
+    "word2vec_skipgram_ns": "BiLSTM, skip-gram ns",
+    "word2vec_skipgram_hs": "BiLSTM, skip-gram hs",
+    "lstm_pointer": "LSTM + pointer",
+    "transformer": "Transformer from scratch",
+    "bag_of_tokens": "bag of tokens",
+    "majority": "majority",
+    "length": "length",
+    "parse_error": "parse error",
+}
+"""Arms by the name of their control, in the order in which they are shown."""
+
+METRICS = {
+    "accuracy": "right",
+    "true_positive": "left alone, of the clean",
+    "classification": "classified",
+    "localisation": "located, of the errors",
+    "localisation_repair": "located and repaired, of the errors",
+}
+
+SPLITS = {"test": "", "foreign": "second test set"}
+"""Splits that are told, with what stands behind a task's name."""
+
+KEY = ("model", "task", "language", "split", "slice")
+"""Columns that tell one measurement from another, arm and metric aside."""
+
+WHOLE = "all"
+
+
+def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
+    """Rows of both test sets; those of a sweep have its values as ``variant``."""
+    rows = run.scores(metrics=metrics, lens=LENS, controls=True)
+    told = pl.col("split").is_in(list(SPLITS)) & ~pl.col("slice").str.contains("(^|;)(seed|gold)=")
+    return labelled(rows.filter(told), run)
+
+
+def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows with whom they are about, as a reader knows it."""
+    parts = [pl.col("task").str.replace_all("_", " ")]
+    parts += [pl.col("shown")] if run.several else []
+    parts += [pl.col("language")] if len(run.languages) > 1 else []
+    second = (
+        pl.when(pl.col("split") == "foreign").then(pl.lit(f", {SPLITS['foreign']}")).otherwise(pl.lit(""))
+    )
+    return rows.with_columns(
+        subject=pl.concat_str(pl.concat_str(parts, separator=", "), second),
+        arm=arm_names(pl.col("control")),
+        variant=pl.when(pl.col("slice") == WHOLE).then(pl.lit("")).otherwise("slice"),
+    )
+
+
+def arm_names(control: pl.Expr) -> pl.Expr:
+    """Names of arms; one that is not known keeps its own."""
+    return control.fill_null("").replace(ARMS).str.replace_all("_", " ")
+
+
+def arm_order(rows: pl.DataFrame) -> list[str]:
+    """The arms among some rows, in the order in which they are shown."""
+    held = rows["arm"].unique(maintain_order=True).to_list()
+    known = [name for name in ARMS.values() if name in held]
+    return [*known, *(name for name in held if name not in known)]
+
+
+def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a row is about; see `KEY`."""
+    return tuple(row[name] for name in KEY)

@@ -1,0 +1,102 @@
+"""Where the last layer of a fine-tuned model looks, in a few test examples (CuBERT, figures 1 to 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sonde.report._attention_drawings import heat_map, label
+from sonde.report._finetune import LENS
+from sonde.report._finetune_examples import read_items
+from sonde.report._numbers import number
+from sonde.report._plot import Cell, Drawing, Figure, Table
+from sonde.report._run import ModelInfo, RunData
+
+_MOST = 3
+
+
+class FinetuneAttention:
+    """One heat map an example."""
+
+    title = "Fine-tuning: where the last layer looks"
+    lens = LENS
+    order = 440
+    caption = (
+        "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
+        "row is a word that pays, a column one that is paid, and of the heads the one that pays most counts. "
+        "Darker is more; less than 2 % is not drawn. Point at a field for its number. Attention shows where "
+        "a model looks, not why it answers as it does."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Drawings of every model and task; the table names the words that are paid most."""
+        drawings: list[Drawing] = []
+        cells: list[list[Cell]] = []
+        for model in run.models:
+            rows = _rows(run, model)
+            names = read_items(run, rows["item_id"].to_list()) if not rows.is_empty() else {}
+            for number_of, row in enumerate(rows.iter_rows(named=True)):
+                item = names.get(row["item_id"], {})
+                about = _about(run, model, row, str(item.get("name") or ""))
+                weights = _weights(row)
+                at = [place for place, word in enumerate(row["words"]) if word.strip()]
+                drawings.append(
+                    Drawing(
+                        name=f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
+                        title=about,
+                        svg=heat_map(row["words"], at, weights),
+                        description=f"{about}: attention between {len(at)} words",
+                    )
+                )
+                cells.append([Cell(about), Cell(_most(row["words"], at, weights))])
+        if not drawings:
+            return None
+        table = Table(
+            summary="What is paid most in each example",
+            columns=["Example", "Mean share of a row"],
+            rows=cells,
+        )
+        return Figure(
+            drawings=drawings,
+            table=table,
+            notes=[
+                "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
+                "model puts around a text is shown as its tokenizer spells it."
+            ],
+        )
+
+
+def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
+    table = run.table(LENS, model)
+    if table is None or "words" not in table.collect_schema().names():
+        return pl.DataFrame()
+    rows = table.filter(pl.col("kind") == "attention").collect()
+    # Of a sweep the last values stand for all.
+    last = pl.col("variant") == pl.col("variant").last().over("task")
+    return rows.filter(last).sort("task", "correct", "example_id")
+
+
+def _weights(row: dict[str, Any]) -> np.ndarray:
+    size = len(row["words"])
+    return np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(np.float64)
+
+
+def _about(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
+    parts = [row["task"].replace("_", " ").capitalize(), *([model.label] if run.several else [])]
+    edit = name.partition("/")[2]
+    said = "rightly" if row["correct"] else "wrongly"
+    return f"{', '.join(parts)}: {edit or row['label']}, {said} taken for {row['predicted']}"
+
+
+def _most(words: list[str], at: list[int], weights: np.ndarray) -> str:
+    """The words that are paid most on average over the rows."""
+    means = weights[np.ix_(at, at)].mean(0)
+    best = np.argsort(-means, kind="stable")[:_MOST]
+    return ", ".join(
+        f"“{label(words[at[place]])}” {number(100 * float(means[place]), 0)} %" for place in best
+    )
+
+
+plot = FinetuneAttention()

@@ -1,0 +1,145 @@
+"""How each training went: loss and validation by epoch, and what was chosen of what was tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._charts import specification
+from sonde.report._finetune import LENS, arm_order, labelled
+from sonde.report._numbers import DASH, count, number
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._run import RunData
+
+_SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
+
+
+class FinetuneCourse:
+    """Lines over epochs, and a table of settings."""
+
+    title = "Fine-tuning: how training went"
+    lens = LENS
+    order = 410
+    caption = (
+        "Mean loss of the training examples and the share of the validation examples that are right, after "
+        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
+        "model that is read has been trained before; the others begin with weights drawn at random."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Two charts where there are several epochs; the table always."""
+        rows = run.scores(metrics=["valid", "loss", *_SETTING], lens=LENS, controls=True)
+        rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
+            variant=pl.col("slice").str.replace(r";?(epoch|setting)$", "").str.replace("^all$", "")
+        )
+        if rows.is_empty():
+            return None
+        epochs = rows.filter(pl.col("slice").str.ends_with("epoch")).with_columns(
+            epoch=pl.col("params").struct.field("k")
+        )
+        charts: list[Chart] = []
+        if epochs["epoch"].n_unique() > 1:
+            for metric, title, form in (
+                ("valid", "Right on validation", "%"),
+                ("loss", "Mean training loss", ".2f"),
+            ):
+                part = epochs.filter(pl.col("metric") == metric)
+                charts.append(
+                    Chart(
+                        name=f"finetune-course-{metric}",
+                        title=f"{title}, by epoch",
+                        spec=_spec(part, title.lower(), form),
+                    )
+                )
+        return Figure(charts=charts, table=_table(rows), notes=_notes(rows))
+
+
+def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
+    named = rows.with_columns(
+        who=pl.concat_str(
+            [pl.col("subject"), pl.when(pl.col("variant") == "").then(None).otherwise("variant")],
+            separator=", ",
+            ignore_nulls=True,
+        )
+    )
+    records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
+    several = named["who"].n_unique() > 1
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=alt.Scale(zero=False)),
+        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        detail=alt.Detail(["who:N", "seed:N"]),
+        tooltip=[
+            alt.Tooltip("who:N", title=" "),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("seed:N"),
+            alt.Tooltip("epoch:O"),
+            alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
+        ],
+    )
+    if several:
+        base = base.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=None))
+    return specification(base.mark_line(point=True))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    """A row a training: what was chosen, what it reached on validation, and what else was tried."""
+    columns = [
+        "Task", "Values", "Arm", "Seed", "Learning rate", "Examples an update", "Most epochs", "Best epoch",
+        "Validation, %", "Also tried (validation, %)",
+    ]  # fmt: skip
+    cells: list[list[Cell]] = []
+    key = ("subject", "variant", "arm", "seed")
+    for (subject, variant, arm, seed), part in rows.partition_by(
+        *key, as_dict=True, maintain_order=True
+    ).items():
+        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        reached = part.filter((pl.col("metric") == "valid") & pl.col("slice").str.ends_with("epoch"))["value"]
+        best = float(max(reached.to_list(), default=float("nan")))
+        tried = part.filter(pl.col("slice").str.ends_with("setting"))
+        cells.append(
+            [
+                Cell(str(subject)),
+                Cell(str(variant).replace(";", ", ") or DASH),
+                Cell(str(arm)),
+                Cell(str(seed), float(seed)),
+                Cell(f"{chosen['learning_rate']:g}", chosen["learning_rate"]),
+                *(Cell(count(chosen[name]), chosen[name]) for name in _SETTING[1:]),
+                Cell(number(100 * best, 1), best),
+                Cell(
+                    "; ".join(
+                        f"{row['params_name']}: {number(100 * row['value'], 1)}"
+                        for row in tried.iter_rows(named=True)
+                    )
+                    or DASH
+                ),
+            ]
+        )
+    return Table(
+        summary="Every training, with what was chosen on validation",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[3:9]),
+    )
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """Trainings whose best epoch is the last one, which may want more."""
+    ends: list[str] = []
+    key = ("subject", "variant", "arm", "seed")
+    for (subject, variant, arm, _), part in rows.partition_by(
+        *key, as_dict=True, maintain_order=True
+    ).items():
+        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        if chosen["best_epoch"] == chosen["epochs"]:
+            told = str(variant).replace(";", ", ")
+            ends.append(f"{subject}{f', {told}' if told else ''} ({arm})")
+    if not ends:
+        return []
+    named = "; ".join(dict.fromkeys(ends))
+    return [f"Best at the last epoch, so that more epochs may give more: {named}."]
+
+
+plot = FinetuneCourse()

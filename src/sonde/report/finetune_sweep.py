@@ -1,0 +1,181 @@
+"""What more data, longer inputs, more epochs or frozen weights change (CuBERT, tables 3 and 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._charts import specification
+from sonde.report._finetune import LENS, METRICS, PRETRAINED, WHOLE, arm_order, key_of, measured
+from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
+from sonde.report._plot import Cell, Chart, Figure, Table
+from sonde.report._run import RunData
+
+
+class FinetuneSweep:
+    """Lines over the values of the option that was swept last, one chart a task and metric."""
+
+    title = "Fine-tuning: what each option changes"
+    lens = LENS
+    order = 405
+    caption = (
+        "Share of the test examples that are right for each value of the options that were swept, with 95 % "
+        "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
+        "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
+        "to the last value are paired: both are asked the same examples."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a task and metric; the table has the differences."""
+        rows = measured(run, list(METRICS)).filter(pl.col("slice") != WHOLE)
+        if rows.is_empty():
+            return None
+        rows = rows.with_columns(
+            option=pl.col("variant").str.extract(r"([^;=]+)=[^;]*$"),
+            value_of=pl.col("variant").str.extract(r"=([^;=]*)$"),
+            others=pl.col("variant").str.replace(r";?[^;]*$", "").str.replace_all(";", ", "),
+        )
+        charts: list[Chart] = []
+        for (subject, metric), part in rows.partition_by(
+            "subject", "metric", as_dict=True, maintain_order=True
+        ).items():
+            name = "-".join(str(subject).replace(",", "").split())
+            charts.append(
+                Chart(
+                    name=f"finetune-sweep-{name}-{metric}",
+                    title=f"{str(subject).capitalize()}: share {METRICS[str(metric)]}",
+                    spec=_spec(part),
+                )
+            )
+        changes = measured(run, ["change"]).to_dicts()
+        lines = [_sentence(row) for row in changes if row["control"] is None and _own(row, rows)]
+        return Figure(
+            lead=_lead(changes, rows),
+            answer="\n".join(lines),
+            charts=charts,
+            table=_table(rows, changes),
+            notes=_notes(run),
+        )
+
+
+def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
+    """Whether a difference is in its task's own metric: of a pointer, errors located and repaired."""
+    metrics = rows.filter(pl.col("task") == row["task"])["metric"].to_list()
+    own = "localisation_repair" if "localisation_repair" in metrics else "accuracy"
+    return row["params_name"] == own
+
+
+def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
+    judged = [
+        row
+        for row in changes
+        if row["control"] is None and _own(row, rows) and not too_few(row) and row["ci_low"] is not None
+    ]
+    if not judged:
+        return ""
+    worse = sum(row["ci_high"] < 0 for row in judged)
+    better = sum(row["ci_low"] > 0 for row in judged)
+    last = judged[0]["params"]["other"].replace(";", ", ")
+    return (
+        f"Against {last}, {worse} of {len(judged)} trainings with other values are worse and {better} better "
+        "beyond the interval."
+    )
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    few = ", too few clusters for a verdict" if too_few(row) else ""
+    other = row["params"]["other"].replace(";", ", ")
+    return (
+        f"{row['subject']}, {METRICS[row['params_name']]}: {row['variant'].replace(';', ', ')} less {other} "
+        f"{with_interval(row, 100, 1)} points{few}."
+    )
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "value_of": row["value_of"],
+            "others": row["others"],
+            "arm": row["arm"],
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": with_interval(row, 100, 1),
+            "few": too_few(row),
+            "n": row["n"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    order = rows["value_of"].unique(maintain_order=True).to_list()
+    several = rows["others"].n_unique() > 1
+    scale = alt.Scale(zero=False, nice=True)
+    option = rows["option"][0]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
+        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        tooltip=[
+            *([alt.Tooltip("others:N", title=" ")] if several else []),
+            alt.Tooltip("value_of:O", title=option),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("reading:N", title="%"),
+            alt.Tooltip("n:Q", format=",", title="examples"),
+        ],
+    )
+    line = base.mark_line(opacity=0.6)
+    if several:
+        line = line.encode(strokeDash=alt.StrokeDash("others:N", title=None, sort=None))
+    y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="interval").encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        line.encode(y=y),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
+    ]
+    return specification(alt.layer(*layers))
+
+
+def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
+    columns = [
+        "Task", "Metric", "Arm", "Values", "Share, %", "95 % interval", "Less the last values, points",
+        "Interval of the difference", "Examples", "Clusters",
+    ]  # fmt: skip
+    held = {(*key_of(row), row["params_name"], row["control"]): row for row in changes}
+    cells: list[list[Cell]] = []
+    for row in rows.iter_rows(named=True):
+        change = held.get((*key_of(row), row["metric"], row["control"]))
+        cells.append(
+            [
+                Cell(row["subject"]),
+                Cell(METRICS[row["metric"]]),
+                Cell(row["arm"]),
+                Cell(row["variant"].replace(";", ", ")),
+                Cell(number(100 * row["value"], 1), row["value"]),
+                Cell(interval(row, 100, 1), row["ci_low"]),
+                Cell(number(100 * change["value"], 1), change["value"]) if change else Cell(DASH),
+                Cell(interval(change, 100, 1), change["ci_low"]) if change else Cell(DASH),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ]
+        )
+    return Table(
+        summary="Every task, metric, arm and value",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[4:]),
+    )
+
+
+def _notes(run: RunData) -> list[str]:
+    """How much each value cuts off."""
+    cut = measured(run, ["truncated"]).filter((pl.col("slice") != WHOLE) & (pl.col("arm") == PRETRAINED))
+    said = [
+        f"{row['subject']}, {row['variant'].replace(';', ', ')}: {number(100 * row['value'], 1)} %"
+        for row in cut.iter_rows(named=True)
+        if row["value"] > 0
+    ]
+    return [f"Test examples longer than the limit: {'; '.join(said)}."] if said else []
+
+
+plot = FinetuneSweep()

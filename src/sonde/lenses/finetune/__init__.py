@@ -7,18 +7,21 @@ is told once. The trained models lie in the folder of the run and can be read by
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
+from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
     BAG,
     BAG_OPTIONS,
     FOREIGN,
+    MODEL_OPTIONS,
     OPTIONS,
     PRETRAINED,
     QUIRKS,
@@ -31,6 +34,7 @@ from sonde.lenses.finetune.splits import splits_of
 from sonde.lenses.finetune.sweep import arm_of, variants
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
+from sonde.training.baselines.recipe import BASELINES
 
 TASKS = (
     "variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type",
@@ -57,7 +61,7 @@ class Finetune(LensDefaults):
         return None
 
     def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
-        """For each task what needs no model, then the model and its twin from each seed, value by value."""
+        """For each task what needs no model, then the others from each seed, value by value."""
         arms: dict[Arm, None] = {}
         for task in tasks:
             for variant in variants(settings):
@@ -66,10 +70,15 @@ class Finetune(LensDefaults):
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
                     arms[bag] = None
-                for number in range(options.seeds):
-                    for name in (PRETRAINED, SCRATCH):
-                        if name in options.arms:
-                            arms[arm_of(name, task, settings, variant, number=number)] = None
+                for number, name in itertools.product(
+                    range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
+                ):
+                    if name not in options.arms or applies(name, task):
+                        continue
+                    own = needs_model(options.baselines) if name in BASELINES else True
+                    only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
+                    one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
+                    arms[one] = None
         return tuple(arms)
 
     def train(self, arm: Arm, training: Training) -> pl.DataFrame:
@@ -83,6 +92,9 @@ class Finetune(LensDefaults):
         data = data_of(arm.task, splits, training.language)
         if arm.name == BAG:
             return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
+        if arm.name in BASELINES:
+            tuned = train_baseline(arm.name, arm.seed, options.baselines, data, splits, training)
+            return trained_rows(tuned, splits, data)
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
 

@@ -8,11 +8,21 @@ from typing import Any
 import polars as pl
 
 from sonde.lenses.finetune.options import BAG, SCRATCH
-from sonde.lenses.finetune.score import ACCURACY
+from sonde.lenses.finetune.score import ACCURACY, LEFT_OUT
 from sonde.lenses.finetune.splits import OTHER, TOLD
 from sonde.lenses.finetune.sweep import WHOLE
 
-NAMES = {SCRATCH: "the same architecture from scratch", BAG: "a bag of tokens"}
+NAMES = {
+    SCRATCH: "the same architecture from scratch",
+    BAG: "a bag of tokens",
+    "word2vec_cbow_ns": "a BiLSTM on CBOW (ns)",
+    "word2vec_cbow_hs": "a BiLSTM on CBOW (hs)",
+    "word2vec_skipgram_ns": "a BiLSTM on skip-grams (ns)",
+    "word2vec_skipgram_hs": "a BiLSTM on skip-grams (hs)",
+    "bilstm": "a BiLSTM",
+    "transformer": "a Transformer",
+    "lstm_pointer": "an LSTM with pointers",
+}
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
@@ -39,6 +49,9 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):
                 line += f"; {_points(gain)} over {shown}"
         yield line
+    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", "slice")
+    for task, arm, reason in left_out.unique(maintain_order=True).iter_rows():
+        yield f"{task}: arm {arm} is left out: {reason}"
 
 
 def _interval(row: dict[str, Any]) -> str:

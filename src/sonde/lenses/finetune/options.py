@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.lenses._lens import LensSettings
+from sonde.lenses.finetune.baselines import BASELINE_OPTIONS, BaselineOptions, read_baselines
 from sonde.lenses.finetune.sweep import SWEPT
+from sonde.lenses.finetune.values import count, counts, known, number, rates
+from sonde.training.baselines.recipe import BASELINES
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.precision import PRECISIONS
 
@@ -24,7 +26,8 @@ QUIRKS: Mapping[str, str] = {
 """What CuBERT's released code does otherwise; docs/paper-modes.md says more."""
 
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
-ARMS = (PRETRAINED, SCRATCH, BAG)
+DEFAULT_ARMS = (PRETRAINED, SCRATCH, BAG)
+ARMS = (*DEFAULT_ARMS, *BASELINES)
 POOLINGS = ("auto", "mean", "last", "first")
 BAG_OPTIONS = frozenset({"fraction", "valid"})
 """Options that what needs no model knows."""
@@ -47,7 +50,8 @@ OPTIONS: Mapping[str, str] = {
     "patience": f"epochs without a better validation after which training ends (default {_DEFAULT.patience})",
     "checkpoint": f"updates between checkpoints, beside one an epoch (default {_DEFAULT.checkpoint})",
     "seeds": "trainings of each arm, from as many seeds (default 1)",
-    "arms": f"what is trained, any of {', '.join(ARMS)}, separated by commas (default all)",
+    "arms": f"what is trained, any of {', '.join(ARMS)}, separated by commas "
+    f"(default {','.join(DEFAULT_ARMS)})",
     "pooling": f"how states become one for a head: one of {', '.join(POOLINGS)} (default auto: the last "
     "subword of a decoder, the mean of others)",
     "precision": f"of products in training, one of {', '.join(PRECISIONS)} (default auto: bfloat16 where the "
@@ -59,7 +63,10 @@ OPTIONS: Mapping[str, str] = {
     f"several are separated by ; and combined. Any of {', '.join(sorted(SWEPT))} (default none)",
     FOREIGN: "a corpus whose items bring labels of the task, as cubert:FILE: a second test set beside the "
     "corpus's own (default none)",
+    **BASELINE_OPTIONS,
 }
+MODEL_OPTIONS = frozenset(OPTIONS) - frozenset(BASELINE_OPTIONS)
+"""Options that the training of a model knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class FinetuneOptions:
     arms: tuple[str, ...]
     fraction: float
     valid: int
+    baselines: BaselineOptions
 
 
 def read_options(settings: LensSettings) -> FinetuneOptions:
@@ -82,90 +90,45 @@ def read_options(settings: LensSettings) -> FinetuneOptions:
     """
     quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
     pooling = str(settings.options.get("pooling", _DEFAULT.pooling))
-    _known("pooling", pooling, POOLINGS)
+    known("pooling", pooling, POOLINGS)
     precision = str(settings.options.get("precision", _DEFAULT.precision))
-    _known("precision", precision, PRECISIONS)
-    arms = tuple(part.strip() for part in str(settings.options.get("arms", ",".join(ARMS))).split(","))
+    known("precision", precision, PRECISIONS)
+    arms = tuple(
+        part.strip() for part in str(settings.options.get("arms", ",".join(DEFAULT_ARMS))).split(",")
+    )
     for arm in arms:
-        _known("arm", arm, ARMS)
+        known("arm", arm, ARMS)
     frozen = settings.options.get("frozen", _DEFAULT.frozen)
     if not isinstance(frozen, bool):
         raise UsageError(f"lens 'finetune': option frozen = {frozen!r} is neither true nor false")
-    epochs = _counts(settings, "epochs", _DEFAULT.epochs)
-    batches = _counts(settings, "batch", _DEFAULT.batch)
+    epochs = counts(settings, "epochs", _DEFAULT.epochs)
+    batches = counts(settings, "batch", _DEFAULT.batch)
     recipe = FineTuning(
-        length=_count(settings, "length", _DEFAULT.length),
+        length=count(settings, "length", _DEFAULT.length),
         epochs=epochs[0],
         other_epochs=epochs[1:],
         batch=batches[0],
         other_batches=batches[1:],
-        rates=_rates(settings),
-        warmup=_number(settings, "warmup", _DEFAULT.warmup, most=1.0),
-        decay=_number(settings, "decay", _DEFAULT.decay),
-        dropout=_number(settings, "dropout", _DEFAULT.dropout, most=0.9),
-        patience=_count(settings, "patience", _DEFAULT.patience),
-        checkpoint=_count(settings, "checkpoint", _DEFAULT.checkpoint),
+        rates=rates(settings, "rates", _DEFAULT.rates),
+        warmup=number(settings, "warmup", _DEFAULT.warmup, most=1.0),
+        decay=number(settings, "decay", _DEFAULT.decay),
+        dropout=number(settings, "dropout", _DEFAULT.dropout, most=0.9),
+        patience=count(settings, "patience", _DEFAULT.patience),
+        checkpoint=count(settings, "checkpoint", _DEFAULT.checkpoint),
         pooling=pooling,
         frozen=frozen,
         precision=precision,
         masked_zero=MASKED_ZERO in quirks,
         sum_of_logs=SUM_OF_LOGS in quirks,
     )
-    fraction = _number(settings, "fraction", 1.0, most=1.0)
+    fraction = number(settings, "fraction", 1.0, most=1.0)
     if fraction == 0:
         raise UsageError("lens 'finetune': option fraction = 0 leaves nothing to train on; give more")
     return FinetuneOptions(
         recipe,
-        _count(settings, "seeds", 1),
+        count(settings, "seeds", 1),
         tuple(dict.fromkeys(arms)),
         fraction,
-        _count(settings, "valid", VALID),
+        count(settings, "valid", VALID),
+        read_baselines(settings, recipe),
     )
-
-
-def _known(kind: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise UnknownNameError(f"{kind} of lens 'finetune'", name, known)
-
-
-def _count(settings: LensSettings, option: str, default: int) -> int:
-    value = settings.options.get(option, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"lens 'finetune': option {option} = {value!r} is not a whole number of at least 1")
-    return value
-
-
-def _counts(settings: LensSettings, option: str, default: int) -> tuple[int, ...]:
-    """One whole number, or several separated by commas."""
-    value = settings.options.get(option, default)
-    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
-    if not parts:
-        return (_count(settings, option, default),)
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise UsageError(
-            f"lens 'finetune': option {option} = {value!r}: give whole numbers of at least 1, as 16,32"
-        )
-    return tuple(dict.fromkeys(map(int, parts)))
-
-
-def _number(settings: LensSettings, option: str, default: float, most: float = math.inf) -> float:
-    value = settings.options.get(option, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        until = "" if math.isinf(most) else f" to {most:g}"
-        raise UsageError(f"lens 'finetune': option {option} = {value!r} is not a number from 0{until}")
-    return float(value)
-
-
-def _rates(settings: LensSettings) -> tuple[float, ...]:
-    value = settings.options.get("rates")
-    if value is None:
-        return _DEFAULT.rates
-    try:
-        found = tuple(dict.fromkeys(float(part) for part in str(value).split(",")))
-    except ValueError:
-        found = (0.0,)
-    if isinstance(value, bool) or not all(0 < rate < 1 for rate in found):
-        raise UsageError(
-            f"lens 'finetune': option rates = {value!r}: give numbers between 0 and 1, as 1e-4,3e-4"
-        )
-    return found

@@ -13,13 +13,17 @@ from jaxtyping import Float, Int
 
 from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
-from sonde.lenses.finetune.options import PRETRAINED
+from sonde.lenses.finetune.baselines import applies
+from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.splits import TEST, TOLD
 from sonde.lenses.finetune.sweep import WHOLE, variants, within
 from sonde.stats.scores import Score
 
 ACCURACY = "accuracy"
+
+LEFT_OUT = "left_out"
+"""Metric of a row whose slice says why an arm was not trained."""
 
 _SETTING = ("rate", "batch", "epochs")
 _CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_epoch": "epoch"}
@@ -42,6 +46,7 @@ def score_all(scoring: Scoring) -> Iterator[Score]:
     every = variants(scoring.settings)
     for task in scoring.labels:
         rows = observations.filter(pl.col("task") == task)
+        yield from _left_out(scoring, task)
         if rows.is_empty():
             continue
         template = dataclasses.replace(scoring.template, task=task)
@@ -53,6 +58,23 @@ def score_all(scoring: Scoring) -> Iterator[Score]:
         for name, own in others:
             changed = dataclasses.replace(template, slice=name, metric="change", split=TEST)
             yield from _changes(own, kept, changed, last)
+
+
+def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
+    """A row for each arm that was asked for and does not apply to a task."""
+    for arm in read_options(scoring.settings).arms:
+        if reason := applies(arm, task):
+            yield dataclasses.replace(
+                scoring.template,
+                task=task,
+                split="test",
+                metric=LEFT_OUT,
+                control=arm,
+                slice=reason,
+                value=0.0,
+                n=0,
+                n_clusters=0,
+            )
 
 
 def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:

@@ -14,6 +14,8 @@ SWEPT = frozenset(
     {
         *("fraction", "length", "epochs", "batch", "rates", "frozen", "pooling", "warmup", "decay"),
         *("dropout", "patience", "precision"),
+        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
+        *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
     }
 )
 """Options that may take several values in one run."""

@@ -16,6 +16,11 @@ from sonde.training.finetuning.model import segments
 _HEAD = 64
 
 
+def _heads(width: int) -> int:
+    """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
+    return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
+
+
 class ScratchTransformer(nn.Module):
     """BERT with weights drawn anew.
 
@@ -35,7 +40,7 @@ class ScratchTransformer(nn.Module):
             vocab_size=vocabulary,
             hidden_size=self.width,
             num_hidden_layers=sizes.transformer_layers,
-            num_attention_heads=max(1, self.width // _HEAD),
+            num_attention_heads=_heads(self.width),
             intermediate_size=4 * self.width,
             max_position_embeddings=length,
             # Where the end of a text pads as well, its vector is to be learned.

@@ -51,9 +51,14 @@ def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their ``k`` and their ``subject``, the smallest k first."""
-    named = rows.with_columns(k=pl.col("params").struct.field("k"), subject=run.subject)
-    return named.sort("k", maintain_order=True)
+    """The rows with ``k``, ``subject`` and ``place`` of the model in the run, in the order of place and k."""
+    places = {model.name: place for place, model in enumerate(run.models)}
+    named = rows.with_columns(
+        k=pl.col("params").struct.field("k"),
+        subject=run.subject,
+        place=pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64),
+    )
+    return named.sort("place", "k", maintain_order=True)
 
 
 def parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:

@@ -53,7 +53,8 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
     y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"))
     line = base.mark_line(style="trend").encode(y=y)
     if several and len(present) > 1:
-        line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present))
+        legend = alt.Legend(orient="bottom", symbolType="stroke")
+        line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present, legend=legend))
     band = (
         base.transform_filter(alt.FieldEqualPredicate(field="who", equal=present[0]))
         .transform_filter("isValid(datum.low)")

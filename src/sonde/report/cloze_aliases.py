@@ -47,7 +47,7 @@ class ClozeAliases:
             charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
         both = pl.concat([rows.select(pairs.columns), pairs])
         order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
-        shown = both.sort("subject", pl.col("who").replace_strict(order), "k")
+        shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
         lead = {"Of": "subject", "Alias": "who"}
         return Figure(
             answer="\n".join([*_differences(pairs), *_aliases(run)]),

@@ -40,7 +40,7 @@ class ClozeCurves:
             if (part := rows.filter(pl.col("label") == template)).height
         ]
         order = {name: place for place, name in enumerate(ANSWERERS.values())}
-        shown = rows.sort("label", "subject", pl.col("who").replace_strict(order, default=9), "k")
+        shown = rows.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
         lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
         return Figure(
             lead=_lead(rows),

@@ -47,7 +47,7 @@ class ClozeCuts:
         charts = [
             Chart(name=f"cloze-by-{cut}", title=title, spec=dots(percent(part), list(order), "P@10, %"))
             for cut, (title, order) in _CUTS.items()
-            if (part := calls.filter(pl.col("cut") == cut)).height > 1
+            if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
         ]
         libraries = calls.filter(pl.col("cut") == "library")
         if libraries.height > 1:

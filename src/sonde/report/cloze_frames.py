@@ -57,7 +57,7 @@ class ClozeFrames:
             title = f"{TEMPLATES[template].capitalize()}: behind words"
             spec = curves(shown, list(_WORDS.values())[:2])
             charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
-        both = pl.concat([frames, words]).sort("template", "subject", maintain_order=True)
+        both = pl.concat([frames, words]).sort("template", "place", "subject", maintain_order=True)
         lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
         return Figure(
             answer="\n".join([*_spread(run), *_in_words(words)]),

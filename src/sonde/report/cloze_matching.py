@@ -20,6 +20,7 @@ _COUNTED: Mapping[str, str] = {
     "unified": "among the pieces that all models have",
     f"{WHOLE} sum": "log-probability summed over the statement",
     f"{WHOLE} mean": "log-probability a subword",
+    "unified sum": "summed, among names that are one piece for all models",
 }
 _METRICS: Mapping[str, tuple[str, float, int]] = {
     "p_at_k": ("P@", 100, 1),
@@ -71,7 +72,7 @@ class ClozeMatching:
         places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
         statement = pl.col("statement").str.replace(";.*", "").replace_strict(places, default=9)
         both = pl.concat([ranked, others]).sort(
-            statement, "statement", "subject", "counted", "metric", "k", nulls_last=True
+            statement, "statement", "place", "subject", "counted", "metric", "k", nulls_last=True
         )
         chart = Chart(
             name="cloze-matching", title="Right among the first ten", spec=dots(shown, order, "P@10, %")

@@ -49,7 +49,7 @@ class ClozeSeen:
         ]
         both = pl.concat([rows, gaps.with_columns(who=pl.lit("difference"))])
         order = {"seen": 0, "unseen": 1, "difference": 2}
-        shown = both.sort("template", "subject", pl.col("who").replace_strict(order), "k")
+        shown = both.sort("template", "place", "subject", pl.col("who").replace_strict(order), "k")
         lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
         return Figure(
             answer="\n".join([*_gaps(gaps), *_overlap(run)]),

@@ -20,7 +20,7 @@ def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     known = frame.filter(pl.col("seen").is_not_null())
     for template, part in by_template(known, base):
         sides = {seen: set(part.filter(pl.col("seen") == seen)["answer"]) for seen in (True, False)}
-        if not sides[False]:
+        if not all(sides.values()):
             continue
         libraries = part.filter(~pl.col("seen"))["library"].n_unique()
         yield dataclasses.replace(

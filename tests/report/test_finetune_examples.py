@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._finetune_examples import MARKS, segments, shown
+from sonde.report._finetune_examples import MARKS, excerpt, segments, shown
 from sonde.store.rundir import RunDirectory, slug
 
 MODEL = "org/one"
@@ -140,6 +140,17 @@ def test_attention_is_drawn_without_blanks(folder: Path) -> None:
     assert [field.text for field in fields] == [f"“{word}” to “<”: 50 %" for word in ("<s>", "a", "<")]
     assert figure.table.rows[0][1].text == "“<” 50 %, “<s>” 0 %, “a” 0 %"
     assert "wrongly taken for Correct" in drawing.title
+
+
+def test_long_functions_are_cut_to_the_lines_around_what_is_marked() -> None:
+    text = "".join(f"line {number}\n" for number in range(100))
+    at = text.index("line 50\n")
+    found = list(excerpt(text, [(at, at + 4, "error")]))
+    assert [piece for piece, marks in found if marks == "gap"] == ["… 41 lines …", "… 43 lines …"]
+    kept = "".join(piece for piece, marks in found if marks != "gap").splitlines()
+    assert kept == [f"line {number}" for number in (0, 1, 2, *range(44, 57))]
+    assert [(piece, marks) for piece, marks in found if marks == "error"] == [("line", "error")]
+    assert "".join(piece for piece, _ in excerpt(text[:40], [(0, 3, "error")])) == text[:40]
 
 
 @given(

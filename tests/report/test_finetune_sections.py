@@ -101,7 +101,11 @@ def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
     assert names == {f"finetune-{name}" for name in ("accuracy", "classification", "localisation_repair")}
     course = PLOTS.load("finetune_course").draw(RunData(root))
     assert course is not None
-    assert {chart.name for chart in course.charts} == {"finetune-course-valid", "finetune-course-loss"}
+    assert {chart.name for chart in course.charts} == {
+        f"finetune-course-{task.replace('_', '-')}-{metric}"
+        for task in SHARES
+        for metric in ("valid", "loss")
+    }
     for chart in (*figure.charts, *course.charts):
         validate_jsonschema(dict(chart.spec), load_schema())
     assert '<section id="finetune_summary"' in build_report(root).read_text(encoding="utf-8")
@@ -110,7 +114,7 @@ def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
 def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
-    assert figure.lead == ""
+    assert figure.lead == "3 fine-tuned tasks, with too few clusters of test code for a verdict"
     assert "too few clusters for a verdict" in figure.answer
 
 
@@ -136,9 +140,10 @@ def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
     assert figure is not None and figure.table is not None
     lines = {(line[0].text, line[2].text): [cell.text for cell in line] for line in figure.table.rows}
     own = lines["wrong operator", "pre-trained"]
-    assert own[4:9] == ["0.0002", "32", "2", "2", "60.0"]
-    assert own[9].endswith("rate 0.001, batch 32, epochs 2: 55.0")
-    assert lines["wrong operator", "from scratch"][8:] == ["40.0", "–"]
+    assert own[5:] == ["0.0002", "32", "2", "2", "60.0"]
+    assert own[3].endswith("rate 0.001, batch 32, epochs 2: 55.0")
+    assert lines["wrong operator", "from scratch"][9] == "40.0"
+    assert lines["wrong operator", "from scratch"][3] == "–"
     assert "Best at the last epoch" in figure.notes[0]
 
 
@@ -207,4 +212,4 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     validate_jsonschema(dict(chart.spec), load_schema())
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
     told = [[cell.text for cell in line[1:6]] for line in figure.table.rows]
-    assert told == [["OSError", "100.0", "", "0.0", "50"], ["KeyError", "75.0", "OSError", "25.0", "20"]]
+    assert told == [["OSError", "–", "100.0", "0.0", "50"], ["KeyError", "OSError", "75.0", "25.0", "20"]]

@@ -39,6 +39,9 @@ METRICS = {
     "localisation_repair": "located and repaired, of the errors",
 }
 
+POINTERS = ("misuse_repair",)
+"""Tasks that ask for places rather than for a class."""
+
 SPLITS = {"test": "", "foreign": "second test set"}
 """Splits that are told, with what stands behind a task's name."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 import polars as pl
@@ -16,8 +17,11 @@ from sonde.report._run import ModelInfo, RunData
 WRONG, RIGHT = 10, 4
 """Examples a task and test set: those answered wrongly with most confidence, and some answered rightly."""
 
-CHARACTERS = 2400
-"""Of each example, around what it is about."""
+AROUND, BEGINNING, WHOLE = 6, 3, 32
+"""Lines that are shown around a mark and at the beginning of a function; one of so many is shown whole."""
+
+GAP = "gap"
+"""Stands for the marks of a stretch that says how many lines are left out."""
 
 MARKS = ("error", "repair", "pointed", "chosen")
 """What is marked: the error, what would be right, and what the model points at for each."""
@@ -38,10 +42,8 @@ class Shown:
         right: Whether all of the answer is right.
         found: For a pointer, what became of the error.
         edit: What was done to the function.
-        truncated: Whether part of it was not read.
-        segments: Its text in stretches, each with its marks.
-        before: Characters left out at the beginning.
-        after: Characters left out at the end.
+        truncated: What of it was not read, in words.
+        segments: Its text in stretches, each with its marks; `GAP` in place of lines that are left out.
     """
 
     name: str
@@ -52,10 +54,8 @@ class Shown:
     right: bool
     found: str
     edit: str
-    truncated: bool
+    truncated: str
     segments: tuple[tuple[str, str], ...]
-    before: int
-    after: int
 
 
 def answers(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -97,11 +97,8 @@ def _confidence(row: Mapping[str, Any]) -> float:
 
 def shown(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[Shown]:
     """Examples with their text."""
-    labels = _labels(run, rows)
-    wanted = {label["item_id"] for label in labels.values()} | {
-        label["source_id"] for label in labels.values()
-    }
-    items = read_items(run, sorted(wanted))
+    labels = labels_of(run, rows)
+    items = items_of(run, labels)
     found: list[Shown] = []
     for row in rows:
         label = labels.get(row["example_id"])
@@ -109,6 +106,13 @@ def shown(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[Shown]:
         if label is not None and item is not None:
             found.append(_shown(row, label, item, items.get(label["source_id"])))
     return found
+
+
+def items_of(run: RunData, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The items of examples and those that they were made from, by id."""
+    return read_items(
+        run, sorted({label[name] for label in labels.values() for name in ("item_id", "source_id")})
+    )
 
 
 def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -125,7 +129,8 @@ def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, 
     return {row["item_id"]: row for row in table.iter_rows(named=True)}
 
 
-def _labels(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def labels_of(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The rows of examples among those of their tasks, by id."""
     folder = run.directory.root / "labels"
     names = {row["example_id"] for row in rows}
     tables = [
@@ -145,8 +150,6 @@ def _shown(
 ) -> Shown:
     text = item["text"]
     spans = list(_spans(row, label, text, source["text"] if source else text))
-    middle = min((start for start, _, _ in spans), default=0)
-    first = 0 if len(text) <= CHARACTERS else max(0, min(middle - CHARACTERS // 2, len(text) - CHARACTERS))
     name, _, edit = (item["name"] or "").partition("/")
     return Shown(
         name=name or item["path"],
@@ -157,11 +160,17 @@ def _shown(
         right=bool(row["correct"]),
         found=_found(row),
         edit=edit,
-        truncated=bool(row["truncated"]),
-        segments=tuple(segments(text, spans, first, first + CHARACTERS)),
-        before=first,
-        after=max(0, len(text) - first - CHARACTERS),
+        truncated=_cut(row),
+        segments=tuple(excerpt(text, spans)),
     )
+
+
+def _cut(row: Mapping[str, Any]) -> str:
+    if not row["truncated"]:
+        return ""
+    if row["located"] is None:
+        return "longer than the limit, not read to its end"
+    return "the error or all of what would be right lies beyond the limit"
 
 
 def _found(row: Mapping[str, Any]) -> str:
@@ -176,19 +185,29 @@ def _found(row: Mapping[str, Any]) -> str:
 
 def _spans(row: Mapping[str, Any], label: Mapping[str, Any], text: str, source: str) -> Iterator[Span]:
     """What is marked in a text."""
-    start, end = label["start"], label["end"]
-    if row["located"] is not None:
-        if start < end:
-            yield start, end, "error"
-        if label["other_start"] is not None:
-            yield label["other_start"], label["other_end"], "repair"
-        for name, mark in (("pointed", "pointed"), ("repair", "chosen")):
-            if row[f"{name}_start"] is not None:
-                yield row[f"{name}_start"], row[f"{name}_end"], mark
-    elif end - start < len(text) and label["other_start"] is None:
-        yield start, end, "error"
-    elif source != text and label["other_start"] is None:
-        yield (*_difference(text, source), "error")
+    if (span := error_of(label, text, source)) is not None:
+        yield (*span, "error")
+    if row["located"] is None:
+        return
+    if label["other_start"] is not None:
+        yield label["other_start"], label["other_end"], "repair"
+    for name, mark in (("pointed", "pointed"), ("repair", "chosen")):
+        if row[f"{name}_start"] is not None:
+            yield row[f"{name}_start"], row[f"{name}_end"], mark
+
+
+def error_of(label: Mapping[str, Any], text: str, source: str) -> tuple[int, int] | None:
+    """Where something is wrong, or hidden, in a text.
+
+    Args:
+        label: Its row among the examples of its task.
+        text: The text.
+        source: The function that it was made from.
+    """
+    start, end, other = label["start"], label["end"], label["other_start"]
+    if 0 < end - start < len(text) and not (other is not None and start == 0 and other >= end):
+        return start, end
+    return _difference(text, source) if source != text and other is None and end > start else None
 
 
 def _difference(text: str, source: str) -> tuple[int, int]:
@@ -209,6 +228,28 @@ def _same(one: str, other: str) -> int:
     """Number of characters with which both begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
+
+
+def excerpt(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    """The lines around what is marked, and those with which a text begins; what is left out is counted."""
+    lines = text.splitlines(keepends=True)
+    ends = list(accumulate(map(len, lines)))
+    starts = [end - len(line) for end, line in zip(ends, lines, strict=True)]
+    if len(lines) <= WHOLE:
+        kept = set(range(len(lines)))
+    elif spans:
+        kept = set(range(BEGINNING))
+        for start, end, _ in spans:
+            first, last = bisect_right(starts, start) - 1, bisect_right(starts, max(start, end - 1)) - 1
+            kept |= set(range(max(0, first - AROUND), min(len(lines), last + AROUND + 1)))
+    else:
+        kept = set(range(WHOLE))
+    for held, numbers in groupby(range(len(lines)), key=kept.__contains__):
+        run = list(numbers)
+        if held:
+            yield from segments(text, spans, starts[run[0]], ends[run[-1]])
+        else:
+            yield f"… {len(run)} {'line' if len(run) == 1 else 'lines'} …", GAP
 
 
 def segments(text: str, spans: Sequence[Span], first: int, last: int) -> Iterator[tuple[str, str]]:

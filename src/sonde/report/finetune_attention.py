@@ -9,11 +9,12 @@ import polars as pl
 
 from sonde.report._attention_drawings import heat_map, label
 from sonde.report._finetune import LENS
-from sonde.report._finetune_examples import read_items
+from sonde.report._finetune_examples import error_of, items_of, labels_of
 from sonde.report._numbers import number
 from sonde.report._plot import Cell, Drawing, Figure, Table
 from sonde.report._run import ModelInfo, RunData
 
+SIGN = "▸"
 _MOST = 3
 
 
@@ -27,7 +28,7 @@ class FinetuneAttention:
         "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
         "row is a word that pays, a column one that is paid, and of the heads the one that pays most counts. "
         "Darker is more; less than 2 % is not drawn. Point at a field for its number. Attention shows where "
-        "a model looks, not why it answers as it does."
+        f"a model looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -36,21 +37,22 @@ class FinetuneAttention:
         cells: list[list[Cell]] = []
         for model in run.models:
             rows = _rows(run, model)
-            names = read_items(run, rows["item_id"].to_list()) if not rows.is_empty() else {}
+            labels = labels_of(run, rows.to_dicts())
+            items = items_of(run, labels)
             for number_of, row in enumerate(rows.iter_rows(named=True)):
-                item = names.get(row["item_id"], {})
-                about = _about(run, model, row, str(item.get("name") or ""))
+                words = _marked(row, labels.get(row["example_id"]), items)
+                about = _about(run, model, row, str(items.get(row["item_id"], {}).get("name") or ""))
                 weights = _weights(row)
                 at = [place for place, word in enumerate(row["words"]) if word.strip()]
                 drawings.append(
                     Drawing(
                         name=f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
                         title=about,
-                        svg=heat_map(row["words"], at, weights),
+                        svg=heat_map(words, at, weights),
                         description=f"{about}: attention between {len(at)} words",
                     )
                 )
-                cells.append([Cell(about), Cell(_most(row["words"], at, weights))])
+                cells.append([Cell(about), Cell(_most(words, at, weights))])
         if not drawings:
             return None
         table = Table(
@@ -76,6 +78,21 @@ def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     # Of a sweep the last values stand for all.
     last = pl.col("variant") == pl.col("variant").last().over("task")
     return rows.filter(last).sort("task", "correct", "example_id")
+
+
+def _marked(
+    row: dict[str, Any], label_row: dict[str, Any] | None, items: dict[str, dict[str, Any]]
+) -> list[str]:
+    """The words of an example, what is wrong among them with a sign."""
+    item = items.get(row["item_id"])
+    if label_row is None or item is None:
+        return list(row["words"])
+    source = items.get(label_row["source_id"], item)
+    span = error_of(label_row, item["text"], source["text"]) or (-1, -1)
+    return [
+        f"{SIGN}{word}" if span[0] <= start < span[1] else word
+        for word, start in zip(row["words"], row["starts"], strict=True)
+    ]
 
 
 def _weights(row: dict[str, Any]) -> np.ndarray:

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report._charts import specification
 from sonde.report._finetune import LENS, labelled
-from sonde.report._numbers import number
+from sonde.report._numbers import DASH, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
@@ -52,14 +52,14 @@ class FinetuneConfusion:
                 )
             )
             cells += [_row(part, gold, about) for gold in order if gold in set(part["gold"].to_list())]
-        columns = ["Task", "Class", "Right, %", "Taken most for", "%", "Examples", "Clusters"]
+        columns = ["Task", "Class", "Taken most for", "Right, %", "Taken so, %", "Examples", "Clusters"]
         return Figure(
             charts=charts,
             table=Table(
                 summary="Every class, and what it is taken for most",
                 columns=columns,
                 rows=cells,
-                numeric=frozenset({"Right, %", "%", "Examples", "Clusters"}),
+                numeric=frozenset(columns[3:]),
             ),
         )
 
@@ -97,8 +97,8 @@ def _row(rows: pl.DataFrame, gold: str, about: str) -> list[Cell]:
     return [
         Cell(about),
         Cell(gold),
+        Cell(str(most) or DASH),
         Cell(number(100 * right, 1), right),
-        Cell(str(most)),
         Cell(number(100 * float(often), 1), float(often)),
         Cell(f"{row['n']:,}", row["n"]),
         Cell(f"{row['n_clusters']:,}", row["n_clusters"]),

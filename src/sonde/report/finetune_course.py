@@ -29,7 +29,7 @@ class FinetuneCourse:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """Two charts where there are several epochs; the table always."""
+        """Two charts a task where there are several epochs; the table always."""
         rows = run.scores(metrics=["valid", "loss", *_SETTING], lens=LENS, controls=True)
         rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
             variant=pl.col("slice").str.replace(r";?(epoch|setting)$", "").str.replace("^all$", "")
@@ -40,30 +40,28 @@ class FinetuneCourse:
             epoch=pl.col("params").struct.field("k")
         )
         charts: list[Chart] = []
-        if epochs["epoch"].n_unique() > 1:
-            for metric, title, form in (
-                ("valid", "Right on validation", "%"),
-                ("loss", "Mean training loss", ".2f"),
-            ):
-                part = epochs.filter(pl.col("metric") == metric)
-                charts.append(
-                    Chart(
-                        name=f"finetune-course-{metric}",
-                        title=f"{title}, by epoch",
-                        spec=_spec(part, title.lower(), form),
-                    )
+        for (subject,), own in (
+            epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
+            if epochs["epoch"].n_unique() > 1
+            else ()
+        ):
+            name = "-".join(str(subject).replace(",", "").split())
+            charts += [
+                Chart(
+                    name=f"finetune-course-{name}-{metric}",
+                    title=f"{str(subject).capitalize()}: {title}",
+                    spec=_spec(own.filter(pl.col("metric") == metric), title, form),
                 )
+                for metric, title, form in (
+                    ("valid", "right on validation", "%"),
+                    ("loss", "mean training loss", ".2f"),
+                )
+            ]
         return Figure(charts=charts, table=_table(rows), notes=_notes(rows))
 
 
 def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
-    named = rows.with_columns(
-        who=pl.concat_str(
-            [pl.col("subject"), pl.when(pl.col("variant") == "").then(None).otherwise("variant")],
-            separator=", ",
-            ignore_nulls=True,
-        )
-    )
+    named = rows.with_columns(who=pl.col("variant").str.replace_all(";", ", "))
     records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -72,7 +70,7 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
         color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
         detail=alt.Detail(["who:N", "seed:N"]),
         tooltip=[
-            alt.Tooltip("who:N", title=" "),
+            *([alt.Tooltip("who:N", title=" ")] if several else []),
             alt.Tooltip("arm:N"),
             alt.Tooltip("seed:N"),
             alt.Tooltip("epoch:O"),
@@ -87,8 +85,8 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
 def _table(rows: pl.DataFrame) -> Table:
     """A row a training: what was chosen, what it reached on validation, and what else was tried."""
     columns = [
-        "Task", "Values", "Arm", "Seed", "Learning rate", "Examples an update", "Most epochs", "Best epoch",
-        "Validation, %", "Also tried (validation, %)",
+        "Task", "Values", "Arm", "Tried (validation, %)", "Seed", "Learning rate", "Examples an update",
+        "Most epochs", "Best epoch", "Validation, %",
     ]  # fmt: skip
     cells: list[list[Cell]] = []
     key = ("subject", "variant", "arm", "seed")
@@ -104,10 +102,6 @@ def _table(rows: pl.DataFrame) -> Table:
                 Cell(str(subject)),
                 Cell(str(variant).replace(";", ", ") or DASH),
                 Cell(str(arm)),
-                Cell(str(seed), float(seed)),
-                Cell(f"{chosen['learning_rate']:g}", chosen["learning_rate"]),
-                *(Cell(count(chosen[name]), chosen[name]) for name in _SETTING[1:]),
-                Cell(number(100 * best, 1), best),
                 Cell(
                     "; ".join(
                         f"{row['params_name']}: {number(100 * row['value'], 1)}"
@@ -115,13 +109,17 @@ def _table(rows: pl.DataFrame) -> Table:
                     )
                     or DASH
                 ),
+                Cell(str(seed), float(seed)),
+                Cell(f"{chosen['learning_rate']:g}", chosen["learning_rate"]),
+                *(Cell(count(chosen[name]), chosen[name]) for name in _SETTING[1:]),
+                Cell(number(100 * best, 1), best),
             ]
         )
     return Table(
         summary="Every training, with what was chosen on validation",
         columns=columns,
         rows=cells,
-        numeric=frozenset(columns[3:9]),
+        numeric=frozenset(columns[4:]),
     )
 
 

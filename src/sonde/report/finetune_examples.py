@@ -45,8 +45,8 @@ class FinetuneExamples:
             context={"groups": groups, "pointers": pointers},
         )
         notes = [
-            f"At most {WRONG} wrong and {RIGHT} right answers of each, from the first seed; long functions "
-            "are cut around what they are about. The code was not run."
+            f"At most {WRONG} wrong and {RIGHT} right answers of each, from the first seed; of long "
+            "functions the lines around what is marked. The code was not run."
         ]
         return Figure(embed=embed, notes=notes)
 

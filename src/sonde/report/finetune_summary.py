@@ -12,6 +12,7 @@ from sonde.report._charts import row_height, specification
 from sonde.report._finetune import (
     LENS,
     METRICS,
+    POINTERS,
     SCRATCH,
     WHOLE,
     arm_order,
@@ -49,7 +50,7 @@ class FinetuneSummary:
             if not (part := rows.filter(pl.col("metric") == metric)).is_empty()
         ]
         gains = measured(run, ["gain"]).filter(pl.col("slice") == WHOLE).to_dicts()
-        lines = [_sentence(row) for row in gains if row["control"] == SCRATCH]
+        lines = [_sentence(row) for row in _headline(gains)]
         return Figure(
             lead=_lead(gains),
             answer="\n".join(lines),
@@ -109,7 +110,12 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _lead(gains: Sequence[dict[str, Any]]) -> str:
-    judged = [row for row in _headline(gains) if not too_few(row) and row["ci_low"] is not None]
+    rows = _headline(gains)
+    judged = [row for row in rows if not too_few(row) and row["ci_low"] is not None]
+    if rows and not judged:
+        tasks = len({row["task"] for row in rows})
+        counted = f"{tasks} fine-tuned task{'s' if tasks > 1 else ''}"
+        return f"{counted}, with too few clusters of test code for a verdict"
     if not judged:
         return ""
     above = sum(row["ci_low"] > 0 for row in judged)
@@ -133,7 +139,15 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
     ]  # fmt: skip
     ahead = {(*key_of(row), row["params_name"], row["control"]): row for row in gains}
     cells: list[list[Cell]] = []
-    for row in rows.iter_rows(named=True):
+    order = {arm: place for place, arm in enumerate(arm_order(rows))}
+    places = {
+        (row[0], row[1]): at
+        for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
+    }
+    ordered = sorted(
+        rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["arm"]])
+    )
+    for row in ordered:
         gain = ahead.get((*key_of(row), row["metric"], row["control"]))
         cells.append(
             [
@@ -157,8 +171,7 @@ def _notes(run: RunData) -> list[str]:
     """What was cut, and where clusters are few."""
     cut = labelled(run.scores(metrics=["truncated"], lens=LENS, slices=[WHOLE]), run)
     notes = [
-        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples are longer than the "
-        "limit; what lies beyond it was not read."
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_beyond(row)}."
         for row in cut.iter_rows(named=True)
         if row["value"] > 0
     ]
@@ -170,6 +183,12 @@ def _notes(run: RunData) -> list[str]:
             "or packages has more."
         )
     return notes
+
+
+def _beyond(row: dict[str, Any]) -> str:
+    if row["task"] in POINTERS:
+        return "have their error, or all that would be right, beyond the length limit and count as not found"
+    return "are longer than the limit, and what lies beyond it was not read"
 
 
 plot = FinetuneSummary()

@@ -26,7 +26,7 @@ from sonde.training.finetuning.tune import Tuned
 DRAWN = 4
 """Examples a task: half of them answered rightly, half wrongly, as far as there are such."""
 
-MOST = 72
+MOST = 60
 """Words of an example that can still be read in a drawing."""
 
 

@@ -25,10 +25,10 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.models import ModelSpec, load_model
+from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.batches import collate, order
-from sonde.training.finetuning.data import FIRST, SECOND, Data, Encoded, Sample, encode_all
+from sonde.training.finetuning.data import FIRST, SECOND, Data, Encoded, Sample, read_all, reader_of
 from sonde.training.finetuning.fit import CHECKPOINT, rate_factor
 from sonde.training.finetuning.model import headed
 from sonde.training.finetuning.recipe import FineTuning
@@ -107,6 +107,11 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors") | load_file(folder / "head.safetensors")
 
 
+def encode_all(samples: list[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:
+    """Examples in a model's subwords."""
+    return read_all(samples, reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind), length)
+
+
 class KilledError(Exception):
     pass
 
@@ -135,6 +140,39 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     assert resumed.setting == undisturbed.setting
     first, second = weights_of(undisturbed.folder), weights_of(resumed.folder)
     assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    np.testing.assert_array_equal(resumed.test.probability, undisturbed.test.probability)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bert", "llama", "t5"])
+def test_a_training_killed_again_and_again_ends_with_the_same_weights(
+    kind: str, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+) -> None:
+    """Each call is killed after so many updates as are drawn, until one is not; no step is spared."""
+    recipe = dataclasses.replace(TINY, rates=(1e-3, 3e-3), epochs=2)
+    undisturbed = tune(specs(kind), pattern, recipe, tmp_path / "whole")
+    rng = np.random.default_rng(len(kind))
+    kills = 0
+    while True:
+        left = int(rng.integers(recipe.checkpoint + 1, 12))
+
+        def kill(at: int) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise KilledError
+
+        try:
+            resumed = tune(specs(kind), pattern, recipe, tmp_path / "broken", on_step=kill)
+        except KilledError:
+            kills += 1
+            torch.rand(kills)
+        else:
+            break
+    assert kills >= 3
+    assert resumed.courses == undisturbed.courses
+    first, second = weights_of(undisturbed.folder), weights_of(resumed.folder)
     assert all(torch.equal(first[name], second[name]) for name in first)
     np.testing.assert_array_equal(resumed.test.probability, undisturbed.test.probability)
 
@@ -188,6 +226,24 @@ def test_a_full_disk_leaves_the_last_checkpoint(
         tune(specs("bert"), pattern, TINY, tmp_path)
     assert (tmp_path / "setting-0" / CHECKPOINT).read_bytes() == before
     assert [path.name for path in (tmp_path / "setting-0").iterdir()] == [CHECKPOINT]
+
+
+def test_no_room_for_weights_is_said_in_one_line(tmp_path: Path) -> None:
+    """The writer of weights has an error of its own; here a file may not grow as large as they are."""
+    resource = pytest.importorskip("resource")
+    model = torch.nn.Linear(100, 100)
+    checkpoint.write_weights(tmp_path / "best", model)
+    before = (tmp_path / "best").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        torch.nn.init.zeros_(model.weight)
+        with pytest.raises(StoreError, match=r"File too large.*; free space"):
+            checkpoint.write_weights(tmp_path / "best", model)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "best").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "llama", "t5"])

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.training.test_finetuning import save
+from tests.training.test_finetuning import encode_all, save
 
 from sonde.models import load_model
 from sonde.training.finetuning.answers import answer
 from sonde.training.finetuning.batches import Batch, collate
-from sonde.training.finetuning.data import Data, Encoded, Sample, encode_all
+from sonde.training.finetuning.data import Data, Encoded, Sample
 from sonde.training.finetuning.heads import PointerHead
 from sonde.training.finetuning.model import headed
 from sonde.training.finetuning.recipe import FineTuning
@@ -184,3 +184,23 @@ def test_each_subword_knows_its_characters(kind: str, tmp_path: Path) -> None:
         wanted, got = ("".join(one.split()) for one in (source, read))
         assert wanted.startswith(got) and got
         assert (got == wanted) == (one is not cut)
+
+
+def test_a_decoder_tells_an_error_in_the_last_subword_from_none(tmp_path: Path) -> None:
+    """Its last state stands for the text: without one behind the text, both places would be the same."""
+    spec = save(tmp_path, "llama")
+    loaded = load_model(spec)
+    text = "f ( a , b ) = a"
+    places = ((4, 5), (8, 9), (14, 15))
+    sample = Sample("x", text, 1, candidates=places, error=(14, 15), repairs=((8, 9),))
+    data = Data(("no", "yes"), [sample, dataclasses.replace(sample, target=0)], [sample], [sample])
+    (found,) = encode_all([sample], loaded, 24)
+    assert found.ids[0] == found.ids[-1] == loaded.special.bos
+    assert found.location == len(found.ids) - 1
+    assert found.spans is not None
+    assert found.spans[[0, -1]].tolist() == [[-1, -1], [-1, -1]]
+    model = headed(loaded, data, dataclasses.replace(RECIPE, length=24)).eval()
+    logs = model(batch_of(found)).detach()[0, 0]
+    assert abs(float(logs[0] - logs[found.location])) > 1e-4
+    (whole,) = encode_all([Sample("y", text, 1)], loaded, 24)
+    assert whole.ids.tolist() == found.ids[:-1].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from jaxtyping import Int
 from sonde.alignment.spans import Subwords
 from sonde.alignment.subwords import encode
 from sonde.base.errors import UsageError
-from sonde.models import LoadedModel, SpecialTokens
+from sonde.models import SpecialTokens
 
 FIRST, SECOND = 1, 2
 """Which text a subword belongs to; 0 stands for what the model puts around them."""
@@ -137,28 +138,22 @@ def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> Reader:
     return Reader(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
 
 
-def encode_all(samples: Sequence[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:
-    """Examples as a model reads them.
+def read_all(samples: Sequence[Sample], reader: Reader, length: int) -> list[Encoded]:
+    """Examples as a reader reads them.
 
     Args:
         samples: The examples.
-        loaded: The model.
+        reader: What reads.
         length: Most subwords of an input.
     """
-    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
-    return read_all(samples, reader, length)
-
-
-def read_all(samples: Sequence[Sample], reader: Reader, length: int) -> list[Encoded]:
-    """Examples in the subwords of a reader, at most ``length`` of them."""
     return [_encode(sample, reader, length) for sample in samples]
 
 
 def _encode(sample: Sample, reader: Reader, length: int) -> Encoded:
-    before, behind = reader.before, reader.behind
-    if sample.candidates is not None and not len(behind):
+    if sample.candidates is not None and not len(reader.behind):
         # The last state stands for the whole text; where that ends in a variable, the two must not be one.
-        behind = before
+        reader = dataclasses.replace(reader, behind=reader.before)
+    before, behind = reader.before, reader.behind
     if sample.second is not None:
         return _pair(sample, reader, length)
     found = encode(reader.tokenizer, sample.text)

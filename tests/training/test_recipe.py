@@ -18,10 +18,33 @@ def test_our_recipes_can_be_read(path):
 def test_our_models_share_one_vocabulary():
     recipes = [read_recipe(path) for path in RECIPES]
     for on_cpu in (True, False):
-        pair = [r for r, p in zip(recipes, RECIPES, strict=True) if p.stem.endswith("-cpu") == on_cpu]
+        pair = [
+            r
+            for r, p in zip(recipes, RECIPES, strict=True)
+            if p.stem.startswith("mini-") and p.stem.endswith("-cpu") == on_cpu
+        ]
         assert len(pair) == 2
         assert pair[0].vocabulary == pair[1].vocabulary
         assert pair[0].data == pair[1].data
+
+
+def test_one_recipe_a_length():
+    recipes = {r.training.block: r for r in map(read_recipe, RECIPES) if r.name[7:].isdigit()}
+    assert set(recipes) == {128, 256, 512, 1024}
+    assert {block * r.training.blocks_per_step for block, r in recipes.items()} == {128 * 1024}
+    assert {
+        (r.objective, r.training.masked, r.pairs.duplicates, r.pairs.predictions) for r in recipes.values()
+    } == {("pairs", 0.15, 10, 20)}
+    for block, recipe in recipes.items():
+        assert recipe.model.context == block
+        assert recipe.training.warmup_steps == recipe.training.steps // 10
+        assert (recipe.data, recipe.vocabulary) == (recipes[128].data, recipes[128].vocabulary)
+
+
+def test_the_objective_follows_from_the_role(recipe_path):
+    assert read_recipe(recipe_path).objective == "causal"
+    recipe_path.write_text(recipe_path.read_text().replace('"decoder"', '"encoder"'))
+    assert read_recipe(recipe_path).objective == "masked"
 
 
 def test_fields_arrive(recipe_path):

@@ -18,7 +18,8 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError, SondeError
-from sonde.models import FAMILIES, ModelSpec, load_tokenizer
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.models._load import _family_of
 from sonde.models._weights import quiet
 from sonde.training.positions import position_tables, tile
 from sonde.training.recipe import Recipe
@@ -111,11 +112,8 @@ def _config(recipe: Recipe, positions: int) -> Any:
 
 def _context(config: Any) -> int:
     """Subwords that a model of this configuration reads at once."""
-    for name in FAMILIES.names():
-        family = FAMILIES.load(name)
-        if family.matches(config):
-            return family.capabilities(config).context
-    return int(config.max_position_embeddings)
+    _, family = _family_of(ModelSpec(name=config.model_type), config)
+    return family.capabilities(config).context
 
 
 def _reads_pairs(model: PreTrainedModel) -> bool:

@@ -24,13 +24,13 @@ SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<mask>", "<lang>"]
 
 def save_t5(folder: Path, texts: Sequence[str], *, sentinels: Sequence[str] = SENTINELS) -> Path:
     """A T5 whose tokenizer marks blanks as SentencePiece does, ``</s>`` behind each text."""
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    )
     tokenizer.decoder = decoders.Metaspace()
     special = ["<pad>", "</s>", "<unk>", *sentinels]
-    trainer = trainers.UnigramTrainer(
-        vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=75, special_tokens=special, show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", special.index("</s>"))]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sonde.alignment import align, encode, surfaces
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
@@ -128,8 +128,7 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
             else:
                 gold = float(values[names.index(quiz["answer"])])
             others = [value for name, value in best.items() if name != quiz["answer"]]
-            if row["gold_rank_known"]:
-                assert row["rank"] == 1 + sum(value >= gold - 1e-4 for value in others)
+            assert row["rank"] == 1 + sum(value >= gold - 1e-4 for value in others)
             assert row["top"][0] == names[int(values.argmax())]
         elif row["status"] == SEVERAL:
             nats = [
@@ -191,25 +190,29 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 
 
 def test_the_objective_goes_by_the_kind_of_model() -> None:
-    encoder, decoder = capabilities("encoder"), capabilities("decoder")
+    encoder, decoder, denoiser = (capabilities(kind) for kind in ("encoder", "decoder", "encoder-decoder"))
     assert lens.options_for({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
     assert lens.options_for({"a": decoder}, {"seed": 1}) == {"seed": 1, "objective": "candidates"}
     assert lens.options_for({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
-    with pytest.raises(UsageError, match="by themselves"):
-        lens.options_for({"a": encoder, "b": decoder}, {})
-    with pytest.raises(UsageError, match="'masked' does not fit the decoder of this run; give candidates"):
-        lens.options_for({"a": decoder}, {"objective": "masked"})
-    with pytest.raises(
-        UsageError, match="'candidates' does not fit the encoder of this run; give masked or pll"
-    ):
-        lens.options_for({"a": encoder}, {"objective": "candidates"})
+    assert lens.options_for({"b": encoder, "a": denoiser}, {}) == {"objective": "masked", "unified": "a,b"}
+    mixed = lens.options_for({"a": encoder, "b": decoder, "c": denoiser}, {})
+    assert mixed == {"objective": "candidates", "unified": "a,b,c"}
+    for objective in ("masked", "pll"):
+        with pytest.raises(UsageError, match=f"'{objective}' does not fit the decoder 'b' of this run; give"):
+            lens.options_for({"a": encoder, "b": decoder}, {"objective": objective})
+    with pytest.raises(UsageError, match="ranking = 'unified' needs several models"):
+        lens.options_for({"a": encoder}, {"ranking": "unified"})
+    with pytest.raises(UnknownNameError, match="ranking"):
+        lens.options_for({"a": encoder}, {"ranking": "unifed"})
 
 
 def test_models_that_cannot_be_asked_are_refused() -> None:
     assert lens.refuses(capabilities("encoder")) is None
     refusal = lens.refuses(capabilities("encoder", masks=False))
     assert refusal is not None and "no mask token" in refusal
-    with pytest.raises(InputError, match="masks nothing"):
+    refusal = lens.refuses(capabilities("encoder-decoder", masks=False))
+    assert refusal is not None and "no sign for what is left out" in refusal
+    with pytest.raises(CaptureError, match="0 captures for 1 masked inputs"):
         observed("sonde/mini-decoder", drawn())
     with pytest.raises(UnknownNameError, match="objective"):
         lens.twins(LensSettings(options={"objective": "mask"}))

@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sonde.alignment import surfaces
 from sonde.base.errors import InputError
 from sonde.lenses import LensSettings, Scoring
 from sonde.lenses._lens import Twin, TwinObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import vocabulary as cloze_vocabulary
 from sonde.lenses.cloze.controls import NEVER, with_majority, with_unigram
-from sonde.lenses.cloze.judged import contested, judged, with_seen, with_unified
+from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.plan import CUT, ONE
 from sonde.lenses.cloze.predictions import preferred
@@ -46,7 +45,7 @@ def answer(quiz_id: str, rank: int | None, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
         "item_id": "i", "quiz_id": quiz_id, "status": CUT if rank is None else ONE, "pieces": 1,
         "nats": None if rank is None else float(rank), "rank_id": None if rank is None else rank + 1,
-        "rank": rank, "greedy": rank == 1, "gold_id": 0, "gold_rank_known": True, "characters": 2,
+        "rank": rank, "greedy": rank == 1, "gold_id": 0, "characters": 2,
     }  # fmt: skip
     return {**row, **changes}
 
@@ -329,26 +328,41 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
 
 
 def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
-    names = surfaces(load_tokenizer(ModelSpec(name="sonde/mini-encoder")))
-    shared = [number for number, name in enumerate(names) if name.isalpha()][:60]
-    other = next(number for number, name in enumerate(names) if not name.strip())
-    word, second = names[shared[10]], names[shared[40]]
-    quizzes = [quiz(0, answer=word), quiz(1, answer=second), quiz(2, answer="no such piece")]
-    ids = [other, *shared[:30]]
-    answers = [
-        answer("q0", 12, top_ids=ids),
-        answer("q1", 99, top_ids=ids, gold_rank_known=False),
-        answer("q2", 5, top_ids=ids),
-    ]
     models = ["sonde/mini-encoder", "sonde/mini-decoder"]
-    frame = with_unified(judged(*tables(quizzes, answers)), "sonde/mini-encoder", models)
-    distinct = list(dict.fromkeys(names[number] for number in shared[:30]))
-    assert frame["rank_unified"].to_list() == [distinct.index(word) + 1, len(distinct) + 1, None]
+    quizzes = [quiz(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
+    ranks = [(12, 3), (99, 60), (5, None), (1, 1)]
+    answers = [answer(f"q{number}", rank, rank_unified=shared) for number, (rank, shared) in enumerate(ranks)]
+    frame = with_agreement(judged(*tables(quizzes, answers)), models)
+    cut = [
+        load_tokenizer(ModelSpec(name=name))(
+            [one["answer"] for one in quizzes], add_special_tokens=False
+        ).tokens
+        for name in models
+    ]
+    assert frame["agree"].to_list() == [cut[0](at) == cut[1](at) for at in range(len(quizzes))]
     scores = lens.score(
         dataclasses.replace(scoring(quizzes, answers, unified=",".join(models)), template=OWN)
     )
-    assert found(scores, "p_at_k", "template=call", name="unified", k=50).n == 2
+    score = found(scores, "p_at_k", "template=call", name="unified", k=50)
+    assert (score.n, score.value) == (3, pytest.approx(2 / 3))
+    assert found(scores, "p_at_k", "template=call", name="single", k=50).n == 4
     assert sum(score.slice.startswith("template=call;agree=") for score in scores) >= 1
+
+
+def test_candidates_of_the_shared_vocabulary_are_ranked_beside_all() -> None:
+    names = ["b", "a", "c", "d"]
+    quizzes = [quiz(0, answer="b", candidates=names), quiz(1, answer="d", candidates=names[::-1])]
+    labels = pl.DataFrame(quizzes, schema=dict(QUIZ_SCHEMA), orient="row")
+    nats = {"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}
+    rows = [
+        {"item_id": item, "status": TEXT, "nats": nats[name], "pieces": 1}
+        for one in labels.iter_rows(named=True)
+        for item, name in zip(candidate_ids(one), one["candidates"], strict=True)
+    ]
+    answers = pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
+    frame = contested(answers, labels, frozenset({"a", "b"}))
+    assert frame.select("rank", "rank_unified").rows() == [(3, 2), (4, None)]
+    assert contested(answers, labels)["rank_unified"].to_list() == [None, None]
 
 
 OWN = Score(model="sonde/mini-encoder", lens="cloze", metric="", value=0.0, n=0, n_clusters=0)

@@ -138,7 +138,7 @@ def _capture(
             if shared and runner.shares:
                 batches = shared
                 rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
-        for row, result in runner.run(batches + _batches(rows, keys, runner.budget)):
+        for row, result in runner.run(batches + _batches(rows, inputs, keys, runner.budget)):
             collectors[row.source].add(row, result)
     return {
         source: replace(
@@ -148,11 +148,18 @@ def _capture(
     }
 
 
-def _batches(rows: Sequence[Row], keys: Sequence[str], budget: int) -> list[list[Row]]:
-    """Rows that are forwarded together; what a decoder writes is no part of a batch that is only read."""
+def _batches(
+    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int
+) -> list[list[Row]]:
+    """Rows that are forwarded together.
+
+    What a decoder writes is no part of a batch that is only read, and what needs a few ids of the vocabulary
+    none of one that needs all.
+    """
+    kinds = [(row.written is not None, inputs[row.source].wanted.narrow) for row in rows]
     batches: list[list[Row]] = []
-    for writes in (False, True):
-        mine = [index for index, row in enumerate(rows) if (row.written is not None) == writes]
+    for kind in sorted(set(kinds)):
+        mine = [index for index, one in enumerate(kinds) if one == kind]
         composed = compose([rows[index].size for index in mine], [keys[index] for index in mine], budget)
         batches += [[rows[mine[place]] for place in batch] for batch in composed]
     return batches

@@ -224,7 +224,7 @@ class Runner:
         gold = np.concatenate([row.gold for row in batch])
         bounds = np.cumsum(lengths)[:-1]
         board, right = self._answers(batch, wanted)
-        if board is not None and right is not None and all(one.top_k is None for one in wanted):
+        if board is not None and right is not None and all(one.narrow for one in wanted):
             found = score_answers(states, self._head.narrowed(board.ids), board, right, self._chunk)
             return [RowResult(answers=one) for one in _answers_of(found, bounds, lengths)]
         back: Int[np.ndarray, " position"] | None = None

@@ -73,6 +73,11 @@ class Wanted:
         """Whether more than scores is asked for: states or attention."""
         return bool(self.pooling or self.rows or self.words is not None)
 
+    @property
+    def narrow(self) -> bool:
+        """Whether a few ids of the vocabulary are all that has to be projected on."""
+        return self.top_k is None and self.answers is not None and self.answers.alone
+
     def __or__(self, other: Wanted) -> Wanted:
         """What answers both.
 

@@ -32,6 +32,15 @@ def word_by_word(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
     return tuple(masked)
 
 
+def whole_words(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+    """The subwords of each word of an item, for models that write a word whole; each is in one of them."""
+    words: list[tuple[int, ...]] = []
+    for positions in word_by_word(alignment):
+        if not words or positions[0] > words[-1][-1]:
+            words.append(positions)
+    return tuple(words)
+
+
 def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
     """The scores of an item from the captures of its `word_by_word` inputs, in their order.
 

@@ -32,8 +32,9 @@ OPTIONS: Mapping[str, str] = {
     "contexts": "at most so many lines of words before a statement, each a quiz of its own (default 0)",
     "queries": "JSON file of words by name, in place of the first lines of documentation",
     "separator": "what stands between words and statement (default a newline)",
-    "objective": "masked: a piece is left out; candidates: whole statements with each of several names, for "
-    "decoders; pll: the same, for masked models (default by the kind of the models)",
+    "objective": "masked: a piece is left out; candidates: whole statements with each of several names, "
+    "which decoders score from left to right and other models by pseudo-log-likelihood (default where a "
+    "decoder is among the models); pll: the same, without decoders",
     "candidates": f"names for each level at most, with candidates and pll (default {MOST})",
 }
 

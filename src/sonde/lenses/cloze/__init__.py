@@ -1,8 +1,10 @@
 """Which names of APIs the model knows, in calls, imports and aliased imports (INK).
 
-Masked models are asked for the piece that is left out. Models that score texts are given the whole statement
-with each of at most a hundred names of the same place in it (BEAR); masked models can be asked so as well, by
-pseudo-log-likelihood. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are always scored whole.
+Models that fill in what is left out are asked for the piece: masked ones under a mask, encoder-decoders in a
+gap. Models of any kind can be given the whole statement with each of at most a hundred names of the same
+place in it (BEAR): decoders score it from left to right, the others by pseudo-log-likelihood. So decoders are
+always asked, and every model of a run that holds one. Pairs of statements (tasks ``api_deprecated``,
+``api_fakes``) are always scored whole.
 """
 
 from __future__ import annotations
@@ -12,21 +14,38 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
+from sonde.capture.requests import (
+    Answer,
+    AnswerRanks,
+    Masked,
+    Pass,
+    Plain,
+    Prepared,
+    TokenScores,
+)
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
-from sonde.lenses._words import word_by_word
+from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.observe import TOP_K, observe_quizzes, observe_texts
-from sonde.lenses.cloze.plan import Quiz, asks_of, distinct_variants, quizzes_by_item
+from sonde.lenses.cloze.plan import (
+    ONE,
+    Ask,
+    Quiz,
+    asks_of,
+    distinct_gaps,
+    distinct_variants,
+    quizzes_by_item,
+)
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
+from sonde.lenses.cloze.vocabulary import BOTH, UNIFIED, compared_models, ranking_of, unified
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
-from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, PLL, objective_of
+from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
 
-NEEDS = ("encoder", "decoder")
+NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 TASK = "api_cloze"
 TWIN_SHARE = 0.25
@@ -36,11 +55,14 @@ class Cloze(LensDefaults):
     """The cloze lens."""
 
     name = "cloze"
-    version = "1"
+    version = "2"
     quirks: Mapping[str, str] = {}
     options: Mapping[str, str] = {
         **OPTIONS,
-        "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own",
+        "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own (default: "
+        "the models of the run, where there are several)",
+        "ranking": f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared "
+        f"one; {UNIFIED}: of answers of one piece over the shared one alone, faster (default {BOTH})",
         "deprecated": "for task api_deprecated: CSV file with the columns deprecated and replacement, in "
         "place of the pairs that the corpus states",
         "min_count": "fewest quizzes that a library needs for a row of its own (default 20)",
@@ -50,41 +72,41 @@ class Cloze(LensDefaults):
     draws = True
 
     def refuses(self, capabilities: Capabilities) -> str | None:
-        """Encoder-decoders and encoders without a mask are refused."""
-        if capabilities.kind == "decoder" or (capabilities.kind == "encoder" and capabilities.masks):
+        """Models that cannot fill in what is left out are refused, decoders excepted."""
+        if capabilities.kind == "decoder" or capabilities.masks:
             return None
-        lacks = "no mask token" if capabilities.kind == "encoder" else "a decoder of its own behind the mask"
+        lacks = "no mask token" if capabilities.kind == "encoder" else "no sign for what is left out"
         return (
-            f"lens 'cloze' asks masked models and decoders, and this {capabilities.kind} has {lacks}; "
-            "use one of them, for example sonde/mini-encoder"
+            f"lens 'cloze' asks for what is left out, and this {capabilities.kind} has {lacks}; use a model "
+            "that has, or a decoder, for example sonde/mini-encoder"
         )
 
     def options_for(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with the objective that the models of a run can be asked by.
+        """The options with the objective that all models of a run can be asked by.
 
         Raises:
-            UsageError: They cannot be asked by the objective chosen, or not all by one.
+            UsageError: They cannot be asked by the objective chosen.
         """
-        kinds = {model.kind for model in models.values()}
+        decoders = [name for name, model in models.items() if model.kind == "decoder"]
         if "objective" not in options:
-            if len(kinds) > 1:
-                raise UsageError(
-                    "lens 'cloze' asks masked models for a piece and gives decoders whole statements; "
-                    "run models of each kind by themselves"
-                )
-            options = {**options, "objective": CANDIDATES if kinds == {"decoder"} else MASKED}
+            options = {**options, "objective": CANDIDATES if decoders else MASKED}
         objective = objective_of(options)
-        for kind in sorted(kinds):
-            if (kind == "decoder") != (objective == CANDIDATES):
-                fit = CANDIDATES if kind == "decoder" else f"{MASKED} or {PLL}"
-                raise UsageError(
-                    f"lens 'cloze': objective {objective!r} does not fit the {kind} of this run; give {fit}"
-                )
+        if decoders and objective != CANDIDATES:
+            raise UsageError(
+                f"lens 'cloze': objective {objective!r} does not fit the decoder {decoders[0]!r} of this "
+                f"run; give {CANDIDATES}, by which every model can be asked"
+            )
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
-        compared = {"unified": ",".join(sorted(models))} if len(models) > 1 and objective == MASKED else {}
-        return {**compared, **options}
+        compared = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
+        options = {**compared, **options}
+        if ranking_of(options) == UNIFIED and not options.get("unified"):
+            raise UsageError(
+                f"lens 'cloze': option ranking = {UNIFIED!r} needs several models, or their names in the "
+                "option unified"
+            )
+        return options
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One twin with random weights: over a quarter of the statements, where each is asked by itself."""
@@ -116,17 +138,18 @@ class Cloze(LensDefaults):
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """Masked inputs of every statement, or the statements as they are."""
-        if _objective(settings) == CANDIDATES:
-            return (Pass(Plain(), (TokenScores(top_k=1),)),)
+        """What is left out of every statement, or the statements as they are, as each kind can be asked."""
         quizzes = _quizzes(labels, settings)
-        variants = {
-            one.item.item_id: distinct_variants(asks_of(one, quizzes[one.item.item_id]))
-            if one.item.item_id in quizzes
-            else word_by_word(one.alignment)
+        asks = {
+            one.item.item_id: asks_of(one, quizzes[one.item.item_id])
             for one in prepared
+            if one.item.item_id in quizzes
         }
-        return (Pass(Masked(variants), (TokenScores(top_k=TOP_K if quizzes else 1),)),)
+        texts = [one for one in prepared if one.item.item_id not in asks]
+        if not asks:
+            plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",))
+            return (plain, *_filled_in(texts))
+        return (*_pieces(asks, settings), *_filled_in(texts))
 
     def observe(
         self,
@@ -160,6 +183,38 @@ class Cloze(LensDefaults):
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model is right among the first and the first ten, beside the best control."""
         return headline(scores)
+
+
+def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings) -> Iterator[Pass]:
+    """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
+    compared = compared_models(settings.options)
+    alone = ranking_of(settings.options) == UNIFIED
+    right = {
+        item: {
+            ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.quiz.initial)
+            for ask in mine
+            if ask.status == ONE
+        }
+        for item, mine in asks.items()
+    }
+    ranks = AnswerRanks(right, unified(compared) if compared else None, alone=alone)
+    scores = TokenScores(top_k=TOP_K)
+    for kind, inputs in (("encoder", distinct_variants), ("encoder-decoder", distinct_gaps)):
+        every = {item: inputs(mine) for item, mine in asks.items()}
+        if not alone:
+            yield Pass(Masked(every), (scores, ranks), (kind,))
+            continue
+        several = {item: inputs([ask for ask in mine if ask.status != ONE]) for item, mine in asks.items()}
+        # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
+        yield Pass(Masked(every), (ranks,), (kind,))
+        yield Pass(Masked(several), (scores,), (kind,))
+
+
+def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
+    """Whole statements of models that fill in: a mask a subword, or a gap a word."""
+    for kind, inputs in (("encoder", word_by_word), ("encoder-decoder", whole_words)):
+        masked = Masked({one.item.item_id: inputs(one.alignment) for one in texts})
+        yield Pass(masked, (TokenScores(top_k=1),), (kind,))
 
 
 def _objective(settings: LensSettings) -> str:

@@ -7,14 +7,13 @@ A prompt may have several right answers, each a quiz of its own. ``rank`` is tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sonde.lenses.cloze.plan import ONE
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.lenses.cloze.vocabulary import Vocabulary, own_vocabulary, segmented, unified
+from sonde.lenses.cloze.vocabulary import segmented
 from sonde.models import manifest
 from sonde.tasks._cloze_candidates import place
 from sonde.tasks._cloze_quizzes import path_number
@@ -46,14 +45,22 @@ def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return _with_groups(_with_other_answers(joined))
 
 
-def contested(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def contested(
+    answers: pl.DataFrame, labels: pl.DataFrame, shared: frozenset[str] = frozenset()
+) -> pl.DataFrame:
     """Quizzes decided by whole statements: the rank of the right one among its candidates.
 
-    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords. Ties
-    count against the right one; a quiz of which a statement was not scored is left out.
+    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
+    ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
+    none. Ties count against the right one; a quiz of which a statement was not scored is left out.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        shared: Pieces that the vocabularies of the models compared share.
     """
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
-    rows: list[tuple[str, int, int, float, int]] = []
+    rows: list[tuple[str, int, int, int | None, float, int]] = []
     for row in labels.iter_rows(named=True):
         found = [nats.get(item) for item in candidate_ids(row)]
         held = [one for one in found if one is not None]
@@ -62,11 +69,14 @@ def contested(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         sums = np.array([one["nats"] for one in held])
         means = sums / np.array([max(one["pieces"], 1) for one in held])
         ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
-        rows.append((row["quiz_id"], *ranks, float(sums[0]), len(held)))
+        among = [name in shared for name in row["candidates"]]
+        unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
+        rows.append((row["quiz_id"], *ranks, unified, float(sums[0]), len(held)))
     schema = {
         "quiz_id": pl.String,
         "rank": pl.Int32,
         "rank_per_piece": pl.Int32,
+        "rank_unified": pl.Int32,
         "nats": pl.Float64,
         "competing": pl.Int32,
     }
@@ -74,23 +84,13 @@ def contested(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return _with_groups(labels.join(table, on="quiz_id", how="inner"))
 
 
-def with_unified(frame: pl.DataFrame, model: str, models: Sequence[str]) -> pl.DataFrame:
-    """Add the rank among the surfaces that several models share, and whether all cut the level alike.
-
-    A quiz whose answer they do not share has no such rank. An answer beyond the alternatives that were kept
-    gets the rank behind them: below it no P@k up to 50 can count it.
+def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
+    """Add ``agree``: whether the tokenizers of all models cut the level alike.
 
     Args:
-        frame: From `judged`.
-        model: The model that answered.
-        models: All models that are compared.
-
-    Raises:
-        InputError: Their vocabularies share nothing.
+        frame: From `judged` or `contested`.
+        models: The models that are compared.
     """
-    shared, vocabulary = unified(models), own_vocabulary(model)
-    columns = frame.select("answer", "rank_id", "top_ids", "gold_rank_known")
-    ranks = [_unified_rank(row, vocabulary, shared) for row in columns.iter_rows(named=True)]
     levels = frame.select(
         level=(pl.col("prefix") + pl.col("answer") + pl.col("suffix")).str.slice(
             pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
@@ -99,10 +99,7 @@ def with_unified(frame: pl.DataFrame, model: str, models: Sequence[str]) -> pl.D
     distinct = sorted(set(levels))
     cut = [segmented(one, distinct) for one in models]
     alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
-    return frame.with_columns(
-        pl.Series("rank_unified", ranks, pl.Int32),
-        agree=levels.replace_strict(alike, return_dtype=pl.Boolean),
-    )
+    return frame.with_columns(agree=levels.replace_strict(alike, return_dtype=pl.Boolean))
 
 
 def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
@@ -121,15 +118,6 @@ def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     held = frame.select("library", "paths").explode("paths").unique()
     libraries = held.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
     return frame.with_columns(seen=pl.col("library").is_in(libraries.implode()))
-
-
-def _unified_rank(row: Mapping[str, Any], vocabulary: Vocabulary, shared: frozenset[str]) -> int | None:
-    answer = row["answer"]
-    if row["rank_id"] is None or answer not in shared:
-        return None
-    texts = dict.fromkeys(text for number in row["top_ids"] if (text := vocabulary.texts[number]) in shared)
-    order = list(texts)
-    return order.index(answer) + 1 if row["gold_rank_known"] and answer in texts else len(order) + 1
 
 
 def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:

@@ -10,16 +10,14 @@ import polars as pl
 from sonde.lenses._lens import Scoring
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import TWIN
+from sonde.lenses.cloze.observe import CAUSAL, PLL
 from sonde.lenses.cloze.statements import candidate_ids
 from sonde.stats.scores import Score
 from sonde.tasks._cloze_margins import PAIRS
-from sonde.tasks._cloze_options import CANDIDATES, objective_of
 
 MARGIN_TASKS = ("api_deprecated", "api_fakes")
 
 LENGTH = "length"
-CAUSAL, PLL = "causal", "pll"
-
 _TIE = 1e-4
 
 _SCHEMA: Mapping[str, type[pl.DataType]] = {"quiz_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
@@ -56,9 +54,10 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
     (``"pll"``), which never share a table; ``params.other`` whether pieces were summed or averaged.
     """
     labels = scoring.labels[task]
-    objective = CAUSAL if objective_of(scoring.settings.options) == CANDIDATES else PLL
-    base = dataclasses.replace(scoring.template, task=task, params={"name": objective})
-    frame = margins(scoring.observations.collect(), labels)
+    answers = scoring.observations.collect()
+    measure = PLL if PLL in answers["measure"] else CAUSAL
+    base = dataclasses.replace(scoring.template, task=task, params={"name": measure})
+    frame = margins(answers, labels)
     twins = [margins(twin.observations.collect(), labels) for twin in scoring.twins]
     for pair in PAIRS:
         template = dataclasses.replace(base, slice=f"pair={pair}")

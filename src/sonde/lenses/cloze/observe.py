@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,39 +18,38 @@ from sonde.lenses.cloze.plan import (
     SEVERAL,
     Ask,
     asks_of,
+    distinct_gaps,
     distinct_variants,
     quizzes_by_item,
     total,
 )
-from sonde.lenses.cloze.vocabulary import Vocabulary, vocabulary_of
 
-TOP_K = 128
-"""Alternatives kept a mask: P@50 stays exact though surfaces that differ in a blank alone are one answer."""
-
-SHOWN = 10
-"""Of these so many are written out."""
-
-NEAR_TIE = 1e-4
-"""Nats within which an alternative counts as tied, as capture counts them."""
+TOP_K = 10
+"""Alternatives kept a mask."""
 
 TEXT = "text"
 """Status of the row of a whole statement."""
+
+MASK, GAP, CAUSAL, PLL = "mask", "gap", "causal", "pll"
+"""How an answer or a statement was scored: under a mask, in a gap that a decoder fills (a denoiser's
+objective), from left to right, or as the pseudo-log-likelihood of a model that fills in."""
 
 ANSWERS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
     "quiz_id": pl.String,
     "status": pl.String,
+    "measure": pl.String,
     "pieces": pl.Int32,
     "nats": pl.Float64,
     "rank_id": pl.Int32,
     "rank": pl.Int32,
+    "rank_unified": pl.Int32,
+    "nats_unified": pl.Float64,
     "greedy": pl.Boolean,
     "gold_id": pl.Int32,
-    "gold_rank_known": pl.Boolean,
     "characters": pl.Int32,
     "top": pl.List(pl.String),
     "top_nats": pl.List(pl.Float32),
-    "top_ids": pl.List(pl.Int32),
 }
 
 
@@ -61,58 +60,79 @@ def observe_quizzes(
 
     - ``status``: `ONE`, `SEVERAL` or `CUT`, how many pieces of this tokenizer the answer has; cut answers
       were not asked for.
-    - ``nats``: negative log-probability of the answer; for several pieces the sum over them.
-    - ``rank_id``: rank of the very id that the tokenizer writes there, among all ids.
-    - ``rank``: rank of the answer when ids of one surface are one answer; where it is not among the best
-      `TOP_K` this is ``rank_id``, an upper bound.
+    - ``measure``: `MASK` or `GAP`.
+    - ``nats``: negative log-probability of the answer, over the model's whole vocabulary; for several pieces
+      the sum over them. Of one piece it is that of the very id that the tokenizer writes there.
+    - ``rank_id``: rank of that id among all ids.
+    - ``rank``: rank of the answer among all texts, ids of one text being one answer.
+    - ``rank_unified``: rank of the answer among the texts that the models compared share; null where it is
+      none of them or nothing is compared.
+    - ``nats_unified``: negative log-probability of the answer's likeliest id given that an id of a shared
+      text is written: a figure of another distribution than ``nats``.
     - ``greedy``: whether each piece ranks first.
+
+    Where only the shared vocabulary was projected on, answers of one piece have ``rank_unified`` and
+    ``nats_unified`` alone.
 
     Raises:
         CaptureError: A quiz has no score.
     """
-    vocabulary = vocabulary_of(surfaces)
     quizzes = quizzes_by_item(labels)
     rows: list[dict[str, Any]] = []
     for one in observed:
         item = one.prepared.item.item_id
         asks = asks_of(one.prepared, quizzes.get(item, []))
-        captured = dict(zip(distinct_variants(asks), one.captures, strict=True))
+        writes = any(capture.written for capture in one.captures)
+        wanted = distinct_gaps(asks) if writes else distinct_variants(asks)
+        captured = dict(zip(wanted, one.captures, strict=False))
+        if len(captured) < len(wanted):
+            raise CaptureError(
+                f"item {item}: {len(captured)} captures for {len(wanted)} masked inputs; ask models that "
+                "fill in what is left out"
+            )
         ids = one.prepared.alignment.subwords.ids
-        rows += [_row(item, ask, captured, vocabulary, surfaces, ids) for ask in asks]
+        rows += [_row(item, ask, captured, surfaces, ids, writes=writes) for ask in asks]
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
 def observe_texts(observed: Sequence[Captured]) -> pl.DataFrame:
     """One row a statement: the summed score of all its subwords, in `ANSWERS_SCHEMA`.
 
-    For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood.
+    For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood; for
+    one that writes, the same with each word left out and written whole.
     """
     rows: list[dict[str, Any]] = []
     for one in observed:
-        scores = [capture.scores for capture in one.captures if capture.scores is not None]
-        if len(scores) == 1:
-            nats = scores[0].nats[scores[0].scored]
-        else:
-            nats = np.array([each.nats[np.flatnonzero(each.scored)[0]] for each in scores])
+        captures = [capture for capture in one.captures if capture.scores is not None]
+        scored = [nats for capture in captures for nats in _counted(capture)]
         rows.append(
             {
                 "item_id": one.prepared.item.item_id,
                 "status": TEXT,
-                "pieces": len(nats),
-                "nats": total(nats.tolist()),
+                "measure": CAUSAL if all(capture.variant == 0 for capture in captures) else PLL,
+                "pieces": len(scored),
+                "nats": total(scored),
                 "characters": len(one.prepared.item.text),
             }
         )
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
+def _counted(capture: ItemCapture) -> list[float]:
+    """The scores that count of one input: all, or of a masked input the first."""
+    assert capture.scores is not None
+    nats = capture.scores.nats[capture.scores.scored].tolist()
+    return nats if capture.written or capture.variant == 0 else nats[:1]
+
+
 def _row(
     item: str,
     ask: Ask,
     captured: Mapping[tuple[int, ...], ItemCapture],
-    vocabulary: Vocabulary,
     surfaces: Sequence[str],
     own_ids: Int[np.ndarray, " subword"],
+    *,
+    writes: bool,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
         "item_id": item,
@@ -123,45 +143,41 @@ def _row(
     }
     if ask.status == CUT:
         return row
-    scored = [(_scores(captured[variant], item), variant[0]) for variant in ask.variants]
-    row["nats"] = total(float(scores.nats[at]) for scores, at in scored)
-    row["greedy"] = all(scores.rank[at] == 1 for scores, at in scored)
+    row["measure"] = GAP if writes else MASK
+    positions = ask.variants[0]
     if ask.status == SEVERAL:
+        inputs = ask.whole * len(positions) if writes else ask.variants
+        scored = [
+            (_scores(captured[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
+        ]
+        row["nats"] = total(float(scores.nats[at]) for scores, at in scored)
+        row["greedy"] = all(scores.rank[at] == 1 for scores, at in scored)
         return row
     assert ask.status == ONE
-    ((scores, at),) = scored
-    ids, nats = scores.top_ids[at], scores.top_nats[at]
-    row["rank_id"] = int(scores.rank[at])
-    found = _surface_rank(ids.tolist(), nats.tolist(), ask, vocabulary)
-    row["rank"] = row["rank_id"] if found is None else found
-    row["gold_rank_known"] = found is not None
+    capture, at = captured[positions], positions[0]
     row["gold_id"] = int(own_ids[at])
-    row["top_ids"] = ids.tolist()
-    row["top"] = [surfaces[number] for number in ids[:SHOWN].tolist()]
-    row["top_nats"] = nats[:SHOWN].tolist()
+    row |= _ranks(capture, at, item)
+    if capture.scores is not None:
+        row["nats"] = float(capture.scores.nats[at])
+        row["rank_id"] = int(capture.scores.rank[at])
+        row["greedy"] = row["rank_id"] == 1
+        row["top"] = [surfaces[number] for number in capture.scores.top_ids[at].tolist()]
+        row["top_nats"] = capture.scores.top_nats[at].tolist()
     return row
 
 
-def _surface_rank(ids: Sequence[int], nats: Sequence[float], ask: Ask, vocabulary: Vocabulary) -> int | None:
-    """Rank of the answer among distinct surfaces; None where it is not among the alternatives."""
-    quiz = ask.quiz
-    right = set(vocabulary.right(quiz.answer, word_start=quiz.word_start, initial=quiz.initial))
-    own = next((value for number, value in zip(ids, nats, strict=True) if number in right), None)
-    if own is None:
-        return None
-    before = _texts_within(ids, nats, own + NEAR_TIE, vocabulary)
-    return 1 + len(before - {quiz.answer})
-
-
-def _texts_within(
-    ids: Iterable[int], nats: Iterable[float], limit: float, vocabulary: Vocabulary
-) -> set[str]:
-    """Distinct surfaces at least as likely as a limit; ids without a surface stand for themselves."""
-    return {
-        vocabulary.texts[number] or f"<{number}>"
-        for number, value in zip(ids, nats, strict=True)
-        if value <= limit
-    }
+def _ranks(capture: ItemCapture, at: int, item: str) -> dict[str, Any]:
+    """The ranks of an answer as a text; what is not known is left out."""
+    answers = capture.answers
+    if answers is None:
+        raise CaptureError(f"item {item}: the capture ranks no answers; the cloze lens asks for that")
+    found: dict[str, Any] = {}
+    if answers.rank[at]:
+        found["rank"] = int(answers.rank[at])
+    if answers.shared_rank[at]:
+        found["rank_unified"] = int(answers.shared_rank[at])
+        found["nats_unified"] = float(answers.shared_nats[at])
+    return found
 
 
 def _scores(capture: ItemCapture, item: str) -> ScoredSubwords:

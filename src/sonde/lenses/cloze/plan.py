@@ -2,8 +2,9 @@
 
 A quiz is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
 answer of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked,
-so that what is left of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). A quiz
-whose answer begins or ends inside a piece is not asked; it is counted.
+so that what is left of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). Models
+that write into a gap are asked once, for all pieces. A quiz whose answer begins or ends inside a piece is not
+asked; it is counted.
 """
 
 from __future__ import annotations
@@ -50,12 +51,18 @@ class Ask:
     Attributes:
         quiz: The quiz.
         status: `ONE`, `SEVERAL` or `CUT`.
-        variants: Masked positions of each input that it needs; the first of them is what is scored.
+        variants: Masked positions of each input that it needs; the first of them is what is scored. The
+            first variant masks the whole answer.
     """
 
     quiz: Quiz
     status: str
     variants: tuple[tuple[int, ...], ...]
+
+    @property
+    def whole(self) -> tuple[tuple[int, ...], ...]:
+        """The one input that it needs where the whole answer is written; none where it is not asked."""
+        return self.variants[:1]
 
 
 def quizzes_by_item(labels: pl.DataFrame) -> dict[str, list[Quiz]]:
@@ -80,6 +87,11 @@ def asks_of(prepared: Prepared, quizzes: Sequence[Quiz]) -> list[Ask]:
 def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
     """The inputs that an item's quizzes need, each once, in order."""
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
+
+
+def distinct_gaps(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
+    """The inputs that an item's quizzes need where whole answers are written, each once, in order."""
+    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.whole))
 
 
 def _ask(quiz: Quiz, first: int | None, last: int | None) -> Ask:

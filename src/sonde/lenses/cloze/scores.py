@@ -27,12 +27,13 @@ from sonde.lenses.cloze.judged import (
     PUBLISHED_MODES,
     contested,
     judged,
+    with_agreement,
     with_seen,
-    with_unified,
 )
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
+from sonde.lenses.cloze.vocabulary import compared_models, unified
 from sonde.stats.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 
@@ -51,6 +52,7 @@ _CONTROLS: Mapping[str, str] = {UNIGRAM: "rank_unigram", MAJORITY: "rank_majorit
 _SINGLE: Mapping[str, str | int | float | None] = {"name": "single"}
 _SUMMED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "sum"}
 _AVERAGED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "mean"}
+_SHARED: Mapping[str, str | int | float | None] = {"name": "unified", "other": "sum"}
 
 
 def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -84,15 +86,18 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     if GIVEN in labels["template"]:
         yield from prediction_scores(answers, labels, base)
         return
-    frame = with_seen(contested(answers, labels), scoring.template.model).with_columns(status=pl.lit(ONE))
-    frame = with_frequent_candidates(frame)
+    compared = compared_models(scoring.settings.options)
+    shared = unified(compared) if compared else frozenset[str]()
+    frame = with_seen(contested(answers, labels, shared), scoring.template.model)
+    frame = with_frequent_candidates(frame.with_columns(status=pl.lit(ONE)))
+    frame = with_agreement(frame, compared) if compared else frame
     twin = twin_candidates(scoring, labels)
     if twin is not None:
         frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
-        for column, params in (("rank", _SUMMED), ("rank_per_piece", _AVERAGED)):
+        for column, params in (("rank", _SUMMED), ("rank_per_piece", _AVERAGED), ("rank_unified", _SHARED)):
             named = dataclasses.replace(template, params=params)
             yield from at_k(part, column, named)
             yield from mrr(part, column, named)
@@ -144,8 +149,8 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     twin = twin_frame(scoring, labels)
     if twin is not None:
         frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
-    compared = [one for one in str(scoring.settings.options.get("unified", "")).split(",") if one.strip()]
-    return with_unified(frame, model, compared) if compared else frame
+    compared = compared_models(scoring.settings.options)
+    return with_agreement(frame, compared) if compared else frame
 
 
 def _ranks(

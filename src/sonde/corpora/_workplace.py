@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Generator
@@ -88,8 +87,15 @@ def workplace(output: Path) -> Generator[Workplace]:
         raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
     try:
         yield Workplace(folder, place, token)
+    except OSError as error:
+        if not str(error.filename or "").startswith(str(folder)):
+            raise
+        raise StoreError(
+            f"cannot write {place}: {Path(str(error.filename)).name} was taken away meanwhile "
+            "(by another build of the same folder?); nothing was changed, run again"
+        ) from error
     finally:
-        if (folder / _MARK).is_file() and os.access(folder, os.W_OK) and _is_ours(folder, token):
+        if _is_ours(folder, token):
             shutil.rmtree(folder, ignore_errors=True)
 
 

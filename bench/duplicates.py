@@ -1,0 +1,81 @@
+"""Building a corpus: near-duplicates out of 20,000 files, exactly and by MinHash, and what comes before."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import unit_hash
+from sonde.corpora import Building, Intake, read_files
+from sonde.corpora._examine import examine_all
+from sonde.corpora._gather import Gathered
+from sonde.corpora._near import EXACT, METHODS
+from sonde.corpora._spool import Candidate, Lines
+from sonde.corpora._survive import survivors
+
+_FILES = 20_000
+_WORKERS = 2
+_CORPORA = ("stdlib", "environment", "jdk")
+
+
+def run() -> Iterable[dict[str, str | float | None]]:
+    """Measure on files of the library, installed packages and a JDK; rows of name, value, unit, target."""
+    corpora = tuple(name for name in _CORPORA if _is_there(name))
+    with tempfile.TemporaryDirectory() as folder:
+        spooled = Path(folder) / "files"
+        with Lines(spooled) as lines:
+            gathered = Gathered(Building(corpora=corpora, written=False))
+            begun = time.perf_counter()
+            files = sum(len(gathered.take(name, lines).hashes) for name in corpora)
+            yield _row("read, hashed and written down", files / (time.perf_counter() - begun), "files/s")
+        chosen = sorted(gathered.candidates, key=lambda one: unit_hash("bench", one.content))[:_FILES]
+        characters = sum(one.place.length for one in chosen) / 1e6
+        yield _row("files", len(chosen), "files")
+        yield _row("of", characters, "MB")
+        kept: dict[str, set[str]] = {}
+        for method in METHODS:
+            wanted = Building(corpora=corpora, method=method, parses=False)
+            begun, used = time.perf_counter(), _processor()
+            found = survivors(_again(wanted, gathered, chosen), spooled, workers=_WORKERS, report=_silent)
+            taken, used = time.perf_counter() - begun, _processor() - used
+            kept[method] = {one.content for one in found}
+            name = f"near-duplicates out, {method}, {_WORKERS} processes"
+            yield {**_row(name, taken, "s"), "target": "< 120" if method == EXACT else None}
+            yield _row(f"near-duplicates out, {method}, processor time", used, "s")
+        yield _row("files that nearly repeat another", len(chosen) - len(kept[EXACT]), "files")
+        differ = len(kept[METHODS[0]] ^ kept[METHODS[1]])
+        yield _row("files about which the two differ", differ, "files")
+        places = [one.place for one in chosen]
+        begun = time.perf_counter()
+        examine_all(spooled, places, [True] * len(places), EXACT, workers=_WORKERS)
+        yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
+
+
+def _again(wanted: Building, gathered: Gathered, chosen: list[Candidate]) -> Gathered:
+    """The same candidates for another method."""
+    return Gathered(wanted, read=gathered.read, candidates=chosen)
+
+
+def _is_there(corpus: str) -> bool:
+    try:
+        return next(read_files(corpus, (), Intake()), None) is not None
+    except InputError:
+        return False
+
+
+def _processor() -> float:
+    """Seconds of processor time of this process and of those it waited for: what a shared machine gave."""
+    mine, theirs = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return mine.ru_utime + mine.ru_stime + theirs.ru_utime + theirs.ru_stime
+
+
+def _silent(line: str) -> None:
+    """Say nothing: rows come later."""
+
+
+def _row(name: str, value: float, unit: str) -> dict[str, str | float | None]:
+    return {"name": name, "value": value, "unit": unit, "target": None}

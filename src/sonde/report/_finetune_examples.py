@@ -66,16 +66,16 @@ def answers(run: RunData, model: ModelInfo) -> pl.DataFrame:
     rows = table.filter((pl.col("arm") == "pretrained") & (pl.col("kind") == "example")).collect()
     if rows.is_empty():
         return rows
-    options = run.summary.get("arguments", {}).get("options", {}).get(LENS, {})
-    variant = _last(str(options.get("sweep", "")))
     rows = rows.filter(pl.col("split").is_in(list(SPLITS)) & (pl.col("seed") == rows["seed"].min()))
-    return rows.filter(pl.col("variant") == variant)
+    return rows.filter(pl.col("variant") == last_values(run, rows))
 
 
-def _last(sweep: str) -> str:
-    """Name of the last combination of swept values."""
-    parts = [part.partition(":") for part in sweep.split(";") if part.strip()]
-    return ";".join(f"{name.strip()}={values.split(',')[-1].strip()}" for name, _, values in parts)
+def last_values(run: RunData, rows: pl.DataFrame) -> str:
+    """The values of a sweep that the others are held against; empty where nothing is swept."""
+    changes = run.scores(metrics=["change"], lens=LENS)
+    if changes.is_empty():
+        return str(rows["variant"][0])
+    return str(changes["params"].struct.field("other")[0])
 
 
 def chosen(rows: pl.DataFrame) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report._attention_drawings import heat_map, label
 from sonde.report._finetune import LENS
-from sonde.report._finetune_examples import error_of, items_of, labels_of
+from sonde.report._finetune_examples import error_of, items_of, labels_of, last_values
 from sonde.report._numbers import number
 from sonde.report._plot import Cell, Drawing, Figure, Table
 from sonde.report._run import ModelInfo, RunData
@@ -75,9 +75,9 @@ def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     if table is None or "words" not in table.collect_schema().names():
         return pl.DataFrame()
     rows = table.filter(pl.col("kind") == "attention").collect()
-    # Of a sweep the last values stand for all.
-    last = pl.col("variant") == pl.col("variant").last().over("task")
-    return rows.filter(last).sort("task", "correct", "example_id")
+    if rows.is_empty():
+        return rows
+    return rows.filter(pl.col("variant") == last_values(run, rows)).sort("task", "correct", "example_id")
 
 
 def _marked(

@@ -175,6 +175,12 @@ def _notes(run: RunData) -> list[str]:
         for row in cut.iter_rows(named=True)
         if row["value"] > 0
     ]
+    notes += [
+        f"{row['subject']}: {row['arm']} is left out: {row['slice']}."
+        for row in labelled(run.scores(metrics=["left_out"], lens=LENS, controls=True), run).iter_rows(
+            named=True
+        )
+    ]
     few = measured(run, ["accuracy"]).filter(pl.col("slice") == WHOLE).to_dicts()
     named = sorted({f"{row['subject']} ({row['n_clusters']})" for row in few if too_few(row)})
     if named:

@@ -77,6 +77,8 @@ class Finetune(LensDefaults):
                         continue
                     own = needs_model(options.baselines) if name in BASELINES else True
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
+                    if name in BASELINES and "baseline_epochs" in settings.options:
+                        only -= {"epochs"}
                     one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
                     arms[one] = None
         return tuple(arms)

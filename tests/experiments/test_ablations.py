@@ -1,0 +1,48 @@
+"""The experiment files of the ablations: each can be run as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sonde.experiments import load_experiment
+from sonde.experiments.choices import lens_choices
+from sonde.experiments.plan import settings_of
+from sonde.lenses import training_lens
+from sonde.lenses.finetune.sweep import variants
+from sonde.models import ModelSpec, describe
+
+FOLDER = Path(__file__).parents[2] / "recipes" / "ablations"
+FILES = sorted(FOLDER.glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_can_be_run_as_it_stands(path: Path) -> None:
+    experiment = load_experiment(path)
+    (choice,) = lens_choices(experiment)
+    settings = settings_of(choice)
+    arms = training_lens("finetune").arms(choice.tasks, settings)
+    assert {arm.task for arm in arms} == set(experiment.tasks)
+    swept = variants(settings)
+    # Whatever is trained takes part in every value that it knows of.
+    assert len(arms) >= len(choice.tasks) * len(swept)
+    longest = max(int(one.options.get("length", settings.options.get("length", 128))) for one in swept)
+    if any(arm.name == "pretrained" for arm in arms):
+        assert longest <= min(describe(ModelSpec(name=name)).context for name in experiment.models)
+
+
+def test_what_a_baseline_does_not_know_trains_it_once() -> None:
+    (choice,) = lens_choices(load_experiment(FOLDER / "epochs.toml"))
+    arms = training_lens("finetune").arms(choice.tasks, settings_of(choice))
+    mine = [arm for arm in arms if arm.task == "variable_misuse"]
+    assert [arm.variant for arm in mine if arm.name == "pretrained"] == ["epochs=2", "epochs=10", "epochs=20"]
+    assert [arm.variant for arm in mine if arm.name == "word2vec_cbow_ns"] == [""]
+    assert [arm.variant for arm in mine if arm.name == "bag_of_tokens"] == [""]
+
+
+def test_every_file_is_in_the_readme() -> None:
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert len(FILES) >= 6
+    assert [path.name for path in FILES if f"`{path.name}`" not in text] == []
+    assert (FOLDER.parent / "README.md").is_file()

@@ -1,12 +1,13 @@
 """From hidden states at chosen positions to the few numbers that are kept; pure, on the device.
 
-The logits of a batch never exist as a whole: positions are gathered first, and the vocabulary projection is
-applied to them in chunks that stay in the cache of a CPU. Reductions over the vocabulary run in float32.
+The logits of a large batch never exist as a whole: positions are gathered first, and the vocabulary
+projection is applied to them in chunks. On a CPU a chunk is reduced a few rows at a time, which stay in its
+cache. Reductions over the vocabulary run in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ NEAR_TIE = 1e-4
 """Nats within which two candidates count as tied; float32 logits move by less between batch shapes."""
 
 _BLOCK = 64
+_CPU_ROWS = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +69,12 @@ def score_positions(
         right: What is right at each position.
     """
     parts: list[PositionScores] = []
-    for at in range(0, len(states), chunk):
-        logits, own = head(states[at : at + chunk]), None
-        here = slice(at, at + chunk)
-        if source is not None:
-            here = slice(*np.searchsorted(source, [at, at + chunk]).tolist())
-            own = torch.from_numpy(source[here] - at).to(gold.device)
-        ranked = (board, right[here]) if board is not None and right is not None else None
-        parts.append(score_logits(logits, gold[here], top_k, own, ranked))
+    begin = 0
+    # Even chunks, since a matrix of one to three rows is multiplied by other code, which rounds otherwise.
+    for some in states.tensor_split(max(1, -(-len(states) // chunk))):
+        # By a function, so that one chunk's logits are let go before the next one's are made.
+        parts += _parts(head(some), begin, gold, top_k, source, board, right)
+        begin += len(some)
     answers = [part.answers for part in parts if part.answers is not None]
     return PositionScores(
         nats=torch.cat([part.nats for part in parts]),
@@ -84,6 +84,28 @@ def score_positions(
         top_nats=torch.cat([part.top_nats for part in parts]),
         answers=joined(answers) if answers else None,
     )
+
+
+def _parts(
+    chunk: Float[Tensor, "some vocab"],
+    begin: int,
+    gold: Int[Tensor, " position"],
+    top_k: int,
+    source: Int[np.ndarray, " position"] | None,
+    board: AnswerBoard | None,
+    right: Right | None,
+) -> Iterator[PositionScores]:
+    """Reduce the logits of the states from ``begin`` on."""
+    at = begin
+    for logits in chunk.split(_CPU_ROWS if chunk.device.type == "cpu" else len(chunk)):
+        beyond = at + len(logits)
+        here, own = slice(at, beyond), None
+        if source is not None:
+            here = slice(*np.searchsorted(source, [at, beyond]).tolist())
+            own = torch.from_numpy(source[here] - at).to(gold.device)
+        ranked = (board, right[here]) if board is not None and right is not None else None
+        yield score_logits(logits, gold[here], top_k, own, ranked)
+        at = beyond
 
 
 def score_answers(

@@ -31,7 +31,8 @@ from sonde.models import FAMILIES, LoadedModel
 
 _CPU_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32768
-_CPU_CHUNK = 128
+_CPU_CHUNK = 512
+_CPU_LOGITS = 1 << 25
 _ACCELERATOR_CHUNK = 2048
 
 
@@ -61,7 +62,9 @@ class Runner:
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
         self._device = next(loaded.model.parameters()).device
         on_cpu = self._device.type == "cpu"
-        self._chunk = settings.chunk or (_CPU_CHUNK if on_cpu else _ACCELERATOR_CHUNK)
+        # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
+        most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
+        self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
         self._budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self._reading = ExitStack()
         self._record: Callable[[Sequence[Reader]], Any] | None = None

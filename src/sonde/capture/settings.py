@@ -19,8 +19,8 @@ class CaptureSettings:
             larger batches leave its cache and pad more; 32,768 on an accelerator).
         context: Positions a window may hold, special tokens included; 0 means all that the model can take.
         stride: By which share of its length each further window of a long item advances, in (0, 1].
-        chunk: Positions whose logits exist at the same time; 0 means by device (128 on a CPU, 2,048 on an
-            accelerator).
+        chunk: Positions whose logits exist at the same time; 0 means by device (512 on a CPU, fewer where
+            their logits would take more than 128 MiB; 2,048 on an accelerator).
         block: Items that are batched together; bounds memory whatever the length of the job.
     """
 

@@ -119,7 +119,10 @@ class Cloze(LensDefaults):
 
         Raises:
             UsageError: A task of another lens is among them.
+            InputError: The models compared share no piece.
         """
+        if compared := compared_models(settings.options):
+            unified(compared)
         known = (TASK, *MARGIN_TASKS)
         for task in labels:
             if task not in known:

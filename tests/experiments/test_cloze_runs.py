@@ -1,0 +1,138 @@
+"""Whole runs of the cloze lens: models of every kind in one, and one or two processes."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from sonde.alignment import surfaces
+from sonde.alignment.vocabulary import vocabulary_of
+from sonde.corpora import Selection
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.run import run
+from sonde.lenses.cloze.vocabulary import unified
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.store.rundir import RunDirectory
+from tests.denoisers import save_bart, save_t5
+
+LIBRARIES = ("numpy", "torch", "scipy", "pandas", "flask", "requests", "django", "click", "attrs", "jinja")
+CALLS = ("load", "dump", "zeros.like", "path.join", "s")  # every vocabulary holds a letter
+CODE = "\n".join(
+    [f"import {library}" for library in LIBRARIES]
+    + [f"{library}.{call}(1)" for library in LIBRARIES for call in CALLS]
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "calls.py").write_text(CODE, encoding="utf-8")
+    return f"local:{folder}"
+
+
+@pytest.fixture(scope="module")
+def denoisers(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("denoisers")
+    lines = CODE.splitlines() * 2
+    return str(save_t5(folder / "t5", lines)), str(save_bart(folder / "bart", lines))
+
+
+def experiment(corpus: str, models: tuple[str, ...], **options: str | int) -> Experiment:
+    return Experiment(
+        models=models,
+        lenses=("cloze",),
+        corpora=(corpus,),
+        selection=Selection(limit=1000),
+        options={"cloze": {"templates": "call,import", "frames": 0, **options}},
+    )
+
+
+def answers(folder: Path, model: str) -> pl.DataFrame:
+    where = RunDirectory(folder).observations("cloze", model)
+    return pl.read_parquet(folder / where / "*.parquet").sort("item_id", "quiz_id")
+
+
+def scores(folder: Path, model: str) -> pl.DataFrame:
+    table = pl.read_parquet(folder / "scores.parquet").filter(pl.col("model") == model)
+    return table.with_columns(pl.col("params").struct.field("name", "other", "k"))
+
+
+def test_models_of_every_kind_answer_the_same_quizzes(
+    corpus: str, denoisers: tuple[str, str], encoder: Path, decoder: Path, tmp_path: Path
+) -> None:
+    models = (str(encoder), str(decoder), *denoisers)
+    run(experiment(corpus, models, candidates=4), Execution(output=tmp_path))
+    measures = {model: set(answers(tmp_path, model)["measure"]) for model in models}
+    assert measures == {
+        str(encoder): {"pll"}, str(decoder): {"causal"}, denoisers[0]: {"pll"}, denoisers[1]: {"pll"},
+    }  # fmt: skip
+    asked = {tuple(answers(tmp_path, model)["item_id"]) for model in models}
+    assert len(asked) == 1
+    first = (pl.col("metric") == "p_at_k") & (pl.col("k") == 1) & pl.col("control").is_null()
+    quizzes = pl.read_parquet(next(tmp_path.glob("labels/task=api_cloze/*[0-9a-f].parquet")))
+    shared = unified(sorted(models))
+    answerable = quizzes.filter(pl.col("answer").is_in(list(shared))).height
+    assert 0 < answerable < quizzes.height
+    cut = {model: load_tokenizer(ModelSpec(name=model)) for model in models}
+    alike = 0
+    for row in quizzes.iter_rows(named=True):
+        level = (row["prefix"] + row["answer"] + row["suffix"])[row["level_start"] : row["level_end"]]
+        pieces = set()
+        for tokenizer in cut.values():
+            texts = vocabulary_of(surfaces(tokenizer)).texts
+            ids = tokenizer(level, add_special_tokens=False)["input_ids"]
+            pieces.add(tuple(text for number in ids if (text := texts[number])))
+        alike += len(pieces) == 1
+    for model in models:
+        table = scores(tmp_path, model).filter(first)
+        whole = table.filter((pl.col("slice") == "all") & (pl.col("other") == "sum"))
+        counts = dict(whole.select("name", "n").iter_rows())
+        assert counts == {"candidates": quizzes.height, "unified": answerable}
+        agree = table.filter(pl.col("slice").str.contains("agree=true")).filter(pl.col("name") == "single")
+        assert agree["n"].sum() == alike
+
+
+def test_the_unified_ranks_are_those_of_both_models(
+    corpus: str, denoisers: tuple[str, str], encoder: Path, tmp_path: Path
+) -> None:
+    models = (str(encoder), *denoisers)
+    run(experiment(corpus, models), Execution(output=tmp_path / "both"))
+    run(experiment(corpus, models, ranking="unified"), Execution(output=tmp_path / "alone"))
+    shared = unified(sorted(models))
+    quizzes = pl.read_parquet(next((tmp_path / "both").glob("labels/task=api_cloze/*[0-9a-f].parquet")))
+    texts = dict(quizzes.select("quiz_id", "answer").iter_rows())
+    for model in models:
+        both, alone = (answers(tmp_path / name, model) for name in ("both", "alone"))
+        assert_frame_equal(alone.select("quiz_id", "rank_unified"), both.select("quiz_id", "rank_unified"))
+        one = both.filter(pl.col("status") == "one piece")
+        known = [texts[quiz] in shared for quiz in one["quiz_id"]]
+        assert one["rank_unified"].is_not_null().to_list() == known
+        names = scores(tmp_path / "alone", model).filter((pl.col("metric") == "p_at_k") & (pl.col("k") == 50))
+        assert set(names.filter(pl.col("control").is_null())["name"]) <= {"unified"}
+
+
+@pytest.mark.slow
+def test_processes_do_not_change_ranks(
+    corpus: str, denoisers: tuple[str, str], encoder: Path, decoder: Path, tmp_path: Path
+) -> None:
+    ranked = ("status", "rank", "rank_id", "rank_unified", "greedy")
+    for kind, models in (("masked", (str(encoder), denoisers[0])), ("candidates", (str(decoder),))):
+        wanted = experiment(corpus, models, objective=kind, candidates=3)
+        for workers in (1, 2):
+            folder = tmp_path / f"{kind}{workers}"
+            outcome = run(wanted, Execution(output=folder, workers=workers))
+            assert outcome.observed > 64  # several jobs, so that two processes have something to share
+        for model in models:
+            alone, together = (answers(tmp_path / f"{kind}{workers}", model) for workers in (1, 2))
+            assert_frame_equal(
+                alone.select("item_id", "quiz_id", *ranked), together.select("item_id", "quiz_id", *ranked)
+            )
+            np.testing.assert_allclose(alone["nats"], together["nats"], atol=1e-4)
+            ours, theirs = (scores(tmp_path / f"{kind}{workers}", model) for workers in (1, 2))
+            hits = pl.col("metric").is_in(["p_at_k", "mrr"])
+            assert_frame_equal(
+                ours.filter(hits).select("slice", "control", "name", "k", "value", "n"),
+                theirs.filter(hits).select("slice", "control", "name", "k", "value", "n"),
+            )

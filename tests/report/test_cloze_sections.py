@@ -193,7 +193,9 @@ def test_frames_and_words_are_told_with_their_spread(run: RunData) -> None:
 
 
 def test_preferred_words_are_listed(run: RunData) -> None:
-    cells = [[line[0], line[2], line[3]] for line in cells_of(drawn(run, "cloze_words"))]
+    figure = drawn(run, "cloze_words")
+    assert "finds “max” likeliest in 75.0 % of 300 entries" in figure.lead
+    cells = [[line[0], line[2], line[3]] for line in cells_of(figure)]
     assert ["base", "max", "75.0"] in cells and ["other", "min", "25.0"] in cells
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._cloze import LENS
-from sonde.report._numbers import score_cells
+from sonde.report._numbers import count, number, score_cells
 from sonde.report._plot import Cell, Figure, Table
 from sonde.report._run import RunData
 
@@ -45,7 +45,9 @@ class ClozeWords:
             "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
             "published evaluator takes (option --predictions)."
         )
-        return Figure(table=table, notes=(note,))
+        row = rows.sort("value", descending=True).row(0, named=True)
+        lead = f"{row['shown']} finds “{row['label']}” likeliest in {number(100 * row['value'], 1)} % of "
+        return Figure(lead=f"{lead}{count(row['n'])} entries of ClozeTest.", table=table, notes=(note,))
 
 
 plot = ClozeWords()

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._charts import dots
-from sonde.report._cloze import TEMPLATE, TEMPLATES
-from sonde.report._numbers import number, score_cells
+from sonde.report._cloze import TEMPLATE, TEMPLATES, with_k
+from sonde.report._cloze_charts import curves
+from sonde.report._numbers import number, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
@@ -31,47 +31,56 @@ class Prompted:
     lens = "prompting"
     order = 440
     caption = (
-        "The share of quizzes whose left-out piece is among the 20 answers that the model lists when it is "
-        "asked in words, in %, with 95 % intervals clustered by library. Refusals count as wrong."
+        "The share of quizzes whose left-out piece is among the first k of the 20 answers that the model "
+        "lists when it is asked in words. Refusals count as wrong. Intervals are 95 %, clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """The statements that were asked about."""
         rows = run.scores(metrics=list(_METRICS), lens=self.lens).filter(~pl.col("slice").str.contains(";"))
-        rows = rows.with_columns(
-            k=pl.col("params").struct.field("k"),
-            template=pl.col("slice").str.strip_prefix(TEMPLATE).replace(dict(TEMPLATES)),
-        ).sort("shown", "language", "slice", "metric", "k")
+        rows = rows.with_columns(template=pl.col("slice").str.strip_prefix(TEMPLATE).replace(dict(TEMPLATES)))
+        places = {"all": 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
+        order = pl.col("template").replace_strict(places, default=len(places))
+        rows = with_k(run, rows).sort("place", "subject", order, "metric", "k")
         listed = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
         if listed.is_empty():
             return None
-        scaled = (pl.col(name) * 100 for name in ("value", "ci_low", "ci_high"))
-        parts = listed.filter(pl.col("slice") != "all").with_columns(*scaled, name=pl.col("template"))
+        parts = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("slice") != "all"))
+        shown = parts.with_columns(who=pl.col("template"))
         refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("slice") == "all"))
         return Figure(
+            lead=_lead(listed),
             answer="\n".join(_answer(row, listed) for row in refused.iter_rows(named=True)),
             charts=[
                 Chart(
                     name="prompted",
-                    title="Right answer listed",
-                    spec=dots(parts, parts["name"].unique(maintain_order=True).to_list(), "listed, %"),
+                    title="Right among the first k listed",
+                    spec=curves(shown, shown["who"].unique(maintain_order=True).to_list()),
                 )
             ],
             table=Table(
                 summary="Every statement, with refusals and short lists",
-                columns=["Model", "Statements", "What", "Value", "Interval", "n", "Libraries"],
+                columns=["Of", "Statements", "What", "Value", "95 % interval", "n", "Libraries"],
                 rows=[_cells(row) for row in rows.iter_rows(named=True)],
-                numeric=frozenset({"Value", "n", "Libraries"}),
+                numeric=frozenset({"Value", "95 % interval", "n", "Libraries"}),
             ),
             notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
         )
 
 
+def _lead(listed: pl.DataFrame) -> str:
+    own = listed.filter(pl.col("slice") == "all").sort("value", descending=True).head(1)
+    return "".join(
+        f"{row['shown']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of cases."
+        for row in own.iter_rows(named=True)
+    )
+
+
 def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
     same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
-    value = listed.filter(same & (pl.col("slice") == "all"))["value"].item()
+    row = listed.filter(same & (pl.col("slice") == "all")).row(0, named=True)
     return (
-        f"{refused['shown']} lists the answer in {number(100 * value, 1)} % of {refused['n']} quizzes in "
+        f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} quizzes in "
         f"{refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
     )
 
@@ -82,7 +91,7 @@ def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
     what += ", %" if row["metric"].startswith("share") else ""
     statements = "calls and imports" if row["slice"] == "all" else row["template"]
     scale, digits = (100.0, 1) if share else (1.0, 2)
-    return (*(Cell(name) for name in (row["shown"], statements, what)), *score_cells(row, scale, digits))
+    return (*(Cell(name) for name in (row["subject"], statements, what)), *score_cells(row, scale, digits))
 
 
 plot = Prompted()

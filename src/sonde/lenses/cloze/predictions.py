@@ -10,6 +10,7 @@ import polars as pl
 
 from sonde.base.files import write_atomic
 from sonde.corpora.codexglue import predictions
+from sonde.lenses._library_means import means
 from sonde.lenses.cloze.statements import candidate_ids
 from sonde.stats.scores import Score
 from sonde.store.rundir import RunDirectory, slug
@@ -98,6 +99,7 @@ def _place(number: str) -> tuple[str, int, str]:
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How often each word is preferred; the published answers would say how often rightly."""
     found = preferred(answers, labels)
-    base = dataclasses.replace(template, metric="preferred", n=found.height, n_clusters=found.height)
-    for word, count in found.group_by("word").len().sort("word").iter_rows():
-        yield dataclasses.replace(base, slice=f"template={GIVEN};word={word}", value=count / found.height)
+    base = dataclasses.replace(template, slice=f"template={GIVEN}", metric="preferred")
+    values = {f"word={word}": pl.col("word") == word for word in sorted(set(found["word"]))}
+    for word, score in means(found, values, base):
+        yield dataclasses.replace(score, slice=f"{base.slice};{word}")

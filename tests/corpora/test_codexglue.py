@@ -81,3 +81,29 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_predictions_are_written_for_the_evaluator() -> None:
     written = predictions([("maxmin-1", "max"), ("maxmin-2", "min")])
     assert written == "maxmin-1<CODESPLIT>max\nmaxmin-2<CODESPLIT>min\n"
+
+
+def test_words_of_another_test_come_with_it(tmp_path: Path) -> None:
+    (tmp_path / "cloze-all" / "go").mkdir(parents=True)
+    corpus = write(tmp_path / "cloze-all" / "go", [{**ENTRY, "idx": "all-7"}], "clozeTest.json")
+    with pytest.raises(InputError, match=r"'all-7' is of no known test; known: maxmin, and others with"):
+        read(corpus)
+    words = tmp_path / "cloze-all" / "cloze_test_words.txt"
+    words.write_text("len\nmax\nkey", encoding="utf-8")
+    (file,) = read(corpus)
+    (given,) = file.given
+    assert given.label == "len,max,key" and file.text[given.start : given.end] == "len"
+    # The words of a test that is known stay its own.
+    (file,) = read(write(tmp_path / "cloze-all" / "go", [ENTRY], "clozeTest.json"))
+    assert file.given[0].label == "max,min"
+    words.write_text("len\na,b", encoding="utf-8")
+    with pytest.raises(InputError, match="'a,b' is no word"):
+        read(corpus)
+
+
+def test_entries_are_told_apart_by_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "ruby").mkdir()
+    (published,) = read(write(tmp_path / "ruby", [ENTRY], "clozeTest.json"))
+    (renamed,) = read(write(tmp_path, [ENTRY], "go.json"))
+    assert (published.path, published.cluster) == ("ruby/maxmin-1", "ruby/maxmin-1")
+    assert renamed.path == "go/maxmin-1"

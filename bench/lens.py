@@ -1,6 +1,7 @@
 """The whole surprisal lens (parsing, alignment, capture, item table, writing) against the bare forward.
 
-Both sides see the same batches; rounds are interleaved and the median of paired ratios is reported.
+Both sides see the same batches, a long item's windows included; rounds are interleaved and the median of
+paired ratios is reported.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import transformers
 
 from bench._paired import batched, forward, paired
+from sonde.capture import CaptureSettings
+from sonde.capture.requests import Prepared
+from sonde.capture.rows import Row, rows_of
+from sonde.capture.union import Input, Wanted
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.observe import prepare
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.experiments.tables import items_from
-from sonde.models import ModelSpec, load_model, load_tokenizer
+from sonde.lenses.surprisal import TOP_K
+from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 from sonde.store.rundir import RunDirectory
 
 _BUNDLED = "sonde/mini-decoder"
@@ -58,9 +63,13 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
     prepared = prepare(loaded, items_from(pl.read_parquet(RunDirectory(folder).items)), job.language)
-    bos = [] if loaded.special.bos is None else [loaded.special.bos]
-    rows = [np.array([*bos, *one.alignment.subwords.ids.tolist()])[:-1] for one in prepared]
-    rows = [row[: loaded.capabilities.context] for row in rows]
-    keys = [one.item.item_id for one in prepared]
-    batches = batched(rows, keys)
+    rows = [row for source in range(len(prepared)) for row in _windows(source, prepared[source], loaded)]
+    keys = [f"{prepared[row.source].item.item_id} {row.origin}" for row in rows]
+    batches = batched([row.tokens for row in rows], keys)
     return paired(job, folder, lambda: forward(loaded.model, batches))
+
+
+def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
+    """The windows that capture cuts an item into."""
+    asked = Input(source, (), Wanted(top_k=TOP_K))
+    return rows_of(source, asked, prepared, loaded, loaded.capabilities.context, CaptureSettings().stride)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sonde.base.fingerprint import derive_seed
 from sonde.training.finetuning import checkpoint
@@ -71,20 +71,23 @@ def fit(
         while not _done(course, recipe):
             batches = order(train, recipe.batch, recipe.seed, course.epoch)
             model.train()
+            # Summed where it is computed: to ask for each loss would have an accelerator wait for us.
+            total = torch.tensor(course.total, dtype=torch.float64, device=device)
             for rows in batches[course.position :]:
                 batch = collate(rows, train, pad, device)
                 for group in optimiser.param_groups:
                     group["lr"] = rate * rate_factor(course.step, steps, recipe.warmup)
-                course.total += _update(model, batch, optimiser, recipe) * len(rows)
+                total += _update(model, batch, optimiser, recipe).double() * len(rows)
                 course.position += 1
                 course.step += 1
                 if course.step % recipe.checkpoint == 0 and course.position < len(batches):
+                    course.total = float(total)
                     checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
                     on_step(course.step)
             share = answer(model, valid, pad).share
             course.epoch, course.position = course.epoch + 1, 0
-            course.history.append(Epoch(course.epoch, course.total / len(train), share))
+            course.history.append(Epoch(course.epoch, float(total) / len(train), share))
             course.total = 0.0
             if share > course.best:
                 course.best, course.best_epoch = share, course.epoch
@@ -99,7 +102,7 @@ def _done(course: Course, recipe: FineTuning) -> bool:
     )
 
 
-def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, recipe: FineTuning) -> float:
+def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, recipe: FineTuning) -> Tensor:
     """One update; gives the loss before it."""
     device = batch.ids.device
     with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
@@ -108,7 +111,7 @@ def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, 
     nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return float(loss.detach())
+    return loss.detach()
 
 
 def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:

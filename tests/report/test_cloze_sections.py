@@ -267,3 +267,12 @@ def test_pairs_stand_beside_their_controls(run: RunData) -> None:
     assert ["base", "name against a made-up one", "import", "model", "70.0"] in cells
     assert not any("90.0" in line for line in cells)
     assert "other prefers the replacement to the deprecated name in 30 %" in figure.answer
+
+
+def test_a_run_ranked_among_what_models_share_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "shared", [], MODELS)
+    scores = [row("org/base", "template=call", k, 0.4, params={"name": "unified", "k": k}) for k in (1, 10)]
+    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    figure = PLOTS.load("cloze_curves").draw(RunData(folder))
+    assert figure is not None
+    assert [line[:4] for line in cells_of(figure)] == [["calls", "base", "model", "40.0 ±5.0"]]

@@ -20,6 +20,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {"maxmin": ("max", "min")}
 _PUBLISHED = "clozeTest"
 """Stem of the published files, which lie in a folder a language."""
 
+WORD_LIST = "cloze_test_words.txt"
+"""The words of other tests, one a line, beside a file or in the folder above it."""
+
 _SEPARATOR = "<CODESPLIT>"
 _REPORTED = 5
 _TEXT = "text"
@@ -30,7 +33,8 @@ class CodeXGlue:
 
     The text is what the published script reads: words, then code, joined by blanks. At the mask stands the
     first of the words that compete; a given label of the task `api_cloze` says where, and which words compete
-    (``max,min``). The answers are not published. The language is that of the file's name or folder where
+    (``max,min``; those of ClozeTest-all are read from the `WORD_LIST` that comes with it). The answers are
+    not published. The language is that of the file's name or folder where
     sonde knows it, else ``text``.
     """
 
@@ -48,8 +52,9 @@ class CodeXGlue:
         language = _language(path)
         for name in languages:
             LANGUAGES.load(name)
-        for entry in _entries(corpus, path):
-            file = _file(entry, language, _folder(path))
+        listed = _listed(corpus, path)
+        for entry in _entries(corpus, path, known=bool(listed)):
+            file = _file(entry, language, _folder(path), listed)
             if (not languages or language in languages) and is_usable(file.text, file.path, intake):
                 yield file
 
@@ -63,9 +68,9 @@ def predictions(answers: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{number}{_SEPARATOR}{word}\n" for number, word in answers)
 
 
-def _file(entry: Mapping[str, Any], language: str, folder: str) -> SourceFile:
+def _file(entry: Mapping[str, Any], language: str, folder: str, listed: tuple[str, ...]) -> SourceFile:
     number, code = entry["idx"], entry["pl_tokens"]
-    words = WORDS[number.rpartition("-")[0]]
+    words = WORDS.get(number.rpartition("-")[0], listed)
     at = code.index(MASK)
     before = " ".join([*entry["nl_tokens"], *code[:at], ""])
     text = before + " ".join([words[0], *code[at + 1 :]])
@@ -82,7 +87,25 @@ def _file(entry: Mapping[str, Any], language: str, folder: str) -> SourceFile:
     )
 
 
-def _entries(corpus: str, path: Path) -> list[dict[str, Any]]:
+def _listed(corpus: str, path: Path) -> tuple[str, ...]:
+    """The words that come with a file; empty where there are none.
+
+    Raises:
+        InputError: A word has a comma, or the list cannot be read.
+    """
+    found = next((one for at in path.parents[:2] if (one := at / WORD_LIST).is_file()), None)
+    if found is None:
+        return ()
+    try:
+        words = tuple(dict.fromkeys(found.read_text(encoding="utf-8").split()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"corpus {corpus!r}: {found} cannot be read ({error})") from None
+    if bad := next((word for word in words if "," in word), ""):
+        raise InputError(f"corpus {corpus!r}: {found}: {bad!r} is no word")
+    return words
+
+
+def _entries(corpus: str, path: Path, *, known: bool) -> list[dict[str, Any]]:
     """The entries of a file, checked.
 
     Raises:
@@ -99,7 +122,7 @@ def _entries(corpus: str, path: Path) -> list[dict[str, Any]]:
     seen: dict[str, int] = {}
     bad: list[tuple[int, str]] = []
     for number, entry in enumerate(entries, 1):
-        fault = _fault(entry)
+        fault = _fault(entry, known=known)
         if not fault and entry["idx"] in seen:
             fault = f"idx {entry['idx']!r} is that of entry {seen[entry['idx']]}"
         if fault:
@@ -113,7 +136,7 @@ def _entries(corpus: str, path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _fault(entry: Any) -> str:
+def _fault(entry: Any, *, known: bool) -> str:
     match entry:
         case {"idx": str(number), "nl_tokens": list(words), "pl_tokens": list(code)}:
             pass
@@ -126,8 +149,11 @@ def _fault(entry: Any) -> str:
     if (masks := code.count(MASK)) != 1:
         return f"{masks} tokens of the code are {MASK}, not one"
     kind = number.rpartition("-")[0]
-    if kind not in WORDS:
-        return f"idx {number!r} is of no known test; known: {', '.join(WORDS)}"
+    if kind not in WORDS and not known:
+        return (
+            f"idx {number!r} is of no known test; known: {', '.join(WORDS)}, and others with a {WORD_LIST} "
+            "beside the file or above it"
+        )
     return ""
 
 

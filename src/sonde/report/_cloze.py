@@ -45,9 +45,13 @@ def hits(run: RunData) -> pl.DataFrame:
 
 
 def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the single answer; of whole statements those by the summed log-probability."""
-    single = pl.col("params_name").is_in(["single", WHOLE])
-    return rows.filter(single & (pl.col("params").struct.field("other").fill_null("sum") == "sum"))
+    """Rows of the single answer; of whole statements those by the summed log-probability.
+
+    Where a run ranked among what its models share alone, these are the rows of that ranking.
+    """
+    summed = rows.filter(pl.col("params").struct.field("other").fill_null("sum") == "sum")
+    single = summed.filter(pl.col("params_name").is_in(["single", WHOLE]))
+    return summed.filter(pl.col("params_name") == "unified") if single.is_empty() else single
 
 
 def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:

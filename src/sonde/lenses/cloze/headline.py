@@ -12,9 +12,12 @@ _K = (1, 10)
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
     """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
-    single = pl.col("params").struct.field("name").is_in(["single", "candidates"])
-    alone = pl.col("params").struct.field("other").fill_null("sum") == "sum"
-    table = scores.filter((pl.col("metric") == "p_at_k") & single & alone).with_columns(
+    name = pl.col("params").struct.field("name")
+    summed = pl.col("params").struct.field("other").fill_null("sum") == "sum"
+    rates = scores.filter((pl.col("metric") == "p_at_k") & summed)
+    single = rates.filter(name.is_in(["single", "candidates"]))
+    # A run may have ranked among what its models share alone.
+    table = (rates.filter(name == "unified") if single.is_empty() else single).with_columns(
         k=pl.col("params").struct.field("k"), template=pl.col("slice").str.strip_prefix("template=")
     )
     plain = pl.col("slice").str.starts_with("template=") & ~pl.col("template").str.contains("[;-]")

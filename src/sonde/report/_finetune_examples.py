@@ -17,7 +17,7 @@ from sonde.report._run import ModelInfo, RunData
 WRONG, RIGHT = 10, 4
 """Examples a task and test set: those answered wrongly with most confidence, and some answered rightly."""
 
-AROUND, BEGINNING, WHOLE = 6, 3, 32
+AROUND, BEGINNING, WHOLE = 6, 3, 24
 """Lines that are shown around a mark and at the beginning of a function; one of so many is shown whole."""
 
 GAP = "gap"

@@ -1,4 +1,4 @@
-"""Cloze quizzes: gathered against full projection, sorted against unsorted batches, and quizzes a second.
+"""Cloze quizzes: what is projected, how batches are sorted, what is read once, and quizzes a second.
 
 Ratios are of processor time, runs interleaved, the median of pairs: a busy machine slows both sides alike.
 """
@@ -20,7 +20,8 @@ from sonde.alignment import align, encode, surfaces
 from sonde.capture.batches import compose, pad
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
-from sonde.corpora import SourceFile
+from sonde.capture.settings import CaptureSettings
+from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
@@ -32,17 +33,32 @@ _REPEATS = 5
 _BATCH = 64
 _LENGTH = 16
 _QUIZZES = 1024
+_SHARED = 8192
+_CANDIDATES = 100
+_STATEMENTS = 512
 
 
 def run() -> list[dict[str, str | float | None]]:
-    """Measure the three; rows of name, value, unit, target."""
+    """Measure them; rows of name, value, unit, target."""
     data, loaded = _data_set(), load_model(ModelSpec(name="sonde/mini-encoder", device="cpu"))
-    prepared = _prepared(loaded, data)
+    prepared = _prepared(loaded, data.inputs)
     name = f"full / gathered projection, 6x512 encoder, 50k vocabulary, {_LENGTH} tokens"
     return [
         _row(name, _full_over_gathered(), "x", 1.5),
         _row(
+            f"whole / {_SHARED:,} of 50k ids projected on, gathered, 6x512 encoder",
+            _whole_over_narrowed(),
+            "x",
+            None,
+        ),
+        _row(
             "unsorted / sorted batches, bundled encoder", _unsorted_over_sorted(loaded, prepared), "x", None
+        ),
+        _row(
+            f"statements read whole / beginnings read once, {_CANDIDATES} candidates a quiz, bundled decoder",
+            _whole_over_shared(),
+            "x",
+            None,
         ),
         _row(
             "masked quizzes a second of processor time, bundled encoder",
@@ -57,18 +73,18 @@ def _row(name: str, value: float, unit: str, target: float | None) -> dict[str, 
     return {"name": name, "value": round(value, 2), "unit": unit, "target": target}
 
 
-def _data_set() -> Dataset:
+def _data_set(**chosen: str | int) -> Dataset:
     folder = Path(sysconfig.get_paths()["stdlib"])
     texts = [(folder / name).read_text(encoding="utf-8") for name in _FILES]
     files = [SourceFile(name, text, "python", "c", "r") for name, text in zip(_FILES, texts, strict=True)]
-    options = {"templates": "call,import"}
+    options = {"templates": "call,import", **chosen}
     return task.draw(files, size=_QUIZZES, seed=0, language="python", mode="corrected", options=options)
 
 
-def _prepared(loaded: LoadedModel, data: Dataset) -> list[Prepared]:
+def _prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:
     language = LANGUAGES.load("python")
     found: list[Prepared] = []
-    for item in data.inputs:
+    for item in items:
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
         found.append(
@@ -77,8 +93,7 @@ def _prepared(loaded: LoadedModel, data: Dataset) -> list[Prepared]:
     return found
 
 
-@torch.inference_mode()
-def _full_over_gathered() -> float:
+def _encoder() -> transformers.RobertaForMaskedLM:
     config = transformers.RobertaConfig(
         vocab_size=50265,
         hidden_size=512,
@@ -87,9 +102,14 @@ def _full_over_gathered() -> float:
         num_attention_heads=8,
         max_position_embeddings=130,
     )
-    model = transformers.RobertaForMaskedLM(config).eval()
+    return transformers.RobertaForMaskedLM(config).eval()
+
+
+@torch.inference_mode()
+def _full_over_gathered() -> float:
+    model = _encoder()
     body, head = FAMILIES.load("roberta").body_and_head(model)
-    ids = torch.randint(5, config.vocab_size, (_BATCH, _LENGTH))
+    ids = torch.randint(5, model.config.vocab_size, (_BATCH, _LENGTH))
     at = torch.randint(1, _LENGTH - 1, (_BATCH,))
     rows = torch.arange(_BATCH)
 
@@ -100,6 +120,31 @@ def _full_over_gathered() -> float:
         head(body(input_ids=ids).last_hidden_state[rows, at]).log_softmax(-1)
 
     return _ratio(full, gathered)
+
+
+@torch.inference_mode()
+def _whole_over_narrowed() -> float:
+    """The body is left out: what is projected is all that differs."""
+    model = _encoder()
+    _, head = FAMILIES.load("roberta").body_and_head(model)
+    narrow = head.narrowed(torch.randperm(model.config.vocab_size)[:_SHARED].sort().values)
+    states = torch.randn(_BATCH, model.config.hidden_size)
+    return _ratio(lambda: head(states).log_softmax(-1), lambda: narrow(states).log_softmax(-1))
+
+
+def _whole_over_shared() -> float:
+    data = _data_set(objective="candidates", candidates=_CANDIDATES)
+    loaded = load_model(ModelSpec(name="sonde/mini-decoder", device="cpu"))
+    lens, settings = LENSES.load("cloze"), LensSettings(options={"objective": "candidates"})
+    labels = {"api_cloze": data.examples}
+    prepared = _prepared(loaded, lens.inputs(data.inputs, labels, settings)[:_STATEMENTS])
+    passes = {"cloze": lens.passes(prepared, labels, settings)}
+
+    def observed(*, share: bool) -> None:
+        for _ in observe_lenses(loaded, prepared, passes, settings=CaptureSettings(share=share)):
+            pass
+
+    return _ratio(lambda: observed(share=False), lambda: observed(share=True))
 
 
 @torch.inference_mode()

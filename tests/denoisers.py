@@ -42,11 +42,11 @@ def save_t5(folder: Path, texts: Sequence[str], *, sentinels: Sequence[str] = SE
         unk_token="<unk>",
         additional_special_tokens=list(sentinels),
     )
-    config = T5Config(
-        vocab_size=len(fast) + 3, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
-        decoder_start_token_id=0, pad_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    return _save(folder, T5ForConditionalGeneration, config, fast)
+    fields: dict[str, Any] = {
+        "vocab_size": len(fast) + 3, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
+        "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1,
+    }  # fmt: skip
+    return _save(folder, T5ForConditionalGeneration, T5Config(**fields), fast)
 
 
 def save_bart(folder: Path, texts: Sequence[str], *, plbart: bool = False) -> Path:
@@ -69,16 +69,16 @@ def save_bart(folder: Path, texts: Sequence[str], *, plbart: bool = False) -> Pa
         tokenizer_object=tokenizer,
         bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>", mask_token="<mask>",
     )  # fmt: skip
-    ids = {f"{name}_token_id": SPECIAL.index(sign) for name, sign in (("bos", "<s>"), ("eos", "</s>"))}
-    more = {} if plbart else {"decoder_start_token_id": SPECIAL.index("</s>"), "forced_eos_token_id": None}
-    config = (PLBartConfig if plbart else BartConfig)(
-        vocab_size=len(fast), d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64,
-        pad_token_id=0, **ids, **more,
-    )  # fmt: skip
-    return _save(
-        folder, PLBartForConditionalGeneration if plbart else BartForConditionalGeneration, config, fast
-    )
+    fields: dict[str, Any] = {
+        "vocab_size": len(fast), "d_model": 32, "encoder_layers": 2, "decoder_layers": 2,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48, "max_position_embeddings": 64, "pad_token_id": 0,
+        "bos_token_id": SPECIAL.index("<s>"), "eos_token_id": SPECIAL.index("</s>"),
+    }  # fmt: skip
+    if plbart:
+        return _save(folder, PLBartForConditionalGeneration, PLBartConfig(**fields), fast)
+    fields |= {"decoder_start_token_id": SPECIAL.index("</s>"), "forced_eos_token_id": None}
+    return _save(folder, BartForConditionalGeneration, BartConfig(**fields), fast)
 
 
 def _save(folder: Path, maker: Any, config: Any, tokenizer: PreTrainedTokenizerFast) -> Path:

@@ -131,9 +131,8 @@ def _capture(
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
-        if loaded.capabilities.kind == "decoder" and not any(
-            asked.wanted.attends or asked.padded for asked in inputs
-        ):
+        scored_alone = not any(asked.wanted.attends or asked.padded for asked in inputs)
+        if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
             shared, alone = shared_batches(rows, keys, runner.budget)
             if shared and runner.shares:
                 batches = shared

@@ -22,6 +22,7 @@ class CaptureSettings:
         chunk: Positions whose logits exist at the same time; 0 means by device (512 on a CPU, fewer where
             their logits would take more than 128 MiB; 2,048 on an accelerator).
         block: Items that are batched together; bounds memory whatever the length of the job.
+        share: Whether a decoder reads once what several texts of a block begin with.
     """
 
     token_budget: int = 0
@@ -29,6 +30,7 @@ class CaptureSettings:
     stride: float = 0.5
     chunk: int = 0
     block: int = 256
+    share: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.stride <= 1:

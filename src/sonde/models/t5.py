@@ -34,8 +34,8 @@ def _separate(model: Any) -> tuple[Any, Any]:
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...]) -> Gap | None:
     """A sentinel in the encoder's text; the decoder reads it, and writes what it stands for.
 
-    Pre-training made targets with the tokenizer, so what that puts before a text (CodeT5: ``<s>``) stands
-    before the sentinel too.
+    Pre-training made targets with the tokenizer, so what that puts before a text stands before the sentinel
+    too: CodeT5 answers ``<pad><s><extra_id_0>...`` (salesforce/CodeT5, issue 81).
     """
     start = getattr(config, "decoder_start_token_id", None)
     start = config.pad_token_id if start is None else start

@@ -43,6 +43,7 @@ from sonde.lenses.cloze.statements import statements
 from sonde.lenses.cloze.vocabulary import BOTH, UNIFIED, compared_models, ranking_of, unified
 from sonde.models import Capabilities
 from sonde.stats.scores import Score
+from sonde.tasks._cloze_given import GIVEN
 from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
@@ -152,7 +153,9 @@ class Cloze(LensDefaults):
         if not asks:
             plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",))
             return (plain, *_filled_in(texts))
-        return (*_pieces(asks, settings), *_filled_in(texts))
+        # Words that a published file brings compete by their probability, whatever models share.
+        alone = ranking_of(settings.options) == UNIFIED and GIVEN not in labels[TASK]["template"]
+        return (*_pieces(asks, settings, alone=alone), *_filled_in(texts))
 
     def observe(
         self,
@@ -188,10 +191,9 @@ class Cloze(LensDefaults):
         return headline(scores)
 
 
-def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings) -> Iterator[Pass]:
+def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone: bool) -> Iterator[Pass]:
     """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
     compared = compared_models(settings.options)
-    alone = ranking_of(settings.options) == UNIFIED
     right = {
         item: {
             ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.quiz.initial)

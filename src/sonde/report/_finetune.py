@@ -50,6 +50,9 @@ KEY = ("model", "task", "language", "split", "slice")
 
 WHOLE = "all"
 
+_LEAST = 0.1
+"""Half of an axis of shares, at least."""
+
 
 def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
     """Rows of both test sets; those of a sweep have its values as ``variant``."""
@@ -88,3 +91,14 @@ def arm_order(rows: pl.DataFrame) -> list[str]:
 def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
     """What a row is about; see `KEY`."""
     return tuple(row[name] for name in KEY)
+
+
+def charted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that are drawn: of a pointer what its parts are, not whether all is right; the table has that."""
+    return rows.filter((pl.col("metric") != "accuracy") | ~pl.col("task").is_in(list(POINTERS)))
+
+
+def reach(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis of shares: never so near that a point or two look like much."""
+    middle, half = (max(values) + min(values)) / 2, max(_LEAST, 0.6 * (max(values) - min(values)))
+    return max(0.0, middle - half), min(1.0, middle + half)

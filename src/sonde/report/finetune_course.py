@@ -8,13 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._finetune import LENS, arm_order, labelled
+from sonde.report._finetune import LENS, arm_order, labelled, reach
 from sonde.report._numbers import DASH, count, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
 _HEIGHT = 170
-_LEAST = 0.1
 
 _SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
 
@@ -67,7 +66,9 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     named = rows.with_columns(who=pl.col("variant").str.replace_all(";", ", "))
     records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
-    scale = alt.Scale(domain=_reach(rows), nice=True) if form == "%" else alt.Scale(zero=False)
+    scale = (
+        alt.Scale(domain=reach(rows["value"].to_list()), nice=True) if form == "%" else alt.Scale(zero=False)
+    )
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
@@ -84,13 +85,6 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     if several:
         base = base.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=None))
     return specification(base.mark_line(point=True, clip=True).properties(height=_HEIGHT))
-
-
-def _reach(rows: pl.DataFrame) -> tuple[float, float]:
-    """Ends of an axis of shares: never so near that a point or two look like much."""
-    values = rows["value"].to_list()
-    middle, half = (max(values) + min(values)) / 2, max(_LEAST, 0.6 * (max(values) - min(values)))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _table(rows: pl.DataFrame) -> Table:

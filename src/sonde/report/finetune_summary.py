@@ -16,6 +16,7 @@ from sonde.report._finetune import (
     SCRATCH,
     WHOLE,
     arm_order,
+    charted,
     key_of,
     labelled,
     measured,
@@ -47,7 +48,7 @@ class FinetuneSummary:
         charts = [
             Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_spec(part))
             for metric in METRICS
-            if not (part := rows.filter(pl.col("metric") == metric)).is_empty()
+            if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
         ]
         gains = measured(run, ["gain"]).filter(pl.col("slice") == WHOLE).to_dicts()
         lines = [_sentence(row) for row in _headline(gains)]

@@ -8,10 +8,24 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._finetune import LENS, METRICS, PRETRAINED, WHOLE, arm_order, key_of, measured
-from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
+from sonde.report._finetune import (
+    LENS,
+    METRICS,
+    POINTERS,
+    PRETRAINED,
+    WHOLE,
+    arm_order,
+    charted,
+    key_of,
+    measured,
+    reach,
+)
+from sonde.report._numbers import DASH, clusters, count, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+
+_IN_TABLE = ("majority", "length", "parse_error")
+"""Baselines that are in the table only."""
 
 
 class FinetuneSweep:
@@ -24,7 +38,8 @@ class FinetuneSweep:
         "Share of the test examples that are right for each value of the options that were swept, with 95 % "
         "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
         "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
-        "to the last value are paired: both are asked the same examples."
+        "to the last value are paired: both are asked the same examples. Majority, length and parse errors "
+        "are in the table only."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -38,7 +53,8 @@ class FinetuneSweep:
             others=pl.col("variant").str.replace(r";?[^;]*$", "").str.replace_all(";", ", "),
         )
         charts: list[Chart] = []
-        for (subject, metric), part in rows.partition_by(
+        drawn = charted(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
+        for (subject, metric), part in drawn.partition_by(
             "subject", "metric", as_dict=True, maintain_order=True
         ).items():
             name = "-".join(str(subject).replace(",", "").split())
@@ -74,7 +90,7 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
         if row["control"] is None and _own(row, rows) and not too_few(row) and row["ci_low"] is not None
     ]
     if not judged:
-        return ""
+        return "The values of a sweep were trained, with too few clusters of test code for a verdict"
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
     last = judged[0]["params"]["other"].replace(";", ", ")
@@ -110,7 +126,8 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     ]
     order = rows["value_of"].unique(maintain_order=True).to_list()
     several = rows["others"].n_unique() > 1
-    scale = alt.Scale(zero=False, nice=True)
+    ends = rows.select(pl.concat_list("value", "ci_low", "ci_high").explode().drop_nulls().clip(0, 1))
+    scale = alt.Scale(domain=reach(ends.to_series().to_list()))
     option = rows["option"][0]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
@@ -128,7 +145,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         line = line.encode(strokeDash=alt.StrokeDash("others:N", title=None, sort=None))
     y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
-        base.mark_rule(style="interval").encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_rule(style="interval", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         line.encode(y=y),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
@@ -138,8 +155,8 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
     columns = [
-        "Task", "Metric", "Arm", "Values", "Share, %", "95 % interval", "Less the last values, points",
-        "Interval of the difference", "Examples", "Clusters",
+        "Task", "Metric", "Arm", "Values", "Share, %", "Less the last values, points", "Examples",
+        "Clusters",
     ]  # fmt: skip
     held = {(*key_of(row), row["params_name"], row["control"]): row for row in changes}
     cells: list[list[Cell]] = []
@@ -151,10 +168,8 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
                 Cell(METRICS[row["metric"]]),
                 Cell(row["arm"]),
                 Cell(row["variant"].replace(";", ", ")),
-                Cell(number(100 * row["value"], 1), row["value"]),
-                Cell(interval(row, 100, 1), row["ci_low"]),
-                Cell(number(100 * change["value"], 1), change["value"]) if change else Cell(DASH),
-                Cell(interval(change, 100, 1), change["ci_low"]) if change else Cell(DASH),
+                Cell(with_interval(row, 100, 1), row["value"]),
+                Cell(with_interval(change, 100, 1), change["value"]) if change else Cell(DASH),
                 Cell(count(row["n"]), row["n"]),
                 Cell(clusters(row), row["n_clusters"]),
             ]
@@ -170,12 +185,18 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
 def _notes(run: RunData) -> list[str]:
     """How much each value cuts off."""
     cut = measured(run, ["truncated"]).filter((pl.col("slice") != WHOLE) & (pl.col("arm") == PRETRAINED))
-    said = [
-        f"{row['subject']}, {row['variant'].replace(';', ', ')}: {number(100 * row['value'], 1)} %"
-        for row in cut.iter_rows(named=True)
-        if row["value"] > 0
-    ]
-    return [f"Test examples longer than the limit: {'; '.join(said)}."] if said else []
+    said: dict[bool, list[str]] = {True: [], False: []}
+    for row in cut.iter_rows(named=True):
+        if row["value"] > 0:
+            named = f"{row['subject']}, {row['variant'].replace(';', ', ')}"
+            said[row["task"] in POINTERS].append(f"{named}: {number(100 * row['value'], 1)} %")
+    notes = [f"Test examples longer than the limit: {'; '.join(said[False])}."] if said[False] else []
+    if said[True]:
+        notes.append(
+            "Test examples with their error, or all that would be right, beyond the limit, which count as not "
+            f"found: {'; '.join(said[True])}."
+        )
+    return notes
 
 
 plot = FinetuneSweep()

@@ -23,7 +23,7 @@ from sonde.capture.requests import Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings
+from sonde.lenses import Captured, LensSettings, reading_lens
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 from sonde.tasks.api_cloze import task
@@ -135,7 +135,7 @@ def _whole_over_narrowed() -> float:
 def _whole_over_shared() -> float:
     data = _data_set(objective="candidates", candidates=_CANDIDATES)
     loaded = load_model(ModelSpec(name="sonde/mini-decoder", device="cpu"))
-    lens, settings = LENSES.load("cloze"), LensSettings(options={"objective": "candidates"})
+    lens, settings = reading_lens("cloze"), LensSettings(options={"objective": "candidates"})
     labels = {"api_cloze": data.examples}
     prepared = _prepared(loaded, lens.inputs(data.inputs, labels, settings)[:_STATEMENTS])
     passes = {"cloze": lens.passes(prepared, labels, settings)}
@@ -187,7 +187,7 @@ def _ratio(first: Callable[[], None], second: Callable[[], None]) -> float:
 
 
 def _rate(loaded: LoadedModel, prepared: Sequence[Prepared], data: Dataset) -> float:
-    lens, settings, labels = LENSES.load("cloze"), LensSettings(), {"api_cloze": data.examples}
+    lens, settings, labels = reading_lens("cloze"), LensSettings(), {"api_cloze": data.examples}
     names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
     taken: list[float] = []
     for _ in range(2):

@@ -25,7 +25,7 @@ from sonde.training.recipe import Recipe, read_recipe
 
 _ROUNDS = 3
 _STEPS = 8
-_SUBWORDS = 60_000
+_SUBWORDS = 30_000
 _LINE = 12
 _FILE = 600
 _MODELS = {
@@ -39,10 +39,10 @@ role = "{role}"
 architecture = "{architecture}"
 context = 128
 [model.settings]
-hidden_size = 192
-intermediate_size = 512
-num_hidden_layers = 3
-num_attention_heads = 3
+hidden_size = 128
+intermediate_size = 384
+num_hidden_layers = 2
+num_attention_heads = 2
 tie_word_embeddings = true
 [[data.corpora]]
 name = "environment"
@@ -50,8 +50,8 @@ language = "python"
 [training]
 objective = "{objective}"
 steps = {steps}
-blocks_per_step = 16
-blocks_at_once = 16
+blocks_per_step = 8
+blocks_at_once = 8
 block = 128
 warmup_steps = 1
 masked = 0.15

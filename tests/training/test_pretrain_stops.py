@@ -131,18 +131,39 @@ def test_parts_of_an_update_weigh_alike(pairs_path, tmp_path, objective):
     assert not np.array_equal(one, other)
 
 
+_ADAMW = '[optimiser]\nhidden = "adamw"\nhidden_lr = 0.01\n'
 _STILL = "num_hidden_layers = 2\nhidden_dropout_prob = 0.0\nattention_probs_dropout_prob = 0.0"
 
 
+SPREAD_ON_PROCESSORS = """
+import accelerate.state, torch
+from accelerate.utils import DistributedType
+
+made, barrier = accelerate.state.PartialState.__init__, torch.distributed.barrier
+
+def as_devices(self, *args, **kwargs):
+    made(self, *args, **kwargs)
+    if self.distributed_type == DistributedType.MULTI_CPU:
+        self.distributed_type = DistributedType.MULTI_GPU
+
+accelerate.state.PartialState.__init__ = as_devices
+torch.distributed.barrier = lambda *_, **__: barrier()
+"""
+"""accelerate spreads weights over accelerators alone, PyTorch over processors too: have it take them for those."""
+
+
 @pytest.mark.slow
-def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path):
-    change(pairs_path, ("num_hidden_layers = 2", _STILL))
+@pytest.mark.parametrize("spread", [False, True])
+def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path, spread):
+    change(pairs_path, ("num_hidden_layers = 2", _STILL), ("[evaluation]", _ADAMW + "[evaluation]"))
     recipe = read_recipe(pairs_path)
     packed = prepare(recipe, tmp_path / "two" / ".training", silent)
     alone = train(recipe, samples_of(packed, recipe), tmp_path / "one", resume=True, report=silent)
+    if spread:
+        change(pairs_path, ("log_every = 2", "log_every = 2\nfsdp = true"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     script = tmp_path / "launch.py"
-    script.write_text(COMMAND[1])
+    script.write_text(SPREAD_ON_PROCESSORS * spread + COMMAND[1])
     done = subprocess.run(
         [*launch, str(script), "pretrain", str(pairs_path)],
         cwd=tmp_path / "two",
@@ -157,6 +178,7 @@ def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path):
         "rng_state_0.pth",
         "rng_state_1.pth",
     }
+    assert (home / "checkpoint-12" / "pytorch_model_fsdp.bin").is_file() == spread
     curve = pl.read_csv(home / "model" / "curve.csv").to_numpy()
     np.testing.assert_allclose(curve, np.array(alone.curve), rtol=1e-4)
     weights = load_file(home / "checkpoint-12" / "model.safetensors")

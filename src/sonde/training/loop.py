@@ -177,10 +177,11 @@ class _Progress(TrainerCallback):
             self._report(f"{done}  loss {float(logs['loss']):.3f}  {speed:,.0f} subwords/s")
 
 
-def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
+def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
-    spread: Any = training.fsdp or None
+    # Embeddings that share their weight with the projection must not be a unit of their own.
+    spread: dict[str, Any] = {"fsdp": True, "fsdp_config": {"transformer_layer_cls_to_wrap": _layers(model)}}
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=training.steps,
@@ -199,7 +200,7 @@ def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
         dataloader_num_workers=training.workers,
-        fsdp=spread,
+        **(spread if training.fsdp else {}),
         report_to=[],
         disable_tqdm=True,
     )
@@ -213,6 +214,25 @@ def _arguments(recipe: Recipe, folder: Path) -> TrainingArguments:
         )
     arguments.gradient_accumulation_steps = training.blocks_per_step // (training.blocks_at_once * devices)
     return arguments
+
+
+def _drop_aliases(model: PreTrainedModel) -> None:
+    """Take away second names of parameters that no computation uses by them (a head's bias, kept twice).
+
+    Parameters of one name can be spread over processes wherever their module is.
+    """
+    used = {id(p) for m in model.modules() if isinstance(m, nn.Linear) for p in m.parameters(recurse=False)}
+    for module in model.modules():
+        if not isinstance(module, nn.Linear | nn.Embedding):
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                if id(parameter) in used:
+                    delattr(module, name)
+
+
+def _layers(model: PreTrainedModel) -> list[str]:
+    """Names of the classes that a model's layers are of."""
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    return sorted({type(layer).__name__ for layer in max(stacks, key=len)})
 
 
 def train(
@@ -241,8 +261,10 @@ def train(
             devices.
     """
     model = fresh_model(recipe)
+    if recipe.training.fsdp:
+        _drop_aliases(model)
     _give_loss(model, recipe)
-    arguments = _arguments(recipe, folder)
+    arguments = _arguments(recipe, folder, model)
     state = PartialState()
     found = last_whole(folder) if resume else None
     last, before = found or (None, 0.0)
@@ -294,8 +316,14 @@ def _give_loss(model: PreTrainedModel, recipe: Recipe) -> None:
         masked, following = pair_losses(model, **inputs)
         return {"loss": masked + following, "masked_loss": masked, "next_sentence_loss": following}
 
+    def causal_whole(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
+        # Weights that are spread over processes are together only while their module is called.
+        return {
+            "loss": type(model).forward(model, input_ids=input_ids, labels=input_ids, use_cache=False).loss
+        }
+
     if recipe.objective == "causal":
-        model.forward = causal
+        model.forward = causal_whole if recipe.training.fsdp else causal
     elif recipe.objective == "pairs":
         model.forward = pairs
 
@@ -306,7 +334,7 @@ def _plain(trainer: Trainer, model: PreTrainedModel, recipe: Recipe) -> PreTrain
         weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
         model = fresh_model(recipe)
         if trainer.is_world_process_zero():
-            model.load_state_dict(weights)
+            model.load_state_dict(weights, strict=False)
     model.__dict__.pop("forward", None)
     return model.eval()
 

@@ -168,7 +168,7 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
     figure = PLOTS.load("finetune_sweep").draw(run)
     assert figure is not None and figure.table is not None
     assert figure.lead == (
-        "Against epochs=2, fraction=1, 2 of 2 trainings with other values are worse and 0 better beyond the "
+        "Against epochs 2, fraction 1, 2 of 2 trainings with other values are worse and 0 better beyond the "
         "interval."
     )
     (chart,) = figure.charts
@@ -180,8 +180,8 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
         ("0.33", 0.6), ("0.66", 0.7), ("1", 0.8),
     ]  # fmt: skip
     cells = {(line[2].text, line[3].text): line for line in figure.table.rows}
-    assert cells["pre-trained", "epochs=2, fraction=0.33"][5].text == "−20.0 [−25.0, −15.0]"
-    assert cells["pre-trained", "epochs=2, fraction=1"][5].text == "–"
+    assert cells["pre-trained", "epochs 2, fraction 0.33"][5].text == "−20.0 [−25.0, −15.0]"
+    assert cells["pre-trained", "epochs 2, fraction 1"][5].text == "–"
     assert len(cells) == 6
 
 

@@ -102,3 +102,12 @@ def reach(values: Sequence[float]) -> tuple[float, float]:
     """Ends of an axis of shares: never so near that a point or two look like much."""
     middle, half = (max(values) + min(values)) / 2, max(_LEAST, 0.6 * (max(values) - min(values)))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def values(variant: str) -> str:
+    """The values of a sweep in words.
+
+    >>> values("epochs=2;fraction=0.33")
+    'epochs 2, fraction 0.33'
+    """
+    return variant.replace("=", " ").replace(";", ", ")

@@ -31,7 +31,10 @@ class FinetuneConfusion:
         rows = labelled(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
             gold=pl.col("slice").str.extract(r"(?:^|;)gold=(.*);predicted="),
             said=pl.col("slice").str.extract(r";predicted=(.*)$"),
-            values=pl.col("slice").str.extract(r"^(.*?);?gold=").str.replace_all(";", ", "),
+            values=pl.col("slice")
+            .str.extract(r"^(.*?);?gold=")
+            .str.replace_all(";", ", ")
+            .str.replace_all("=", " "),
         )
         if rows.is_empty():
             return None
@@ -42,7 +45,7 @@ class FinetuneConfusion:
         ).items():
             about = ", ".join(str(one) for one in (subject, values) if one)
             order = _order(part)
-            name = "-".join(about.replace(",", "").replace("=", " ").split())
+            name = "-".join(about.replace(",", "").split())
             charts.append(
                 Chart(
                     name=f"finetune-confusion-{name}",

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._finetune import LENS, arm_order, labelled, reach
+from sonde.report._finetune import LENS, arm_order, labelled, reach, values
 from sonde.report._numbers import DASH, count, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
@@ -63,7 +63,7 @@ class FinetuneCourse:
 
 
 def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
-    named = rows.with_columns(who=pl.col("variant").str.replace_all(";", ", "))
+    named = rows.with_columns(who=pl.col("variant").str.replace_all(";", ", ").str.replace_all("=", " "))
     records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
     scale = (
@@ -83,7 +83,9 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
         ],
     )
     if several:
-        base = base.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=None))
+        base = base.encode(
+            strokeDash=alt.StrokeDash("who:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke"))
+        )
     return specification(base.mark_line(point=True, clip=True).properties(height=_HEIGHT))
 
 
@@ -105,7 +107,7 @@ def _table(rows: pl.DataFrame) -> Table:
         cells.append(
             [
                 Cell(str(subject)),
-                Cell(str(variant).replace(";", ", ") or DASH),
+                Cell(values(str(variant)) or DASH),
                 Cell(str(arm)),
                 Cell(
                     "; ".join(
@@ -137,7 +139,7 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     ).items():
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
         if chosen["best_epoch"] == chosen["epochs"]:
-            told = str(variant).replace(";", ", ")
+            told = values(str(variant))
             ends.append(f"{subject}{f', {told}' if told else ''} ({arm})")
     if not ends:
         return []

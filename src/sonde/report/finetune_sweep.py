@@ -19,6 +19,7 @@ from sonde.report._finetune import (
     key_of,
     measured,
     reach,
+    values,
 )
 from sonde.report._numbers import DASH, clusters, count, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
@@ -50,7 +51,10 @@ class FinetuneSweep:
         rows = rows.with_columns(
             option=pl.col("variant").str.extract(r"([^;=]+)=[^;]*$"),
             value_of=pl.col("variant").str.extract(r"=([^;=]*)$"),
-            others=pl.col("variant").str.replace(r";?[^;]*$", "").str.replace_all(";", ", "),
+            others=pl.col("variant")
+            .str.replace(r";?[^;]*$", "")
+            .str.replace_all(";", ", ")
+            .str.replace_all("=", " "),
         )
         charts: list[Chart] = []
         drawn = charted(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
@@ -93,7 +97,7 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
         return "The values of a sweep were trained, with too few clusters of test code for a verdict"
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
-    last = judged[0]["params"]["other"].replace(";", ", ")
+    last = values(judged[0]["params"]["other"])
     return (
         f"Against {last}, {worse} of {len(judged)} trainings with other values are worse and {better} better "
         "beyond the interval."
@@ -102,9 +106,9 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
 
 def _sentence(row: dict[str, Any]) -> str:
     few = ", too few clusters for a verdict" if too_few(row) else ""
-    other = row["params"]["other"].replace(";", ", ")
+    other = values(row["params"]["other"])
     return (
-        f"{row['subject']}, {METRICS[row['params_name']]}: {row['variant'].replace(';', ', ')} less {other} "
+        f"{row['subject']}, {METRICS[row['params_name']]}: {values(row['variant'])} less {other} "
         f"{with_interval(row, 100, 1)} points{few}."
     )
 
@@ -142,7 +146,11 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
     line = base.mark_line(opacity=0.6)
     if several:
-        line = line.encode(strokeDash=alt.StrokeDash("others:N", title=None, sort=None))
+        line = line.encode(
+            strokeDash=alt.StrokeDash(
+                "others:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke")
+            )
+        )
     y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
         base.mark_rule(style="interval", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -159,15 +167,23 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
         "Clusters",
     ]  # fmt: skip
     held = {(*key_of(row), row["params_name"], row["control"]): row for row in changes}
+    order = {name: place for place, name in enumerate(arm_order(rows))}
+    told = {
+        key: place
+        for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
+    }
     cells: list[list[Cell]] = []
-    for row in rows.iter_rows(named=True):
+    # Sorting is stable: values stay as they were swept.
+    for row in sorted(
+        rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["arm"]])
+    ):
         change = held.get((*key_of(row), row["metric"], row["control"]))
         cells.append(
             [
                 Cell(row["subject"]),
                 Cell(METRICS[row["metric"]]),
                 Cell(row["arm"]),
-                Cell(row["variant"].replace(";", ", ")),
+                Cell(values(row["variant"])),
                 Cell(with_interval(row, 100, 1), row["value"]),
                 Cell(with_interval(change, 100, 1), change["value"]) if change else Cell(DASH),
                 Cell(count(row["n"]), row["n"]),
@@ -188,13 +204,13 @@ def _notes(run: RunData) -> list[str]:
     said: dict[bool, list[str]] = {True: [], False: []}
     for row in cut.iter_rows(named=True):
         if row["value"] > 0:
-            named = f"{row['subject']}, {row['variant'].replace(';', ', ')}"
+            named = f"{row['subject']}, {values(row['variant'])}"
             said[row["task"] in POINTERS].append(f"{named}: {number(100 * row['value'], 1)} %")
     notes = [f"Test examples longer than the limit: {'; '.join(said[False])}."] if said[False] else []
     if said[True]:
         notes.append(
-            "Test examples with their error, or all that would be right, beyond the limit, which count as not "
-            f"found: {'; '.join(said[True])}."
+            "Test examples with their error, or all that would be right, beyond the limit, which count as "
+            f"not found: {'; '.join(said[True])}."
         )
     return notes
 

@@ -104,6 +104,15 @@ def test_recurrent_models_read_whole_texts(tiny: Tiny, prepare: Prepare) -> None
         np.testing.assert_allclose(capture.scores.nats, -logs.gather(1, ids[1:, None])[:, 0], atol=1e-4)
 
 
+def test_a_first_token_alone_is_not_worth_a_cache() -> None:
+    rows = [row([0, *range(at + 1, at + 60)]) for at in range(40)]
+    assert shared_batches(rows, [f"{at:02}" for at in range(40)], 4096) == ([], list(range(40)))
+    rows = [row([0, 1, at]) for at in range(40)]
+    batches, alone = shared_batches(rows, [f"{at:02}" for at in range(40)], 4096)
+    assert [len(batch) for batch in batches] == [40]
+    assert (batches[0][0].shared, alone) == (2, [])
+
+
 _TOKENS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=30), min_size=1, max_size=12)
 
 

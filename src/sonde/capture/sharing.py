@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +19,9 @@ from sonde.models import LoadedModel
 
 _LEAST = 16
 """Tokens that sharing has to save beyond one further forward."""
+
+_SHARE = 0.2
+"""Least share of a group's tokens that is worth a forward with a cache, whose attention is the slower one."""
 
 _MOST = 128
 """Texts of one prefix that are looked at together; a quiz has at most 100."""
@@ -79,9 +82,10 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
     """Length of the prefix and members of each group; 0 for rows that had better be read whole.
 
     Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
-    tokens saves ``(n - 1) p``.
+    tokens saves ``(n - 1) p``, if that is enough of them to be worth it.
     """
     order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
+    before = [0, *accumulate(len(tokens[at]) for at in order)]
     same = [_common(tokens[one], tokens[two]) for one, two in pairwise(order)]
     saved, begins, lengths = [0], [0], [0]
     for stop in range(1, len(order) + 1):
@@ -91,8 +95,9 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
             common = min(common, same[start])
             if common == 0:
                 break
-            gain = saved[start] + (stop - start - 1) * common - _LEAST
-            if gain > best[0]:
+            spared = (stop - start - 1) * common
+            gain = saved[start] + spared - _LEAST
+            if gain > best[0] and spared >= _SHARE * (before[stop] - before[start]):
                 best = (gain, start, common)
         for into, value in zip((saved, begins, lengths), best, strict=True):
             into.append(value)

@@ -134,6 +134,7 @@ WORD = "1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t0\troot\t_\t_\n"
         (WORD.replace("1\ta", "1-2\tab"), "sentence 1: words 1 to 2 are not all there"),
         ("one two\n", "sentence 1: Invalid line format"),
         ("1\t\tx\n", "sentence 1: word 1 has no form"),
+        ("0\t0", "sentence 1: word 1 is numbered 0"),
         (f"# sent_id = s\n{WORD}\n# sent_id = s\n{WORD}", "sentence 2: sent_id 's' is that of sentence 1"),
         ("x\ty\n\n" * 7, "; and 2 more sentences"),
     ],

@@ -161,7 +161,7 @@ def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list
         if not isinstance(form, str) or not form:
             raise _BadSentenceError(f"word {identifier!r} has no form")
         match identifier:
-            case int() if identifier <= covered:
+            case int() if identifier <= covered and covering:
                 place = covering.pop(0)
             case (first, "-", last):
                 place = len(text), len(text) + len(form)

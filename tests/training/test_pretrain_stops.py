@@ -149,7 +149,7 @@ def as_devices(self, *args, **kwargs):
 accelerate.state.PartialState.__init__ = as_devices
 torch.distributed.barrier = lambda *_, **__: barrier()
 """
-"""accelerate spreads weights over accelerators alone, PyTorch over processors too: have it take them for those."""
+"""accelerate spreads weights over accelerators alone, PyTorch over processors too: take those for these."""
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from sonde.stats.inference import TOO_FEW
+
 _K = (1, 10)
 
 
@@ -40,11 +42,8 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         yield f"{model}, statements in {language}: the better of two preferred, in %"
         for row in rows.sort("slice").iter_rows(named=True):
-            known = row["ci_low"] is not None
-            interval = f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
             name = row["slice"].removeprefix("pair=").replace("_", " ")
-            count = f"n={row['n']}, {row['n_clusters']} libraries"
-            yield f"  {name:<14} {100 * row['value']:5.1f}  {interval:<14} {count}"
+            yield f"  {name:<14} {100 * row['value']:5.1f}  {_bounds(row):<14} {_count(row)}"
 
 
 def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
@@ -54,10 +53,20 @@ def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
 
 
 def _line(row: dict[str, Any], control: str) -> str:
-    known = row["ci_low"] is not None
-    interval = f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
-    count = f"n={row['n']}, {row['n_clusters']} libraries"
     beside = f"  best control: {control}" if control else ""
-    return (
-        f"  {row['template']:<12} k={row['k']:<3} {100 * row['value']:5.1f}  {interval:<14} {count}{beside}"
-    )
+    numbers = f"{100 * row['value']:5.1f}  {_bounds(row):<14} {_count(row)}"
+    return f"  {row['template']:<12} k={row['k']:<3} {numbers}{beside}"
+
+
+def _bounds(row: dict[str, Any]) -> str:
+    """The interval; nothing where too few libraries speak for it to say anything."""
+    known = row["ci_low"] is not None and not _few(row)
+    return f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
+
+
+def _count(row: dict[str, Any]) -> str:
+    return f"n={row['n']}, {row['n_clusters']} libraries{' (too few)' if _few(row) else ''}"
+
+
+def _few(row: dict[str, Any]) -> bool:
+    return TOO_FEW in (row["ci_method"] or "")

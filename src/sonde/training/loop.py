@@ -180,8 +180,6 @@ class _Progress(TrainerCallback):
 def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
-    # Embeddings that share their weight with the projection must not be a unit of their own.
-    spread: dict[str, Any] = {"fsdp": True, "fsdp_config": {"transformer_layer_cls_to_wrap": _layers(model)}}
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=training.steps,
@@ -200,7 +198,7 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
         dataloader_num_workers=training.workers,
-        **(spread if training.fsdp else {}),
+        **(_spread(model) if training.fsdp else {}),
         report_to=[],
         disable_tqdm=True,
     )
@@ -229,10 +227,15 @@ def _drop_aliases(model: PreTrainedModel) -> None:
                     delattr(module, name)
 
 
-def _layers(model: PreTrainedModel) -> list[str]:
-    """Names of the classes that a model's layers are of."""
+def _spread(model: PreTrainedModel) -> dict[str, Any]:
+    """Arguments that spread a model over processes, layer by layer.
+
+    Embeddings that share their weight with the projection must not be a unit of their own, as they are by
+    default.
+    """
     stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    return sorted({type(layer).__name__ for layer in max(stacks, key=len)})
+    layers = sorted({type(layer).__name__ for layer in max(stacks, key=len)})
+    return {"fsdp": True, "fsdp_config": {"transformer_layer_cls_to_wrap": layers}}
 
 
 def train(

@@ -60,8 +60,9 @@ def _line(row: dict[str, Any], control: str) -> str:
 
 def _bounds(row: dict[str, Any]) -> str:
     """The interval; nothing where too few libraries speak for it to say anything."""
-    known = row["ci_low"] is not None and not _few(row)
-    return f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if known else ""
+    if row["ci_low"] is None or _few(row):
+        return ""
+    return f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
 
 
 def _count(row: dict[str, Any]) -> str:

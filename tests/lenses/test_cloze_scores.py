@@ -36,8 +36,8 @@ def quiz(number: int, **changes: Any) -> dict[str, Any]:
         "mode": "full", "name": f"lib.f{number}", "kind": "call", "language": "python", "library": "lib",
         "level": 1, "levels": 2, "pieces": 1, "prefix": f"lib{number}.", "answer": f"f{number}",
         "context": "", "frame": "", "aliases": 0, "suffix": "(", "start": 4, "end": 6, "level_start": 4,
-        "level_end": 6, "alias": "", "visible": False, "calls": 1, "files": 1, "repositories": 1, "paths": [1],
-        "candidates": [],
+        "level_end": 6, "alias": "", "visible": False, "calls": 1, "files": 1, "repositories": 1,
+        "paths": [1], "candidates": [],
     }  # fmt: skip
     return {**row, **changes}
 

@@ -1,7 +1,21 @@
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+
+from sonde.training import pretrain
+
+
+@pytest.fixture
+def one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One thread, whose sums have one order, and a work folder of the test's own."""
+    monkeypatch.setattr(pretrain, "WORK", tmp_path / "work")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

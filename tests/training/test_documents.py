@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from tests.training.recipes import silent
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, item_id, reserved
@@ -20,10 +21,6 @@ def measured(self, samples, weights, origin, scale, limit, verbose=False):
             print("left out", sample)
     return total / mass
 '''
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def ids(data: DataConfig, intake: Intake | None = None) -> list[str]:

@@ -3,16 +3,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.training.recipes import silent
 
 from sonde.base.errors import StoreError
 from sonde.training.blocks import BlockDataset, Course, block_count, block_start
 from sonde.training.packing import prepare
 from sonde.training.recipe import Recipe, read_recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
-
-
-def silent(_: str) -> None:
-    pass
 
 
 @pytest.fixture

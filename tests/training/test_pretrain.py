@@ -18,14 +18,7 @@ from sonde.training.packing import prepare
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import TrainingConfig, read_recipe
 
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WORK", tmp_path / "work")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class StopError(Exception):

@@ -1,40 +1,18 @@
 """Another length than the model was trained at, and models to start from."""
 
-from pathlib import Path
-
 import pytest
 import torch
+from tests.training.recipes import change, silent
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, describe
-from sonde.training import pretrain as module
 from sonde.training.initial import fresh_model
 from sonde.training.positions import fill_positions, position_tables, tile
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import read_recipe
 
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WORK", tmp_path / "work")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def silent(_: str) -> None:
-    pass
-
-
-def change(path: Path, *pairs: tuple[str, str]) -> Path:
-    text = path.read_text()
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_positions_are_repeated():

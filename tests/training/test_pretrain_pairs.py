@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.training.recipes import silent
 from transformers import (
     AutoConfig,
     AutoModelForMaskedLM,
@@ -22,7 +23,6 @@ from sonde.base.errors import InputError
 from sonde.languages import facet_of
 from sonde.languages._program import Program
 from sonde.models import ModelSpec, load_model
-from sonde.training import pretrain as module
 from sonde.training.lines import break_offsets, line_starts
 from sonde.training.objectives import hide_some, pair_losses
 from sonde.training.packing import prepare
@@ -31,20 +31,9 @@ from sonde.training.pretrain import pretrain
 from sonde.training.recipe import PairsConfig, read_recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PAD_ID, BOS_ID, EOS_ID, MASK_ID = (SPECIALS.index(piece) for piece in (PAD, BOS, EOS, MASK))
-
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WORK", tmp_path / "work")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def cut(text: str, language: str = "python") -> list[str]:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.training.recipes import change, silent
 
 from sonde.base.errors import InputError, StoreError
 from sonde.training import pretrain as module
@@ -22,30 +23,10 @@ from sonde.training.packing import prepare
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import read_recipe
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 COMMAND = ["-c", "from sonde.cli import main; main()", "pretrain"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WORK", tmp_path / "work")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def silent(_: str) -> None:
-    pass
-
-
-def change(path: Path, *pairs: tuple[str, str]) -> Path:
-    text = path.read_text()
-    for old, new in pairs:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
 
 
 def start(recipe: Path, folder: Path) -> subprocess.Popen[str]:

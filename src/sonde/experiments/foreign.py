@@ -12,8 +12,9 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item, NearDuplicateIndex, Selection, duplicate_tokens, select
 from sonde.experiments.plan import LensChoice
 from sonde.tasks import Dataset
-from sonde.tasks._examples import Example, example_table
-from sonde.tasks._pool import count_tokens, edits_of
+from sonde.tasks._examples import example_table
+from sonde.tasks._given import example_of
+from sonde.tasks._pool import edits_of
 
 OPTION = "foreign"
 """Option of a lens that names the corpus; its split in the data sets has the same name."""
@@ -92,17 +93,7 @@ def with_foreign(made: Dataset, pool: Sequence[Item], foreign: Foreign, language
 def _examples(made: Dataset, foreign: Foreign, language: str) -> pl.DataFrame:
     edits = edits_of(language)
     rows = [
-        Example(
-            item=item,
-            source=item,
-            label=given.label,
-            start=given.start,
-            end=given.end,
-            other_start=None if given.other_start < 0 else given.other_start,
-            other_end=None if given.other_end < 0 else given.other_end,
-            tokens=count_tokens(item.text, edits),
-            cluster=item.cluster,
-        )
+        example_of(item, given, edits)
         for item in foreign.items
         for given in item.given
         if given.task.lower() == made.task and given.split in _TOLD

@@ -85,6 +85,29 @@ def dots(
     return specification(alt.layer(*layers).properties(height=row_height(lines)))
 
 
+def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
+    """A matrix of classes: the share of a class (a row) that is given to each class (a column).
+
+    Args:
+        rows: Columns ``gold``, ``said``, ``value`` (a share) and ``n`` (examples of the class).
+        order: The classes.
+        angle: Of the columns' names, in degrees.
+    """
+    scale = alt.Scale(domain=order)
+    base = alt.Chart(alt.Data(values=rows.select("gold", "said", "value", "n").to_dicts())).encode(
+        x=alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
+        y=alt.Y("gold:N", scale=scale, title="class"),
+        color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, 1]), legend=None),
+        tooltip=[
+            alt.Tooltip("gold:N", title="class"),
+            alt.Tooltip("said:N", title="predicted"),
+            alt.Tooltip("value:Q", format=".1%", title="share"),
+            alt.Tooltip("n:Q", format=",", title="examples of the class"),
+        ],
+    )
+    return specification(base.mark_rect().properties(height=alt.Step(20)))
+
+
 def row_height(lines: int) -> alt.Step:
     """Height of one row of a chart that holds this many lines side by side."""
     return alt.Step(max(24, 13 * lines + 8), **{"for": "position"})

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._numbers import too_few, with_interval
 from sonde.report._run import RunData
 
 LENS = "finetune"
@@ -96,6 +97,23 @@ def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
 def charted(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows that are drawn: of a pointer what its parts are, not whether all is right; the table has that."""
     return rows.filter((pl.col("metric") != "accuracy") | ~pl.col("task").is_in(list(POINTERS)))
+
+
+def marks(rows: pl.DataFrame, *beside: str) -> list[dict[str, Any]]:
+    """What a chart draws of each row: its arm, its value with the interval (also in words), its size."""
+    return [
+        {
+            **{name: row[name] for name in beside},
+            "arm": row["arm"],
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "reading": with_interval(row, 100, 1),
+            "few": too_few(row),
+            "n": row["n"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
 
 
 def reach(values: Sequence[float]) -> tuple[float, float]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import altair as alt
 import polars as pl
 
-from sonde.report._charts import specification
+from sonde.report._charts import confusions
 from sonde.report._finetune import LENS, labelled
 from sonde.report._numbers import DASH, number
 from sonde.report._plot import Cell, Chart, Figure, Table
@@ -50,7 +47,7 @@ class FinetuneConfusion:
                 Chart(
                     name=f"finetune-confusion-{name}",
                     title=about.capitalize(),
-                    spec=_spec(part, order),
+                    spec=confusions(part, order, angle=-45),
                     wide=len(order) > 8,
                 )
             )
@@ -72,23 +69,6 @@ def _order(rows: pl.DataFrame) -> list[str]:
     sizes = rows.group_by("gold").agg(pl.col("n").max()).sort(["n", "gold"], descending=[True, False])
     held = sizes["gold"].to_list()
     return [*held, *sorted(set(rows["said"].to_list()) - set(held))]
-
-
-def _spec(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
-    records = rows.select("gold", "said", "value", "n").to_dicts()
-    scale = alt.Scale(domain=order)
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=-45)),
-        y=alt.Y("gold:N", scale=scale, title="class"),
-        color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, 1]), legend=None),
-        tooltip=[
-            alt.Tooltip("gold:N", title="class"),
-            alt.Tooltip("said:N", title="predicted"),
-            alt.Tooltip("value:Q", format=".1%", title="share"),
-            alt.Tooltip("n:Q", format=",", title="examples of the class"),
-        ],
-    )
-    return specification(base.mark_rect().properties(height=alt.Step(20)))
 
 
 def _row(rows: pl.DataFrame, gold: str, about: str) -> list[Cell]:

@@ -19,6 +19,7 @@ from sonde.report._finetune import (
     charted,
     key_of,
     labelled,
+    marks,
     measured,
 )
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
@@ -62,19 +63,7 @@ class FinetuneSummary:
 
 
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = [
-        {
-            "subject": row["subject"],
-            "arm": row["arm"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
-            "reading": with_interval(row, 100, 1),
-            "few": too_few(row),
-            "n": row["n"],
-        }
-        for row in rows.iter_rows(named=True)
-    ]
+    records = marks(rows, "subject")
     scale = alt.Scale(domain=[0, 1], nice=False)
     order = arm_order(rows)
     base = alt.Chart(alt.Data(values=records)).encode(

@@ -17,6 +17,7 @@ from sonde.report._finetune import (
     arm_order,
     charted,
     key_of,
+    marks,
     measured,
     reach,
     values,
@@ -114,20 +115,7 @@ def _sentence(row: dict[str, Any]) -> str:
 
 
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = [
-        {
-            "value_of": row["value_of"],
-            "others": row["others"],
-            "arm": row["arm"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
-            "reading": with_interval(row, 100, 1),
-            "few": too_few(row),
-            "n": row["n"],
-        }
-        for row in rows.iter_rows(named=True)
-    ]
+    records = marks(rows, "value_of", "others")
     order = rows["value_of"].unique(maintain_order=True).to_list()
     several = rows["others"].n_unique() > 1
     ends = rows.select(pl.concat_list("value", "ci_low", "ci_high").explode().drop_nulls().clip(0, 1))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import altair as alt
 import polars as pl
 
-from sonde.report._charts import specification
+from sonde.report._charts import confusions
 from sonde.report._numbers import number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._probe import LENS, beside, label_of, ordered
@@ -68,24 +65,7 @@ def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
         *([language] if several else []),
     ]
     of = [row["name"], *([row["shown"]] if run.several else []), *([language] if several else [])]
-    return Chart(name="-".join(name), title=", ".join(of), spec=_spec(rows))
-
-
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = rows.select("gold", "said", "value", "n").to_dicts()
-    order = _classes(rows)
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("said:N", sort=order, title="predicted", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("gold:N", sort=order, title="class"),
-        color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, 1]), legend=None),
-        tooltip=[
-            alt.Tooltip("gold:N", title="class"),
-            alt.Tooltip("said:N", title="predicted"),
-            alt.Tooltip("value:Q", format=".1%", title="share"),
-            alt.Tooltip("n:Q", format=",", title="examples of the class"),
-        ],
-    )
-    return specification(base.mark_rect().properties(height=alt.Step(20)))
+    return Chart(name="-".join(name), title=", ".join(of), spec=confusions(rows, _classes(rows)))
 
 
 def _worst(rows: pl.DataFrame, gold: str) -> tuple[Cell, ...]:

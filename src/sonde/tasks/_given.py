@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sonde.base.errors import InputError
-from sonde.corpora import Item
+from sonde.corpora import Given, Item
+from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, deal
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
@@ -16,6 +17,22 @@ from sonde.tasks._pool import count_tokens, edits_of
 def is_given(items: Sequence[Item], task: str) -> bool:
     """Whether any item brings labels of the task."""
     return any(given.task.lower() == task for item in items for given in item.given)
+
+
+def example_of(item: Item, given: Given, edits: Edits, surface: str = "") -> Example:
+    """An example as its source gives it; those of one surface, where there is one, share a cluster."""
+    return Example(
+        item=item,
+        source=item,
+        label=given.label,
+        start=given.start,
+        end=given.end,
+        other_start=None if given.other_start < 0 else given.other_start,
+        other_end=None if given.other_end < 0 else given.other_end,
+        tokens=count_tokens(item.text, edits),
+        cluster=surface or item.cluster,
+        type=surface,
+    )
 
 
 def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
@@ -34,19 +51,7 @@ def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
         for given in item.given:
             if given.task.lower() == asked.task.name:
                 surface = item.text[given.start : given.end] if tokens_alone else ""
-                example = Example(
-                    item=item,
-                    source=item,
-                    label=given.label,
-                    start=given.start,
-                    end=given.end,
-                    other_start=None if given.other_start < 0 else given.other_start,
-                    other_end=None if given.other_end < 0 else given.other_end,
-                    tokens=count_tokens(item.text, edits),
-                    cluster=surface or item.cluster,
-                    type=surface,
-                )
-                rows.append((given.split, example))
+                rows.append((given.split, example_of(item, given, edits, surface)))
     sides = deal(_unsplit(rows), asked.seed)
     drawn.rows = [(split or sides[one.cluster], False, one) for split, one in rows]
     drawn.report = {"published": True}

@@ -19,7 +19,7 @@ def is_given(items: Sequence[Item], task: str) -> bool:
     return any(given.task.lower() == task for item in items for given in item.given)
 
 
-def example_of(item: Item, given: Given, edits: Edits, surface: str = "") -> Example:
+def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
     """An example as its source gives it; those of one surface, where there is one, share a cluster."""
     return Example(
         item=item,

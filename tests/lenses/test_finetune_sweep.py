@@ -134,3 +134,9 @@ def test_sweeps_that_cannot_be_read_are_one_line(sweep: Any, error: type[Excepti
     with pytest.raises(error, match=words) as caught:
         variants(LensSettings(options={"sweep": sweep}))
     assert "\n" not in str(caught.value)
+
+
+def test_options_are_read_before_the_corpus_is(asked: Experiment, tmp_path: Path) -> None:
+    nowhere = dataclasses.replace(with_options(asked, sweep="epoch: 1, 2"), corpora=("local:no/such/folder",))
+    with pytest.raises(UnknownNameError, match="epochs"):
+        run(nowhere, Execution(output=tmp_path / "run"))

@@ -11,9 +11,9 @@ from sonde.base.fingerprint import fingerprint
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments.plan import LensChoice, ModelChoice, Reading
+from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens, ReadingLens
+from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
@@ -65,7 +65,7 @@ def settled_options(
     """The lenses with the options that they settle on for the models of the run.
 
     Raises:
-        UsageError: A lens cannot ask these models so.
+        UsageError: A lens cannot ask these models so, or does not take an option's value.
     """
     specs = model_specs(experiment, execution)
     models = {name: describe(spec) for name, spec in zip(experiment.models, specs, strict=True)}
@@ -74,10 +74,18 @@ def settled_options(
         lens = LENSES.load(choice.source)
         if isinstance(lens, ReadingLens):
             options = lens.options_for(models, dict(choice.options))
-            settled.append(dataclasses.replace(choice, options=tuple(sorted(options.items()))))
-        else:
-            settled.append(choice)
+            choice = dataclasses.replace(choice, options=tuple(sorted(options.items())))
+        _read_options(lens, choice)
+        settled.append(choice)
     return tuple(settled)
+
+
+def _read_options(lens: Lens, choice: LensChoice) -> None:
+    """Have a lens read its options for its errors alone, before a corpus is read for them in vain."""
+    if isinstance(lens, ReadingLens):
+        lens.twins(settings_of(choice))
+    elif isinstance(lens, TrainingLens):
+        lens.arms(choice.tasks, settings_of(choice))
 
 
 def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ _COLUMNS = (
     "bytes", "kind", "role", "tag", "merged", "token", "word", "construct", "ancestors", "origin",
     "origin_part", "call_form", "user_tag", "top_nats",
 )  # fmt: skip
-_BATCH_ROWS = 50_000
-_PENDING_ROWS = 150_000
+_BATCH_ROWS = 25_000
+_PENDING_ROWS = 50_000
 _FAR = 1 << 40
 
 # Real numbers are added up as whole multiples of this, so that sums do not depend on the order of rows,

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._numbers import too_few, with_interval
+from sonde.report._numbers import mark
 from sonde.report._run import RunData
 
 LENS = "finetune"
@@ -105,12 +105,7 @@ def marks(rows: pl.DataFrame, *beside: str) -> list[dict[str, Any]]:
         {
             **{name: row[name] for name in beside},
             "arm": row["arm"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
-            "reading": with_interval(row, 100, 1),
-            "few": too_few(row),
-            "n": row["n"],
+            **mark(row),
         }
         for row in rows.iter_rows(named=True)
     ]

@@ -71,3 +71,15 @@ def score_cells(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> 
         Cell(count(row["n"]), row["n"]),
         Cell(clusters(row), row["n_clusters"]),
     )
+
+
+def mark(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chart draws of a share: its value with the interval (also in words, in %), and its size."""
+    return {
+        "value": row["value"],
+        "low": row["ci_low"],
+        "high": row["ci_high"],
+        "reading": with_interval(row, 100, 1),
+        "few": too_few(row),
+        "n": row["n"],
+    }

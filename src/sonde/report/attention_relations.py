@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report._attention import HITS, LENS, MODEL, RELATION, gains, hits
 from sonde.report._charts import row_height, specification
-from sonde.report._numbers import DASH, clusters, count, number, too_few, with_interval
+from sonde.report._numbers import DASH, clusters, count, mark, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
@@ -68,13 +68,8 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         records.append(
             {
                 "relation": relation,
-                "value": own["value"],
-                "low": own["ci_low"],
-                "high": own["ci_high"],
-                "reading": with_interval(own, 100, 1),
+                **mark(own),
                 "head": f"{own['layer']}.{own['head']}",
-                "few": too_few(own),
-                "n": own["n"],
                 "baseline": other and other["value"],
             }
         )

@@ -19,7 +19,7 @@ from sonde.report._attention import (
     with_subject,
 )
 from sonde.report._charts import row_height, specification
-from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
+from sonde.report._numbers import DASH, clusters, count, interval, mark, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
@@ -66,12 +66,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         {
             "predictor": PREDICTORS[row["predictor"]],
             "subject": row["subject"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
-            "reading": with_interval(row, 100, 1),
-            "few": too_few(row),
-            "n": row["n"],
+            **mark(row),
         }
         for row in rows.iter_rows(named=True)
     ]

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from sonde.corpora import Item
+
+
+def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()) -> Item:
+    """A statement about the name of a quiz as an item.
+
+    Args:
+        row: The quiz, in `QUIZ_SCHEMA`.
+        identifier: Id of the text.
+        text: The statement.
+        cuts: Characters where no piece may go on.
+    """
+    return Item(
+        item_id=identifier,
+        text=text,
+        language=row["language"],
+        unit="statement",
+        path=row["name"],
+        name=row["name"],
+        offset=0,
+        cluster=row["library"],
+        repository=row["library"],
+        identifier=identifier,
+        cuts=cuts,
+    )
 
 
 def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
@@ -15,17 +42,10 @@ def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
     return [
-        Item(
-            item_id=row["item_id"],
-            text=row["prefix"] + row["answer"] + row["suffix"],
-            language=row["language"],
-            unit="statement",
-            path=row["name"],
-            name=row["name"],
-            offset=0,
-            cluster=row["library"],
-            repository=row["library"],
-            identifier=row["item_id"],
+        statement_item(
+            row,
+            row["item_id"],
+            row["prefix"] + row["answer"] + row["suffix"],
             cuts=(row["start"], row["end"]),
         )
         for row in first.iter_rows(named=True)

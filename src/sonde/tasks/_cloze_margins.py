@@ -12,6 +12,7 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
+from sonde.tasks._cloze_items import statement_item
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
 from sonde.tasks._cloze_statements import CALL, IMPORT, plain
 
@@ -112,21 +113,7 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
 def margin_items(table: pl.DataFrame) -> list[Item]:
     """The better statements as items; the others are made when they are scored."""
     first = table.unique("item_id", keep="first", maintain_order=True)
-    return [
-        Item(
-            item_id=row["item_id"],
-            text=row["answer"],
-            language=row["language"],
-            unit="statement",
-            path=row["name"],
-            name=row["name"],
-            offset=0,
-            cluster=row["library"],
-            repository=row["library"],
-            identifier=row["item_id"],
-        )
-        for row in first.iter_rows(named=True)
-    ]
+    return [statement_item(row, row["item_id"], row["answer"]) for row in first.iter_rows(named=True)]
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:

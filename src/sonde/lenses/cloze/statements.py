@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.corpora import Item
+from sonde.tasks._cloze_items import statement_item
 from sonde.tasks._cloze_quizzes import prompt_id
 
 
@@ -27,16 +28,5 @@ def statements(labels: pl.DataFrame) -> list[Item]:
     for row in labels.iter_rows(named=True):
         for number, text in zip(candidate_ids(row), candidate_texts(row), strict=True):
             if number not in found:
-                found[number] = Item(
-                    item_id=number,
-                    text=text,
-                    language=row["language"],
-                    unit="statement",
-                    path=row["name"],
-                    name=row["name"],
-                    offset=0,
-                    cluster=row["library"],
-                    repository=row["library"],
-                    identifier=number,
-                )
+                found[number] = statement_item(row, number, text)
     return list(found.values())

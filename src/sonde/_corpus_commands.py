@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 corpus_app = typer.Typer(
     help="Build corpora, look at them, and fix the items of a run.", no_args_is_help=True
 )
+
+_TOLD_EACH = 12
+"""Corpora up to which each is told by itself."""
 
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes at a time; same result.")]
 
@@ -140,7 +144,8 @@ def corpus_stats(
 
 def _print_built(manifest: Manifest, folder: Path) -> None:
     """Say what was left out and why, and what the corpus holds."""
-    for one in manifest.head["corpora"]:
+    corpora = manifest.head["corpora"]
+    for one in corpora if len(corpora) <= _TOLD_EACH else [_together(corpora)]:
         typer.echo(f"{one['name']}: {one['kept']} of {one['files']} files")
         for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
             typer.echo(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
@@ -148,6 +153,19 @@ def _print_built(manifest: Manifest, folder: Path) -> None:
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
         typer.echo(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
     typer.echo(f"corpus: {folder} (read it as built:{folder})")
+
+
+def _together(corpora: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is told of many corpora as of one."""
+    left_out: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
+    for one in corpora:
+        left_out.update(one["left_out"])
+        for reason, paths in one["examples"].items():
+            examples.setdefault(reason, []).extend(paths[:1])
+    kept, files = (sum(one[count] for one in corpora) for count in ("kept", "files"))
+    name = f"{len(corpora)} corpora (manifest.jsonl has each)"
+    return {"name": name, "kept": kept, "files": files, "left_out": left_out, "examples": examples}
 
 
 def _shares(text: str) -> tuple[float, float, float]:

@@ -45,6 +45,21 @@ def test_build_then_count_then_build_again(call, corpus: str, tmp_path: Path) ->
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
 
 
+def test_many_corpora_are_told_together(call, corpus: str, tmp_path: Path) -> None:
+    """What each left out by itself would be hundreds of lines; the sums are those of the lines."""
+    others = [write(tmp_path / f"other{number}.jsonl", many(60)) for number in range(12)]
+    named = [part for name in (corpus, *others) for part in ("-c", name)]
+    code, out, _ = call("build", *named, "-o", tmp_path / "out", "--splits", "50,25,25")
+    assert code == 0
+    first, *lines = out.splitlines()
+    assert first.startswith("13 corpora (manifest.jsonl has each): ")
+    kept, _, files = first.split(": ")[1].split()[:3]
+    assert int(files) == 13 * 60
+    left_out = [int(line.split()[2]) for line in lines if line.startswith("  left out:")]
+    assert int(kept) + sum(left_out) == int(files)
+    assert len(left_out) == len(lines) - 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -357,3 +357,26 @@ def test_matching_finds_as_many_as_there_are(entries: list[tuple[str, int, int]]
         assert sorted(found[label]) == [place for place, entry in enumerate(entries) if entry[0] == label]
     for first, second in zip(found["A"][:number], found["B"][:number], strict=True):
         assert entries[first][1] == entries[second][1]
+
+
+def test_what_is_rare_is_looked_for_in_all_items(
+    functions: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bounds count what may be eligible, so that a rare kind is not cut to its share of all code."""
+    monkeypatch.setattr("sonde.tasks._pool._MOST", 12)
+    monkeypatch.setattr("sonde.tasks._pool._PER_CLUSTER", 3)
+    rare = [
+        item(
+            f"def f{number}(a):\n    try:\n        return a[{number}] * {number}\n    except KeyError:\n"
+            f"        return b{number}(a, {number})\n",
+            f"cluster{number % 3}",
+        )
+        for number in range(12)
+    ]
+    common = pool_of([*functions, *rare], "python", 1)
+    assert sum(common.dropped.values()) + len(common.items) == len(functions) + len(rare)
+    assert max(Counter(one.cluster for one in common.items).values()) <= 3
+    hinted = pool_of([*functions, *rare], "python", 1, "except")
+    assert hinted.dropped["without 'except'"] == len(functions)
+    assert hinted.dropped["more than are read"] == 3
+    assert Counter(one.cluster for one in hinted.items) == {"cluster0": 3, "cluster1": 3, "cluster2": 3}

@@ -305,12 +305,12 @@ def test_the_best_epoch_and_rate_on_validation_are_kept(
 ) -> None:
     recipe = dataclasses.replace(TINY, rates=(1e-6, 1e-3, 3e-3), epochs=4)
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
-    best = max(epoch.valid for course in tuned.courses.values() for epoch in course)
-    assert tuned.valid.share == best
+    best = max(epoch.merit for course in tuned.courses.values() for epoch in course)
+    assert (tuned.valid.share, -tuned.valid.loss) == best
     assert len(list(tmp_path.glob("setting-*/best.safetensors"))) == 1
     assert not list(tmp_path.glob("setting-*/checkpoint.pt"))
     chosen = tuned.courses[tuned.setting]
-    assert next(epoch.epoch for epoch in chosen if epoch.valid == best) == tuned.epoch
+    assert next(epoch.epoch for epoch in chosen if epoch.merit == best) == tuned.epoch
 
 
 def test_batches_and_epochs_are_chosen_like_rates(
@@ -335,7 +335,7 @@ def test_batches_and_epochs_are_chosen_like_rates(
 def test_training_ends_where_validation_no_longer_rises(
     specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
 ) -> None:
-    recipe = dataclasses.replace(TINY, rates=(1e-9,), epochs=50, patience=2)
+    recipe = dataclasses.replace(TINY, rates=(0.0,), epochs=50, patience=2)
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
     assert [epoch.epoch for epoch in tuned.courses[tuned.setting]] == [1, 2, 3]
     assert tuned.epoch == 1

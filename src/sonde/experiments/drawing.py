@@ -25,9 +25,6 @@ from sonde.tasks import TASKS, Dataset, DrawingTask, Spread, Task, build
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
 
-POOL_PER_CLUSTER = 500
-"""Functions a cluster that data sets may be drawn from: classes are rare, so more are read than are used."""
-
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -59,8 +56,8 @@ class Drawn:
 
 
 def pool_selection(selection: Selection) -> Selection:
-    """Of what data sets are drawn: more than they hold; what repeats is dropped when they are drawn."""
-    return dataclasses.replace(selection, limit=None, max_per_cluster=POOL_PER_CLUSTER, near_duplicates=False)
+    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats."""
+    return dataclasses.replace(selection, limit=None, max_per_cluster=None, near_duplicates=False)
 
 
 def unseen(group: Group) -> list[Item]:

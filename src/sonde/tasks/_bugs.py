@@ -103,6 +103,7 @@ class BugTask(ABC):
 
     Attributes:
         each: How many examples a function gives.
+        hint: Text that every eligible function holds, where few do.
     """
 
     name: ClassVar[str]
@@ -111,6 +112,7 @@ class BugTask(ABC):
     target: ClassVar[str] = "mutation"
     needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
+    hint: ClassVar[str] = ""
 
     @abstractmethod
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:

@@ -72,7 +72,7 @@ def build(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
                 f"ask for {5 * classes} or more"
             )
-        pool = pool_of(wanted, language, seed)
+        pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "")
         if not pool.items:
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"

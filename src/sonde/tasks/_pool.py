@@ -19,7 +19,10 @@ _TIERS = (250, 500)
 subwords (the windows of the published models)."""
 
 _MOST = 40_000
-"""Items that are read; by hash, so that a corpus of any size costs no more than this."""
+"""Items that are parsed; by hash, so that a corpus of any size costs no more than this."""
+
+_PER_CLUSTER = 500
+"""Of them of one cluster, so that no single one fills a data set."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _KEPT = 4
@@ -55,7 +58,7 @@ class _Same:
         return isinstance(other, _Same) and self._key == other._key
 
 
-def pool_of(items: Sequence[Item], language: str, seed: int) -> Pool:
+def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "") -> Pool:
     """Prepare the items of a language: getters and setters, unparsable code and near-duplicates are left out.
 
     Of near-duplicates the preferred one stays. The order of ``items`` does not matter. Several tasks ask for
@@ -65,19 +68,25 @@ def pool_of(items: Sequence[Item], language: str, seed: int) -> Pool:
         items: Items of any language.
         language: Public name of the language wanted.
         seed: Draws another order.
+        hint: Items without this text are left out before they are counted: of what is rare, a share of all
+            items would hold too few.
     """
-    return _pool(_Same(items), language, seed)
+    return _pool(_Same(items), language, seed, hint)
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _pool(same: _Same, language: str, seed: int) -> Pool:
+def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
     dropped: Counter[str] = Counter()
     edits = edits_of(language)
     ordered = sorted(same.items, key=lambda item: (item.path, item.offset), reverse=True)
     unique = {item.item_id: item for item in ordered if item.language == language}
-    read = sorted(unique.values(), key=lambda item: (unit_hash(seed, item.item_id), item.item_id))[:_MOST]
-    if len(unique) > len(read):
-        dropped["more than are read"] = len(unique) - len(read)
+    # Where no item holds it, in another language for one, the task says better what is missing.
+    hinted = [item for item in unique.values() if hint in item.text] or list(unique.values())
+    if len(unique) > len(hinted):
+        dropped[f"without {hint!r}"] = len(unique) - len(hinted)
+    read = _spread(hinted, seed)
+    if len(hinted) > len(read):
+        dropped["more than are read"] = len(hinted) - len(read)
     found: dict[str, Item] = {}
     tokens: dict[str, int] = {}
     for item in read:
@@ -111,6 +120,19 @@ def count_tokens(text: str, edits: Edits | None) -> int:
 def length_class(tokens: int) -> int:
     """Lengths that count as alike: bins of a quarter of an octave, so 19 % wide."""
     return int(4 * math.log2(max(tokens, 1)))
+
+
+def _spread(items: Sequence[Item], seed: int) -> list[Item]:
+    """As many as are parsed, by hash, of no cluster more than its share."""
+    kept: list[Item] = []
+    of_cluster: Counter[str] = Counter()
+    for item in sorted(items, key=lambda item: (unit_hash(seed, item.item_id), item.item_id)):
+        if of_cluster[item.cluster] < _PER_CLUSTER:
+            of_cluster[item.cluster] += 1
+            kept.append(item)
+            if len(kept) == _MOST:
+                break
+    return kept
 
 
 def _refusal(item: Item, edits: Edits | None) -> str:

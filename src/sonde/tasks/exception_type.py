@@ -28,7 +28,9 @@ class ExceptionType(BugTask):
         *("RuntimeError", "HTTPError", "UnicodeDecodeError", "NotImplementedError", "ValidationError"),
         *("ObjectDoesNotExist", "NameError"),
     )
+    version = "2"
     each = 1
+    hint = "except"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
         """See `BugTask.variants`."""

@@ -47,7 +47,7 @@ class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
     name = "finetune"
-    version = "2"
+    version = "3"
     quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = OPTIONS
     tasks = TASKS

@@ -28,7 +28,7 @@ QUIRKS: Mapping[str, str] = {
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
 DEFAULT_ARMS = (PRETRAINED, SCRATCH, BAG)
 ARMS = (*DEFAULT_ARMS, *BASELINES)
-POOLINGS = ("auto", "mean", "last", "first")
+POOLINGS = ("auto", "mean", "max", "last", "first")
 BAG_OPTIONS = frozenset({"fraction", "valid"})
 """Options that what needs no model knows."""
 SWEEP, FOREIGN = "sweep", "foreign"

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from sonde.training.finetuning.batches import by_length, collate
 from sonde.training.finetuning.data import Encoded
-from sonde.training.finetuning.heads import PointerHead
+from sonde.training.finetuning.heads import LEAST, PointerHead
 from sonde.training.finetuning.model import HeadedModel
 
 _AT_ONCE = 64
@@ -26,6 +26,8 @@ class Answers:
         probability: Of each class, or of nothing and something.
         correct: Whether all of it is right: the class, or both pointers.
         truncated: See `Encoded`.
+        chance: Probability of the right class, or of the right place of the error; not a number where none
+            can be right, as for a class that was not trained on.
         located: Whether the error is pointed at; None without a pointer. An error beyond the limit is not,
             and where nothing is wrong, pointing at nothing is right.
         repaired: Whether a right repair is pointed at; likewise, and True where none is wanted.
@@ -37,6 +39,7 @@ class Answers:
     probability: Float[np.ndarray, "example klass"]
     correct: Bool[np.ndarray, " example"]
     truncated: Bool[np.ndarray, " example"]
+    chance: Float[np.ndarray, " example"]
     located: Bool[np.ndarray, " example"] | None = None
     repaired: Bool[np.ndarray, " example"] | None = None
     pointed: Int[np.ndarray, "example pointer 2"] | None = None
@@ -45,6 +48,12 @@ class Answers:
     def share(self) -> float:
         """The task's own metric: how much is right altogether."""
         return float(self.correct.mean())
+
+    @property
+    def loss(self) -> float:
+        """Mean negative logarithm of the right answers' probability, nats; it tells equal shares apart."""
+        held = self.chance[~np.isnan(self.chance)]
+        return float(-np.log(held.clip(min=LEAST)).mean()) if len(held) else float("inf")
 
 
 @torch.no_grad()
@@ -59,15 +68,17 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
     predicted = np.zeros(size, np.int64)
     located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     pointed = np.full((size, 2, 2), -1)
+    chance = np.full(size, np.nan)
     for rows in by_length(encoded, _AT_ONCE):
         batch = collate(rows, encoded, pad, device)
         found = model(batch).float()
+        shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
+        right = batch.location if pointer else batch.target
+        chance[rows] = _chosen(shares, right.cpu().numpy())
         if not pointer:
-            shares = found.softmax(-1).double().cpu().numpy()
             probability[rows], predicted[rows] = shares, shares.argmax(1)
             continue
-        nothing = found[:, 0, 0].exp().double().cpu().numpy()
-        probability[rows] = np.stack([nothing, 1 - nothing], 1)
+        probability[rows] = np.stack([shares[:, 0], 1 - shares[:, 0]], 1)
         places = found.argmax(-1).cpu().numpy()
         predicted[rows] = places[:, 0] > 0
         for row, (place, repair) in zip(rows, places.tolist(), strict=True):
@@ -80,6 +91,14 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
                     pointed[row, which] = one.spans[at - 1]
     truncated = np.array([one.truncated for one in encoded])
     if pointer:
-        return Answers(predicted, probability, located & repaired, truncated, located, repaired, pointed)
+        correct = located & repaired
+        return Answers(predicted, probability, correct, truncated, chance, located, repaired, pointed)
     targets = np.array([one.target for one in encoded])
-    return Answers(predicted, probability, predicted == targets, truncated)
+    return Answers(predicted, probability, predicted == targets, truncated, chance)
+
+
+def _chosen(
+    shares: Float[np.ndarray, "example choice"], right: Int[np.ndarray, " example"]
+) -> Float[np.ndarray, " example"]:
+    """Share of what is right; not a number where that is -1."""
+    return np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)

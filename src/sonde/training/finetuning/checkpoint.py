@@ -17,11 +17,28 @@ from sonde.base.errors import InputError, StoreError
 
 @dataclass(slots=True)
 class Epoch:
-    """What was seen of an epoch, from 1: mean training loss, and what is right on validation."""
+    """What was seen of an epoch.
+
+    Attributes:
+        epoch: Its number, from 1.
+        loss: Mean training loss.
+        valid: What is right on validation.
+        valid_loss: Mean negative logarithm of the right answers' probability on validation, nats.
+    """
 
     epoch: int
     loss: float
     valid: float
+    valid_loss: float
+
+    @property
+    def merit(self) -> tuple[float, float]:
+        """What epochs and settings are chosen by: what is right, and of equals the smaller loss.
+
+        A pointer says "nothing is wrong" to everything at first, with an equal share epoch after epoch,
+        while its loss falls already.
+        """
+        return self.valid, -self.valid_loss
 
 
 @dataclass(slots=True)
@@ -33,8 +50,6 @@ class Course:
         position: Batches done of the next one.
         step: Updates done.
         total: Sum of the losses of the epoch at work, an example each.
-        best: Best validation so far; -1 before the first.
-        best_epoch: The epoch that had it, from 1.
         history: Every epoch done.
     """
 
@@ -42,9 +57,12 @@ class Course:
     position: int = 0
     step: int = 0
     total: float = 0.0
-    best: float = -1.0
-    best_epoch: int = 0
     history: list[Epoch] = field(default_factory=list[Epoch])
+
+    @property
+    def best(self) -> Epoch | None:
+        """The epoch to keep, the first of equals; None before the first."""
+        return max(self.history, key=lambda epoch: epoch.merit, default=None)
 
 
 def write(path: Path, course: Course, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:

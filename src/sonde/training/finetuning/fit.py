@@ -85,20 +85,20 @@ def fit(
                     checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
                     on_step(course.step)
-            share = answer(model, valid, pad).share
+            seen = answer(model, valid, pad)
             course.epoch, course.position = course.epoch + 1, 0
-            course.history.append(Epoch(course.epoch, float(total) / len(train), share))
+            course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
             course.total = 0.0
-            if share > course.best:
-                course.best, course.best_epoch = share, course.epoch
+            if course.best is course.history[-1]:
                 checkpoint.write_weights(folder / BEST, model)
             checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
     return course
 
 
 def _done(course: Course, recipe: FineTuning) -> bool:
+    best = course.best
     return course.epoch >= recipe.epochs or (
-        course.epoch > 0 and course.epoch - course.best_epoch >= recipe.patience
+        best is not None and course.epoch - best.epoch >= recipe.patience
     )
 
 

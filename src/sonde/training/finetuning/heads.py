@@ -20,7 +20,7 @@ from sonde.training.finetuning.recipe import FineTuning
 
 States = Float[Tensor, "example token d_model"]
 
-_LEAST = 1e-10
+LEAST = 1e-10
 """Probabilities are cut off here before their logarithm, as in the published code."""
 
 
@@ -30,10 +30,23 @@ def mean_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
     return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
+def max_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+    """Largest value over the chosen subwords, each dimension by itself; 0 where there are none.
+
+    A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
+    """
+    largest = states.masked_fill(~chosen[..., None], -math.inf).amax(1)
+    return largest.masked_fill(~chosen.any(1)[:, None], 0.0)
+
+
 def last_of(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
     """State of the last subword that is no padding."""
     last = (part >= 0).sum(1) - 1
     return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
+
+
+_OVER = {"mean": mean_of, "max": max_of}
+"""Poolings over the subwords of a text."""
 
 
 class ClassHead(nn.Module):
@@ -42,14 +55,15 @@ class ClassHead(nn.Module):
     Args:
         width: Of the states.
         classes: Number of classes.
-        pooling: ``"mean"``, ``"last"`` or ``"first"``; a pair's mean is that of each text, side by side.
+        pooling: ``"mean"``, ``"max"``, ``"last"`` or ``"first"``; the mean and the largest values of a pair
+            are those of each text, side by side.
         pair: Whether there are two texts.
         dropout: Of what is read.
     """
 
     def __init__(self, width: int, classes: int, pooling: str, pair: bool, dropout: float) -> None:
         super().__init__()
-        self._pooling, self._pair = pooling, pair and pooling == "mean"
+        self._pooling, self._pair = pooling, pair and pooling in _OVER
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width * (2 if self._pair else 1), classes)
         nn.init.normal_(self.out.weight, std=0.02)
@@ -62,9 +76,10 @@ class ClassHead(nn.Module):
         elif self._pooling == "first":
             read = states[:, 0]
         else:
-            read = mean_of(states, batch.part == FIRST)
+            over = _OVER[self._pooling]
+            read = over(states, batch.part == FIRST)
             if self._pair:
-                read = torch.cat([read, mean_of(states, batch.part == SECOND)], 1)
+                read = torch.cat([read, over(states, batch.part == SECOND)], 1)
         return self.out(self.dropout(read))
 
     def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
@@ -77,7 +92,7 @@ class PointerHead(nn.Module):
 
     Args:
         width: Of the states.
-        summary: Which state sums the text up: ``"first"``, ``"last"`` or ``"mean"``.
+        summary: Which state sums the text up: ``"first"``, ``"last"``, ``"mean"`` or ``"max"``.
         recipe: Its quirks, and the width that inputs are padded to as published.
     """
 
@@ -98,7 +113,7 @@ class PointerHead(nn.Module):
         elif self._summary == "first":
             whole = states[:, 0]
         else:
-            whole = mean_of(states, batch.part == FIRST)
+            whole = _OVER[self._summary](states, batch.part == FIRST)
         places = self.dropout(torch.cat([whole[:, None], states], 1))
         logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
         if self._recipe.masked_zero:
@@ -113,7 +128,7 @@ class PointerHead(nn.Module):
         rows = torch.arange(len(logs), device=logs.device)
         if self._recipe.sum_of_logs:
             # Cut off before the logarithm, as in the published code.
-            logs = logs.clamp(min=math.log(_LEAST))
+            logs = logs.clamp(min=math.log(LEAST))
         held = batch.location >= 0
         located = -logs[rows, 0, batch.location.clamp(min=0)][held]
         repairs = functional.pad(batch.repairs, (0, logs.shape[-1] - batch.repairs.shape[-1]))

@@ -17,8 +17,6 @@ from sonde.training.finetuning.data import SECOND, Data, reader_of
 from sonde.training.finetuning.heads import ClassHead, PointerHead, States
 from sonde.training.finetuning.recipe import FineTuning
 
-POOLINGS = ("auto", "mean", "last", "first")
-
 
 class HeadedModel(nn.Module):
     """A body whose states a head reads.

@@ -31,8 +31,8 @@ class FineTuning:
         dropout: Of what the head reads.
         patience: Epochs without a better validation after which training ends.
         checkpoint: Updates between two checkpoints; one is written after every epoch as well.
-        pooling: ``"mean"``, ``"last"``, ``"first"``, or ``"auto"``: the last subword of a decoder, the mean
-            over the text of others.
+        pooling: ``"mean"``, ``"max"``, ``"last"``, ``"first"``, or ``"auto"``: the last subword of a decoder,
+            the mean over the text of others.
         frozen: Whether only the head is trained.
         masked_zero: Positions that are no candidates have a logit of 0 instead of none.
         sum_of_logs: The loss of a repair is the sum over its places of the logarithm of each, instead of the

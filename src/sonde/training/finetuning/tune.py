@@ -118,7 +118,7 @@ def train(
         (own / CHECKPOINT).unlink(missing_ok=True)
         courses[setting] = found
         # Of equals the first setting; weights are kept of the best so far alone.
-        last, best = best, max(courses, key=lambda one: _best(courses[one]).valid)
+        last, best = best, max(courses, key=lambda one: _best(courses[one]).merit)
         for other in {last, setting} - {best}:
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
@@ -132,7 +132,7 @@ def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:
 
 
 def _best(course: list[Epoch]) -> Epoch:
-    return max(course, key=lambda epoch: epoch.valid)
+    return max(course, key=lambda epoch: epoch.merit)
 
 
 def _finished(folder: Path) -> list[Epoch] | None:

@@ -1,3 +1,4 @@
+import dataclasses
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -380,3 +381,33 @@ def test_what_is_rare_is_looked_for_in_all_items(
     assert hinted.dropped["without 'except'"] == len(functions)
     assert hinted.dropped["more than are read"] == 3
     assert Counter(one.cluster for one in hinted.items) == {"cluster0": 3, "cluster1": 3, "cluster2": 3}
+
+
+def in_splits(functions: list[Item], number: int) -> list[Item]:
+    """The functions as a built corpus gives them, its clusters in so many splits, of odd sizes."""
+    names = ("test", "train", "valid")[:number]
+    return [
+        dataclasses.replace(one, split=names[int(one.cluster.removeprefix("cluster")) % number])
+        for one in functions
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "pairs", "wrong_operator", "sri"])
+def test_the_splits_of_a_built_corpus_are_kept(
+    tmp_path: Path, whole: str, functions: list[Item], name: str
+) -> None:
+    """A model may have been pre-trained on the corpus's own train split."""
+    extra = '{"other_start": pl.Int32, "other_end": pl.Int32}'
+    pairs = planted(tmp_path, PAIRS, ("next", "far"), "pair", extra, name="pairs")
+    task = {"": whole, "pairs": pairs}.get(name, name)
+    split = {one.cluster: one.split for one in in_splits(functions, 3)}
+    made = build(task, in_splits(functions, 3), size=100, language="python").examples
+    assert {split[cluster] for cluster in made["cluster"]} == set(SHARES)
+    assert made["split"].to_list() == [split[cluster] for cluster in made["cluster"]]
+    dealt = build(task, functions, size=100, language="python").examples
+    assert dealt["split"].to_list() != [split[cluster] for cluster in dealt["cluster"]]
+
+
+def test_one_split_of_a_built_corpus_is_dealt_like_any_other(whole: str, functions: list[Item]) -> None:
+    alone = build(whole, in_splits(functions, 1), size=100, language="python")
+    assert alone.examples.equals(build(whole, functions, size=100, language="python").examples)

@@ -154,7 +154,7 @@ def _data_set(
         size,
         lens.seed,
         group.corpus_hash,
-        [item.item_id for item in pool],
+        [(item.item_id, item.split) for item in pool],
         *beside_it,
     )
     relative = label_path(name, group.prefix)

@@ -36,7 +36,9 @@ def largest(available: Mapping[str, int], wanted: int) -> int:
     return number
 
 
-def deal(clusters: Mapping[str, Mapping[str, int]], seed: int) -> dict[str, str]:
+def deal(
+    clusters: Mapping[str, Mapping[str, int]], seed: int, given: Mapping[str, str] = {}
+) -> dict[str, str]:
     """Give whole clusters to splits so that each class has its share in each, rare classes first of all.
 
     From the largest to the smallest, a cluster goes to the split that is relatively emptiest in the classes
@@ -46,6 +48,7 @@ def deal(clusters: Mapping[str, Mapping[str, int]], seed: int) -> dict[str, str]
     Args:
         clusters: For each cluster, how many examples of each class it holds.
         seed: Breaks ties another way.
+        given: Clusters whose split is settled.
 
     Returns:
         Cluster to the name of its split.
@@ -68,8 +71,8 @@ def deal(clusters: Mapping[str, Mapping[str, int]], seed: int) -> dict[str, str]
         )
         return short, SHARES[name], unit_hash(seed, cluster, name)
 
-    for cluster in sorted(clusters, key=order):
-        best = max(SHARES, key=lambda name: emptiness(name, cluster))
+    for cluster in sorted(clusters, key=lambda cluster: (cluster not in given, order(cluster))):
+        best = given.get(cluster) or max(SHARES, key=lambda name: emptiness(name, cluster))
         filled[best].update(clusters[cluster])
         chosen[cluster] = best
     return chosen

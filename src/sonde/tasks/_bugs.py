@@ -231,7 +231,8 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     """
     task = asked.task
     assert isinstance(task, BugTask)
-    sides = deal({cluster: {CORRECT: size} for cluster, size in _sizes(pool).items()}, asked.seed)
+    counted = {cluster: {CORRECT: size} for cluster, size in _sizes(pool).items()}
+    sides = deal(counted, asked.seed, pool.splits)
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[list[Example]]] = {name: [] for name in wanted}
     counts: Counter[str] = Counter()

@@ -59,7 +59,7 @@ def draw_items(pool: Pool, asked: Asked) -> Drawn:
     ]
     matching = asked.task.name not in _LENGTH_TASKS
     stratum = _by_length if matching else None
-    return _balanced(examples, asked, stratum, len(pool.items) - len(examples))
+    return _balanced(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
 
 
 def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
@@ -89,7 +89,7 @@ def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
                     ),
                 )
     stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
-    return _balanced([one for _, one in examples.values()], asked, stratum, unlabelled)
+    return _balanced([one for _, one in examples.values()], asked, stratum, unlabelled, pool.splits)
 
 
 @runtime_checkable
@@ -122,7 +122,8 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
         for turn, example in enumerate(examples)
     ]
     turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
-    return _balanced([example for _, _, example in turns], asked, None, unlabelled)
+    # A token type is not in one split of a corpus alone, so types are dealt anew.
+    return _balanced([example for _, _, example in turns], asked, None, unlabelled, {})
 
 
 def _gather(
@@ -175,7 +176,11 @@ def _by_distance(example: Example) -> Hashable:
 
 
 def _balanced(
-    examples: Sequence[Example], asked: Asked, stratum: Callable[[Example], Hashable] | None, unlabelled: int
+    examples: Sequence[Example],
+    asked: Asked,
+    stratum: Callable[[Example], Hashable] | None,
+    unlabelled: int,
+    splits: Mapping[str, str],
 ) -> Drawn:
     """Deal clusters to splits and take equally many of each class, in the order of ``examples``."""
     labels = _classes(examples, asked)
@@ -184,7 +189,7 @@ def _balanced(
         held = counts[example.cluster]
         if not example.type or held[example.label] < _WEIGHT:
             held[example.label] += 1
-    sides = deal(counts, asked.seed)
+    sides = deal(counts, asked.seed, splits)
     by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
     for example in examples:
         by_split[sides[example.cluster]].append(example)

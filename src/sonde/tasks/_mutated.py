@@ -38,7 +38,7 @@ def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
     Functions are read in the order of the pool, only until there are enough where faults are not levelled.
     """
     task = cast(Mutation, asked.task)
-    sides = deal(_sizes(pool), asked.seed)
+    sides = deal(_sizes(pool), asked.seed, pool.splits)
     wanted = split_sizes(asked.size // 2)
     counts: Counter[str] = Counter()
     candidates = _candidates(pool, asked, task, sides, counts)

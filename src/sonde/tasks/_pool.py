@@ -13,6 +13,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
 from sonde.languages import facet_of, has_facet
 from sonde.languages._edits import Edits
+from sonde.tasks._balance import SHARES
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -42,13 +43,23 @@ class Pool:
     tokens: Mapping[str, int]
     dropped: Mapping[str, int]
 
+    @property
+    def splits(self) -> dict[str, str]:
+        """Split by cluster where the corpus was built with all of them; empty where it was not.
+
+        A model may have been pre-trained on the corpus's own train split: what a data set tests on is then
+        not to come from there.
+        """
+        found = {item.cluster: item.split for item in self.items if item.split}
+        return found if set(found.values()) >= SHARES.keys() else {}
+
 
 class _Same:
-    """Items that are compared by their ids alone, to be a key."""
+    """Items that are compared by their ids and splits alone, to be a key."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
-        self._key = tuple(sorted(item.item_id for item in items))
+        self._key = tuple(sorted((item.item_id, item.split) for item in items))
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:

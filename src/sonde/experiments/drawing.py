@@ -41,18 +41,21 @@ class Drawn:
     """What a lens is shown.
 
     Attributes:
-        tasks: Those with a data set.
         inputs: Items of the corpus and derived ones, in hash order.
-        key: Fingerprint of the data sets.
+        keys: Fingerprint of each data set, by task.
         refused: Tasks without one.
         reports: What each data set says of itself, by task.
     """
 
-    tasks: tuple[str, ...]
     inputs: tuple[Item, ...]
-    key: str
+    keys: Mapping[str, str]
     refused: tuple[Refused, ...]
     reports: Mapping[str, Any]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Those with a data set."""
+        return tuple(self.keys)
 
 
 def pool_selection(selection: Selection) -> Selection:
@@ -91,8 +94,7 @@ def draw(
     Raises:
         SondeError: No task of the lens has a data set; the reason of the last.
     """
-    tasks: list[str] = []
-    keys: list[str] = []
+    keys: dict[str, str] = {}
     refused: list[Refused] = []
     reports: dict[str, Any] = {}
     foreign = read_foreign(lens, group.language)
@@ -107,16 +109,15 @@ def draw(
                 refused.append(Refused(lens.name, name, group.language, str(error)))
                 progress.note(f"left out: {error}")
             else:
-                tasks.append(name)
-                keys.append(made.key)
+                keys[name] = made.key
                 reports[name] = made.report
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
-    if not tasks:
+    if not keys:
         raise _nothing(refused)
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
-    return Drawn(tuple(tasks), tuple(order), fingerprint("drawn", keys), tuple(refused), reports)
+    return Drawn(tuple(order), keys, tuple(refused), reports)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
@@ -174,7 +174,8 @@ class Reading:
         inputs: What is shown, in hash order: items of the group, and what tasks derive from them.
         labels: Fingerprint of the labels of the inputs.
         twins: Re-initialised models that are shown a share of it.
-        arms: What is trained on it, for a lens that trains; such a lens observes nothing.
+        arms: What is trained on it, for a lens that trains, with the fingerprint of the data set that it is
+            trained on; such a lens observes nothing.
         model: The one model that a later stage is about; None for all.
     """
 
@@ -183,7 +184,7 @@ class Reading:
     inputs: tuple[Item, ...]
     labels: str
     twins: tuple[Twin, ...] = ()
-    arms: tuple[Arm, ...] = ()
+    arms: Mapping[Arm, str] = field(default_factory=dict[Arm, str])
     model: str | None = None
 
 
@@ -282,11 +283,15 @@ def _training(
     arm: Arm,
     components: Mapping[str, str],
 ) -> TrainJob:
-    """The job of one arm; one that needs no model is the same for all models, filed under the first."""
+    """The job of one arm; one that needs no model is the same for all models, filed under the first.
+
+    Its key knows its own task alone, so that one more task leaves what is trained as it is.
+    """
     of = model if arm.needs_model else first
     basis = (model.revision, model.spec) if arm.needs_model else ()
     lens = reading.lens.observing
-    key = fingerprint("arm", basis, lens, reading.labels, arm, components[reading.group.language])
+    alone = dataclasses.replace(lens, tasks=(arm.task,))
+    key = fingerprint("arm", basis, alone, reading.arms[arm], arm, components[reading.group.language])
     folder = run.observations(reading.lens.folder, of.name)
     name = f"{reading.group.prefix}-{arm.task}-{arm.name}-{arm.seed}-{key[:16]}.parquet"
     return TrainJob(

@@ -1,4 +1,4 @@
-"""A second test set from a published file, told beside the corpus's own."""
+"""Runs that train: what is trained again, and a second test set told beside the corpus's own."""
 
 from __future__ import annotations
 
@@ -70,6 +70,17 @@ def experiment(code: Path, **options: Any) -> Experiment:
 
 def examples(folder: Path) -> pl.DataFrame:
     return pl.read_parquet(next((folder / f"labels/task={TASK}").glob("*[0-9a-f].parquet")))
+
+
+def test_one_more_task_trains_its_own_arms_alone(code: Path, tmp_path: Path) -> None:
+    """Hours of training would be lost otherwise."""
+    one = experiment(code)
+    two = dataclasses.replace(one, tasks=(TASK, "swapped_operand"))
+    assert run(one, Execution(output=tmp_path)).trained == 1
+    assert run(two, Execution(output=tmp_path)).trained == 1
+    assert run(one, Execution(output=tmp_path)).trained == 0
+    other = dataclasses.replace(two, selection=dataclasses.replace(two.selection, limit=140))
+    assert run(other, Execution(output=tmp_path)).trained == 2
 
 
 def test_the_second_test_set_is_told_as_published(code: Path, published: Path, tmp_path: Path) -> None:

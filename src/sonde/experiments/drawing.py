@@ -57,6 +57,11 @@ class Drawn:
         """Those with a data set."""
         return tuple(self.keys)
 
+    @property
+    def key(self) -> str:
+        """Fingerprint of all data sets."""
+        return fingerprint("drawn", list(self.keys.values()))
+
 
 def pool_selection(selection: Selection) -> Selection:
     """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats."""
@@ -100,11 +105,13 @@ def draw(
     foreign = read_foreign(lens, group.language)
     found: dict[str, Item] = {item.item_id: item for item in pool}
     found |= {item.item_id: item for item in foreign.items} if foreign else {}
+    # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
+    pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             try:
-                made = _data_set(lens, name, group, pool, size, store, workers, foreign)
+                made = _data_set(lens, name, group, pool, pool_key, size, store, workers, foreign)
             except (InputError, UsageError) as error:
                 refused.append(Refused(lens.name, name, group.language, str(error)))
                 progress.note(f"left out: {error}")
@@ -139,6 +146,7 @@ def _data_set(
     name: str,
     group: Group,
     pool: Sequence[Item],
+    pool_key: str,
     size: int,
     store: PartStore,
     workers: int,
@@ -155,7 +163,7 @@ def _data_set(
         size,
         lens.seed,
         group.corpus_hash,
-        [(item.item_id, item.split) for item in pool],
+        pool_key,
         *beside_it,
     )
     relative = label_path(name, group.prefix)

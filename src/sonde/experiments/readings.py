@@ -72,17 +72,16 @@ def read_drawn(
 def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore) -> Reading:
     able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
-    drawn_key = fingerprint("drawn", list(drawn.keys.values()))
     if isinstance(reader, TrainingLens):
         arms = {arm: drawn.keys[arm.task] for arm in reader.arms(drawn.tasks, settings)}
-        return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn_key, arms=arms)
+        return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, arms=arms)
     reader = reading_lens(lens.source)
     labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
     return Reading(
         lens=able,
         group=pool,
         inputs=tuple(reader.inputs(drawn.inputs, labels, settings)),
-        labels=drawn_key,
+        labels=drawn.key,
         twins=reader.twins(settings),
     )
 

@@ -59,7 +59,7 @@ class _Same:
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
-        self._key = tuple(sorted((item.item_id, item.split) for item in items))
+        self._key = frozenset((item.item_id, item.split) for item in items)
         self._hash = hash(self._key)
 
     def __hash__(self) -> int:

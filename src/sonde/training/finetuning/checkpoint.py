@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,12 @@ class Course:
     @property
     def best(self) -> Epoch | None:
         """The epoch to keep, the first of equals; None before the first."""
-        return max(self.history, key=lambda epoch: epoch.merit, default=None)
+        return best_of(self.history) if self.history else None
+
+
+def best_of(history: Sequence[Epoch]) -> Epoch:
+    """The epoch that is chosen, the first of equals."""
+    return max(history, key=lambda epoch: epoch.merit)
 
 
 def write(path: Path, course: Course, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:

@@ -49,6 +49,17 @@ _OVER = {"mean": mean_of, "max": max_of}
 """Poolings over the subwords of a text."""
 
 
+def summary_of(
+    how: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
+) -> Float[Tensor, "example d_model"]:
+    """One state for many, by the name of a pooling; the last and the first one are those of all texts."""
+    if how == "last":
+        return last_of(states, part)
+    if how == "first":
+        return states[:, 0]
+    return _OVER[how](states, part == text)
+
+
 class ClassHead(nn.Module):
     """A class for a text, or for two.
 
@@ -71,15 +82,8 @@ class ClassHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
         """Logits of the classes."""
-        if self._pooling == "last":
-            read = last_of(states, batch.part)
-        elif self._pooling == "first":
-            read = states[:, 0]
-        else:
-            over = _OVER[self._pooling]
-            read = over(states, batch.part == FIRST)
-            if self._pair:
-                read = torch.cat([read, over(states, batch.part == SECOND)], 1)
+        texts = (FIRST, SECOND) if self._pair else (FIRST,)
+        read = torch.cat([summary_of(self._pooling, states, batch.part, text) for text in texts], 1)
         return self.out(self.dropout(read))
 
     def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
@@ -108,12 +112,7 @@ class PointerHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
         """Logarithms of the probability of each place, for the error and for the repair."""
-        if self._summary == "last":
-            whole = last_of(states, batch.part)
-        elif self._summary == "first":
-            whole = states[:, 0]
-        else:
-            whole = _OVER[self._summary](states, batch.part == FIRST)
+        whole = summary_of(self._summary, states, batch.part)
         places = self.dropout(torch.cat([whole[:, None], states], 1))
         logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
         if self._recipe.masked_zero:

@@ -18,7 +18,7 @@ from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
-from sonde.training.finetuning.checkpoint import Epoch
+from sonde.training.finetuning.checkpoint import Epoch, best_of
 from sonde.training.finetuning.data import Data, Reader, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
@@ -118,21 +118,17 @@ def train(
         (own / CHECKPOINT).unlink(missing_ok=True)
         courses[setting] = found
         # Of equals the first setting; weights are kept of the best so far alone.
-        last, best = best, max(courses, key=lambda one: _best(courses[one]).merit)
+        last, best = best, max(courses, key=lambda one: best_of(courses[one]).merit)
         for other in {last, setting} - {best}:
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
     answers = [answer(model, some, pad) for some in splits[1:]]
     _save(trainee, data, recipe, folder / MODEL)
-    return Tuned(best, _best(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
+    return Tuned(best, best_of(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
 
 
 def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:
     return folder / f"setting-{recipe.settings.index(setting)}"
-
-
-def _best(course: list[Epoch]) -> Epoch:
-    return max(course, key=lambda epoch: epoch.merit)
 
 
 def _finished(folder: Path) -> list[Epoch] | None:

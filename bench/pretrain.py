@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import tempfile
 import time
@@ -23,6 +24,7 @@ from sonde.training.pairs import Lines, PairDataset, all_pairs
 from sonde.training.precision import in_bfloat16
 from sonde.training.recipe import Recipe, read_recipe
 
+_ENCODER = Path(__file__).parents[1] / "recipes" / "mini-encoder-cpu.toml"
 _ROUNDS = 3
 _STEPS = 8
 _SUBWORDS = 30_000
@@ -82,6 +84,20 @@ def run() -> Iterable[dict[str, str | float | None]]:
             "unit": "",
             "target": ">= 0.95",
         }
+    with tempfile.TemporaryDirectory() as folder:
+        plain, fused = (_pace(compiled, Path(folder)) for compiled in (False, True))
+    name = "the bundled encoder's recipe, operations fused, speed over not"
+    yield {"name": name, "value": plain / fused, "unit": "", "target": ">= 1.2"}
+
+
+def _pace(compiled: bool, folder: Path) -> float:
+    """Seconds of sixteen updates by the bundled encoder's recipe, once all that is compiled has been."""
+    recipe = read_recipe(_ENCODER)
+    training = dataclasses.replace(recipe.training, steps=24, warmup_steps=1, log_every=8, compile=compiled)
+    recipe = dataclasses.replace(recipe, training=training)
+    times: list[float] = []
+    train(recipe, _samples(recipe), folder, resume=False, report=lambda _: times.append(time.perf_counter()))
+    return times[-1] - times[0]
 
 
 def _round(recipe: Recipe, folder: Path) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from sonde.training import optimiser
 from sonde.training.optimiser import MuonAdamW, OptimiserConfig, orthogonalise, split_parameters
 
 
@@ -49,8 +50,20 @@ def test_orthogonalised_matrices_have_singular_values_near_one(shape):
     assert values.max() < 1.4
 
 
+@pytest.mark.parametrize(("native", "most"), [(False, 1e-4), (True, 0.03)], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(2, 16, 16), (1, 48, 20), (1, 20, 48)])
+def test_the_iteration_is_that_of_double_precision(monkeypatch, shape, native, most):
+    monkeypatch.setattr(optimiser, "in_bfloat16", lambda *_: native)
+    matrices = torch.randn(*shape, generator=torch.Generator().manual_seed(4))
+    for one, own in zip(matrices.double(), orthogonalise(matrices), strict=True):
+        x = one / one.norm()
+        for _ in range(5):
+            x = 3.4445 * x - 4.7750 * x @ x.mT @ x + 2.0315 * x @ x.mT @ x @ x.mT @ x
+        assert (own - x).norm() < most * x.norm()
+
+
 def test_muon_is_the_reference(model):
-    # torch's own iterates in bfloat16, whose step is 2^-8; an update has entries around 1/sqrt(16).
+    # torch's own iterates in bfloat16, whose step is 2^-8, and this one too where the device does.
     mine, theirs = model, copy.deepcopy(model)
     config = OptimiserConfig(hidden_lr=0.02, weight_decay=0.1)
     own = MuonAdamW(mine, config)

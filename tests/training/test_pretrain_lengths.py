@@ -103,6 +103,7 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
         ("predictions = 4", "short = 1.5", "below 1"),
         ("block = 32", "block = 7", "at least 8 for pairs"),
         ("block = 32", "block = 32\nfsdp = true", "adamw with training.fsdp"),
+        ("block = 32", "block = 32\nfsdp = true\ncompile = true", "false with training.fsdp"),
         ("log_every = 2", "log_every = 0", "at least 1"),
         ("log_every = 2", "workers = -1", "0 or more"),
     ],

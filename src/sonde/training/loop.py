@@ -180,6 +180,8 @@ class _Progress(TrainerCallback):
 def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
+    if training.compile:
+        _need_compiler()
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=training.steps,
@@ -198,6 +200,7 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
         ddp_find_unused_parameters=False,
         dataloader_pin_memory=cuda,
         dataloader_num_workers=training.workers,
+        torch_compile=training.compile,
         **(_spread(model) if training.fsdp else {}),
         report_to=[],
         disable_tqdm=True,
@@ -212,6 +215,20 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
         )
     arguments.gradient_accumulation_steps = training.blocks_per_step // (training.blocks_at_once * devices)
     return arguments
+
+
+def _need_compiler() -> None:
+    """Say that there is no C++ compiler before the first update has a hundred lines say so."""
+    # Half a second that only such recipes pay.
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except InvalidCxxCompiler as error:
+        raise InputError(
+            "training.compile needs a C++ compiler and finds none; install g++ or leave it out"
+        ) from error
 
 
 def _drop_aliases(model: PreTrainedModel) -> None:

@@ -20,6 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sonde.training.precision import in_bfloat16
+
 _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
@@ -74,15 +76,14 @@ def orthogonalise(
     speed.
     """
     a, b, c = _QUINTIC
-    native = matrices.is_cuda and torch.cuda.is_bf16_supported(including_emulation=False)
-    x = matrices.bfloat16() if native else matrices.float()
+    x = matrices.bfloat16() if in_bfloat16("auto", matrices.device) else matrices.float()
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     for _ in range(iterations):
         gram = x @ x.mT
-        x = a * x + torch.baddbmm(gram, gram, gram, beta=b, alpha=c) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.mT if tall else x).to(matrices.dtype)
 
 

@@ -124,6 +124,8 @@ class TrainingConfig:
         fsdp: Whether weights, gradients and optimiser are spread over the processes.
         precision: Of products: ``"auto"`` (bfloat16 where the device multiplies in it), ``"float32"`` or
             ``"bfloat16"``.
+        compile: Whether torch.compile fuses the model's operations first: a minute, a C++ compiler needed. A
+            resumed run then equals an undisturbed one up to rounding.
     """
 
     steps: int
@@ -140,6 +142,7 @@ class TrainingConfig:
     workers: int = 0
     fsdp: bool = False
     precision: str = "auto"
+    compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,6 +338,7 @@ def _check(recipe: Recipe, path: Path) -> None:
             training.block,
             f"at least {SHORTEST_PAIR} for pairs",
         ),
+        (not (training.compile and training.fsdp), "training.compile", True, "false with training.fsdp"),
         (
             recipe.optimiser.hidden == "adamw" or not training.fsdp,
             "optimiser.hidden",

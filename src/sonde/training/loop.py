@@ -114,7 +114,7 @@ class _Trainer(Trainer):
         """Muon and AdamW as the recipe says."""
         module = model if model is not None else self.model
         assert isinstance(module, nn.Module)
-        self.optimizer = MuonAdamW(module, self._recipe.optimiser)
+        self.optimizer = MuonAdamW(module, self._recipe.optimiser, self._recipe.training.precision)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:

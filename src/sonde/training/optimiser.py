@@ -68,7 +68,7 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 
 
 def orthogonalise(
-    matrices: Float[Tensor, "batch rows columns"], iterations: int = 5
+    matrices: Float[Tensor, "batch rows columns"], iterations: int = 5, precision: str = "auto"
 ) -> Float[Tensor, "batch rows columns"]:
     """Bring every singular value of each matrix near 1 by a quintic Newton-Schulz iteration.
 
@@ -76,7 +76,7 @@ def orthogonalise(
     speed.
     """
     a, b, c = _QUINTIC
-    x = matrices.bfloat16() if in_bfloat16("auto", matrices.device) else matrices.float()
+    x = matrices.bfloat16() if in_bfloat16(precision, matrices.device) else matrices.float()
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
@@ -93,9 +93,11 @@ class MuonAdamW(Optimizer):
     Args:
         model: Whose parameters move.
         config: Rates and decay.
+        precision: Of Muon's products, see `sonde.training.precision`.
     """
 
-    def __init__(self, model: nn.Module, config: OptimiserConfig) -> None:
+    def __init__(self, model: nn.Module, config: OptimiserConfig, precision: str = "auto") -> None:
+        self._precision = precision
         hidden, rest = split_parameters(model)
         groups: list[dict[str, Any]] = [
             {"params": hidden, "rule": config.hidden, "lr": config.hidden_lr, "decay": config.weight_decay},
@@ -132,7 +134,8 @@ class MuonAdamW(Optimizer):
                 state["momentum_buffer"].lerp_(parameter.grad, 1 - momentum)
                 updates.append(parameter.grad.lerp(state["momentum_buffer"], momentum))
             rate: float = group["lr"] * math.sqrt(max(1.0, rows / columns))
-            for parameter, update in zip(members, orthogonalise(torch.stack(updates)), strict=True):
+            moves = orthogonalise(torch.stack(updates), precision=self._precision)
+            for parameter, update in zip(members, moves, strict=True):
                 parameter.mul_(1 - group["lr"] * group["decay"]).add_(update, alpha=-rate)
 
     def _adamw(self, parameters: list[Tensor], group: dict[str, Any]) -> None:

@@ -104,3 +104,11 @@ def test_threads_have_parsers_of_their_own(samples) -> None:
 def test_a_wide_error_takes_no_time_worth_naming(name: str, scrap: str, check) -> None:
     # A query over the children of one ERROR node is quadratic: without care this is minutes.
     check(LANGUAGES.load(name), "f(x)\n" + scrap * 20_000)
+
+
+def test_a_function_whose_name_the_grammar_had_to_put_in_is_none(check) -> None:
+    text = "@void f() { class A { int g() { return 1; } } }\n"
+    java = LANGUAGES.load("java")
+    check(java, text)
+    assert java.functions(text) == ()
+    assert [definition.name for definition in java.definitions(text)] == ["A", "g"]

@@ -59,7 +59,8 @@ def sites(matches: Iterable[Match]) -> list[Site]:
         node = match[role][0]
         start, end = node.start_byte, node.end_byte
         site = found.setdefault((start, end, role), Site(role, start, end))
-        if "name" in match:
+        # A name that the grammar put in where the text has none is no name.
+        if "name" in match and not match["name"][0].is_missing:
             site.name = match["name"][0].byte_range
         if "span" in match:
             site.span = match["span"][0].start_byte

@@ -74,6 +74,11 @@ def orthogonalise(
 
     The coefficients are those of Jordan et al.: they trade exactness (values end in about 0.7 to 1.2) for
     speed.
+
+    Args:
+        matrices: Matrices of one shape, none of them moved by the others.
+        iterations: Number of steps.
+        precision: Of the products, see `sonde.training.precision`.
     """
     a, b, c = _QUINTIC
     x = matrices.bfloat16() if in_bfloat16(precision, matrices.device) else matrices.float()

@@ -132,6 +132,61 @@ torch.distributed.barrier = lambda *_, **__: barrier()
 """
 """accelerate spreads weights over accelerators alone, PyTorch over processors too: take those for these."""
 
+TWICE = """
+import pathlib
+from sonde.cli import main
+
+def exit_code():
+    try:
+        main()
+    except SystemExit as ended:
+        return ended.code
+
+assert not exit_code()
+threads = [path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+assert threads and not [name for name in threads if GROUP in name]
+assert exit_code() == 2
+"""
+"""Behind the command the group is gone, and with it its threads, any of which could abort the process."""
+
+KEPT = """
+import sys, pathlib, torch
+from sonde.training.pretrain import pretrain
+
+torch.distributed.init_process_group("gloo")
+for name in ("one", "two"):
+    pretrain(pathlib.Path(sys.argv[1]), output=pathlib.Path(name), report=print)
+torch.distributed.destroy_process_group()
+"""
+"""Two trainings in a group that was there before."""
+
+
+def launch(script: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+            script,
+            *arguments,
+        ],
+        cwd=folder,
+        env=os.environ | ONE_THREAD,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_a_group_of_processes_that_was_there_before_is_kept(pairs_path, tmp_path):
+    script = tmp_path / "launch.py"
+    script.write_text(KEPT)
+    said = launch(script, str(pairs_path), folder=tmp_path).stdout
+    assert said.count("step 12/12") == 1
+    assert "going on from" in said
+    assert (tmp_path / "two" / "model.safetensors").is_file()
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [False, True])
@@ -142,18 +197,12 @@ def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path, spread):
     alone = train(recipe, samples_of(packed, recipe), tmp_path / "one", resume=True, report=silent)
     if spread:
         change(pairs_path, ("log_every = 2", "log_every = 2\nfsdp = true"))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     script = tmp_path / "launch.py"
-    script.write_text(SPREAD_ON_PROCESSORS * spread + COMMAND[1])
-    done = subprocess.run(
-        [*launch, str(script), "pretrain", str(pairs_path)],
-        cwd=tmp_path / "two",
-        env=os.environ | ONE_THREAD,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    # What PyTorch remembers of spread weights keeps the threads; on accelerators there are none.
+    group = "GROUP = 'no thread'" if spread else "GROUP = 'gloo'"
+    script.write_text(SPREAD_ON_PROCESSORS * spread + group + TWICE)
+    said = launch(script, "pretrain", str(pairs_path), folder=tmp_path / "two")
+    assert "has left the group of processes" in said.stderr
     home = tmp_path / "two" / ".training" / "tiny"
     assert {path.name for path in (home / "checkpoint-12").glob("rng_state*")} == {
         "rng_state_0.pth",

@@ -11,6 +11,7 @@ import torch
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
+from sonde.base.errors import InputError
 from sonde.models._weights import quiet
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
 from sonde.training.evaluate_pairs import evaluate_next
@@ -45,13 +46,33 @@ def pretrain(
     recipe = read_recipe(recipe_path)
     home = WORK / recipe.name
     folder = output or home / "model"
-    with PartialState(cpu=not torch.cuda.is_available()).main_process_first():
+    joined_before = torch.distributed.is_available() and torch.distributed.is_initialized()
+    state = PartialState(cpu=not torch.cuda.is_available())
+    if state.use_distributed and not torch.distributed.is_initialized():
+        raise InputError(
+            f"recipe {recipe.name}: a training before it in this process has left the group of processes; "
+            "launch each by itself, or call torch.distributed.init_process_group before the first"
+        )
+    with state.main_process_first():
         packed = prepare(recipe, WORK, report)
     check_vocabulary(recipe, packed.vocabulary)
     trained = train(recipe, samples_of(packed, recipe), home, resume=resume, report=report)
+    if not joined_before:
+        _leave_processes()
     if trained.is_main:
         finish(recipe_path, packed, trained, folder, report)
     return folder
+
+
+def _leave_processes() -> None:
+    """Leave the group of processes that trained together, all at the same time.
+
+    Its threads give tensors back to Python whenever they come to it; one that does so while Python ends
+    aborts the process, and the launcher then stops the one that measures.
+    """
+    state = PartialState()
+    state.wait_for_everyone()
+    state.destroy_process_group()
 
 
 def finish(

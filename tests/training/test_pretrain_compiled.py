@@ -11,6 +11,7 @@ from sonde.base.errors import InputError
 from sonde.training.export import samples_of
 from sonde.training.loop import train
 from sonde.training.packing import prepare
+from sonde.training.pretrain import pretrain
 from sonde.training.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,3 +54,7 @@ def test_without_a_compiler_it_is_said_at_once(recipe_path, tmp_path, monkeypatc
     with pytest.raises(InputError, match=r"training\.compile needs a C\+\+ compiler") as caught:
         train(recipe, samples_of(packed, recipe), tmp_path / "run", resume=False, report=silent)
     assert "\n" not in str(caught.value)
+    said: list[str] = []
+    with pytest.raises(InputError, match=r"training\.compile needs a C\+\+ compiler"):
+        pretrain(tmp_path / "tiny.toml", report=said.append)
+    assert not said

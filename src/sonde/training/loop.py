@@ -180,8 +180,6 @@ class _Progress(TrainerCallback):
 def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
-    if training.compile:
-        _need_compiler()
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=training.steps,
@@ -217,8 +215,17 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
     return arguments
 
 
-def _need_compiler() -> None:
-    """Say that there is no C++ compiler before the first update has a hundred lines say so."""
+def check_compiler(training: TrainingConfig) -> None:
+    """Say in one line, before any work is done, that operations are to be fused and there is no C++ compiler.
+
+    Args:
+        training: What the recipe says of training.
+
+    Raises:
+        InputError: Operations are to be fused and nothing is there that compiles them.
+    """
+    if not training.compile:
+        return
     # Half a second that only such recipes pay.
     from torch._inductor.cpp_builder import get_cpp_compiler
     from torch._inductor.exc import InvalidCxxCompiler
@@ -277,9 +284,10 @@ def train(
         report: Receives progress, one line at a time.
 
     Raises:
-        InputError: The checkpoint found is of another architecture, or batches do not fit the number of
-            devices.
+        InputError: The checkpoint found is of another architecture, batches do not fit the number of devices,
+            or operations are to be fused without a C++ compiler.
     """
+    check_compiler(recipe.training)
     model = fresh_model(recipe)
     if recipe.training.fsdp:
         _drop_aliases(model)

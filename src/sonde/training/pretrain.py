@@ -17,7 +17,7 @@ from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder,
 from sonde.training.evaluate_pairs import evaluate_next
 from sonde.training.export import samples_of, subword_counts, token_passes, write_account, write_weights
 from sonde.training.initial import check_vocabulary, model_class
-from sonde.training.loop import Trained, train
+from sonde.training.loop import Trained, check_compiler, train
 from sonde.training.ngram import NGram
 from sonde.training.packing import Packed, prepare
 from sonde.training.recipe import Recipe, read_recipe
@@ -44,6 +44,7 @@ def pretrain(
         SondeError: The recipe, its corpora or a checkpoint cannot be used, or the disk is full.
     """
     recipe = read_recipe(recipe_path)
+    check_compiler(recipe.training)
     home = WORK / recipe.name
     folder = output or home / "model"
     joined_before = torch.distributed.is_available() and torch.distributed.is_initialized()

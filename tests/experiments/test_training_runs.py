@@ -83,6 +83,23 @@ def test_one_more_task_trains_its_own_arms_alone(code: Path, tmp_path: Path) -> 
     assert run(other, Execution(output=tmp_path)).trained == 2
 
 
+def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
+    code: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("gensim", reason="needs the extra baselines")
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "module.py").write_text(function("more", "<"))
+    small = {"subwords": "program", "vocabulary": 300, "embedding": 8, "lstm_width": 8, "epochs": 1}
+    arms = {"arms": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
+    asked = experiment(code, **small, **arms, word2vec_corpus=f"local:{more}")
+    folder = tmp_path / "run"
+    assert run(asked, Execution(output=folder)).trained == 2
+    assert run(asked, Execution(output=folder)).trained == 0
+    (more / "module.py").write_text(function("more", ">"))
+    assert run(asked, Execution(output=folder)).trained == 1
+
+
 def test_the_second_test_set_is_told_as_published(code: Path, published: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run(experiment(code, foreign=f"cubert:{published}"), Execution(output=folder))

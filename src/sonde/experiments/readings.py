@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sonde.base.fingerprint import fingerprint
+from sonde.corpora import Intake, read_items
 from sonde.experiments._experiment import Experiment
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DEFAULT_SIZE, Drawn, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
 from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_of
-from sonde.lenses import LENSES, TrainingLens, reading_lens
+from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
 from sonde.stats.scores import Score
 from sonde.store.parts import PartStore
 
@@ -73,7 +75,7 @@ def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore
     able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
     if isinstance(reader, TrainingLens):
-        arms = {arm: drawn.keys[arm.task] for arm in reader.arms(drawn.tasks, settings)}
+        arms = _trained_on(reader, drawn, settings, pool.language)
         return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, arms=arms)
     reader = reading_lens(lens.source)
     labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
@@ -84,6 +86,28 @@ def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore
         labels=drawn.key,
         twins=reader.twins(settings),
     )
+
+
+def _trained_on(lens: TrainingLens, drawn: Drawn, settings: LensSettings, language: str) -> dict[Arm, str]:
+    """Every arm with the fingerprint of what it is trained on."""
+    arms = lens.arms(drawn.tasks, settings)
+    named = {
+        arm: [str(value) for option, value in arm.options if option in lens.corpus_options and value]
+        for arm in arms
+    }
+    held = {corpus: _contents(corpus, language) for corpus in sorted(set(chain(*named.values())))}
+    return {
+        arm: fingerprint("beside", drawn.keys[arm.task], [held[corpus] for corpus in named[arm]])
+        if named[arm]
+        else drawn.keys[arm.task]
+        for arm in arms
+    }
+
+
+def _contents(corpus: str, language: str) -> str:
+    """Fingerprint of a corpus's functions, whose ids are hashes of their texts."""
+    items = {(item.item_id, item.cluster) for item in read_items(corpus, Intake(), languages=(language,))}
+    return fingerprint("contents", sorted(items))
 
 
 def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:

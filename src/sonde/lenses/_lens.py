@@ -197,6 +197,11 @@ class Lens(Protocol):
 class TrainingLens(Lens, Protocol):
     """A lens that trains: `train` is called once an arm, then `score` once."""
 
+    @property
+    def corpus_options(self) -> frozenset[str]:
+        """Those of `options` that name a corpus to be trained on: with other contents it is trained again."""
+        ...
+
     def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
         """What is trained for these tasks, in the order in which it is best done."""
         ...
@@ -286,6 +291,7 @@ class LensDefaults:
     takes: frozenset[str] = frozenset()
     draws: bool = False
     scoring_options: frozenset[str] = frozenset()
+    corpus_options: frozenset[str] = frozenset()
 
     def options_for(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]

@@ -14,7 +14,7 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
-from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
+from sonde.lenses.finetune.baselines import CORPUS, applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
@@ -55,6 +55,7 @@ class Finetune(LensDefaults):
     draws = True
     # What an arm is trained with is its own, see `arms`; only a second test set changes what is drawn.
     scoring_options = frozenset(OPTIONS) - {FOREIGN}
+    corpus_options = frozenset({CORPUS})
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""

@@ -99,9 +99,9 @@ def check_language(language: Language, text: str) -> None:
         assert 0 <= function.start < function.end <= length
         assert function.qualified_name.endswith(function.name) and function.name
     for definition in language.definitions(text):
-        assert text[definition.start : definition.end] == definition.name
+        assert text[definition.start : definition.end] == definition.name != ""
     for call in language.calls(text):
-        assert text[call.start : call.end] == call.name
+        assert text[call.start : call.end] == call.name != ""
         assert call.end <= call.arguments_start <= call.arguments_end <= length
 
 

@@ -112,3 +112,16 @@ def test_a_function_whose_name_the_grammar_had_to_put_in_is_none(check) -> None:
     check(java, text)
     assert java.functions(text) == ()
     assert [definition.name for definition in java.definitions(text)] == ["A", "g"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "called"),
+    [
+        ("python", "x = a.(b)\nf(x)\n", ["f"]),
+        ("java", "class A { void f() { super.(x); g(x); } }\n", ["g"]),
+    ],
+)
+def test_a_call_whose_name_the_grammar_had_to_put_in_is_none(name, text, called, check) -> None:
+    language = LANGUAGES.load(name)
+    check(language, text)
+    assert [call.name for call in language.calls(text)] == called

@@ -118,7 +118,11 @@ def calls(matches: Iterable[Match], errors: list[tuple[int, int]], source: Sourc
     listed: list[Call] = []
     for match in matches:
         is_method = "method" in match
-        start, end = match["method" if is_method else "bare"][0].byte_range
+        called = match["method" if is_method else "bare"][0]
+        # As of definitions: a name that the grammar put in is no name.
+        if called.is_missing:
+            continue
+        start, end = called.byte_range
         arguments = match["arguments"][0].byte_range
         before = bisect_right(starts, start) - 1
         listed.append(

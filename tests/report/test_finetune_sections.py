@@ -92,6 +92,24 @@ def test_every_arm_stands_beside_the_model_with_the_difference(figure: Figure) -
     assert any(note.startswith("wrong operator: 12.5 % of the test examples") for note in figure.notes)
 
 
+def test_seeds_are_told_one_by_one(tmp_path: Path) -> None:
+    listed = [one for one in scores() if not one.slice.startswith("seed=")]
+    for seed, (own, twin) in enumerate([(0.5, 0.52), (0.64, 0.5), (0.51, 0.49)]):
+        for control, value in ((None, own), ("scratch", twin), ("bag_of_tokens", 0.5)):
+            at: dict[str, Any] = {"control": control, "seed": seed, "slice": f"seed={seed}"}
+            listed.append(row("wrong_operator", "accuracy", value, **at))
+            listed.append(
+                row("wrong_operator", "accuracy", 0.9, **(at | {"slice": f"length=64;seed={seed}"}))
+            )
+    figure = drawn(tmp_path / "run", listed)
+    assert figure is not None
+    told = [note for note in figure.notes if "by seed" in note]
+    assert told == [
+        "wrong operator, right, by seed: pre-trained 50.0, 64.0, 51.0 %; from scratch 52.0, 50.0, 49.0 %. "
+        "Intervals are over clusters of code, not over seeds."
+    ]
+
+
 def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", [], MODELS)
     scores_frame(scores()).write_parquet(RunDirectory(root).scores)

@@ -10,9 +10,11 @@ import polars as pl
 
 from sonde.report._charts import row_height, specification
 from sonde.report._finetune import (
+    ARMS,
     LENS,
     METRICS,
     POINTERS,
+    PRETRAINED,
     SCRATCH,
     WHOLE,
     arm_order,
@@ -58,7 +60,7 @@ class FinetuneSummary:
             answer="\n".join(lines),
             charts=charts,
             table=_table(rows, gains),
-            notes=_notes(run),
+            notes=[*_seeds(run, gains), *_notes(run)],
         )
 
 
@@ -155,6 +157,26 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
     return Table(
         summary="Every task, metric and arm", columns=columns, rows=cells, numeric=frozenset(columns[3:])
     )
+
+
+def _seeds(run: RunData, gains: Sequence[dict[str, Any]]) -> list[str]:
+    """What each seed of the model and of its twin got right: the intervals leave it out."""
+    rows = labelled(run.scores(metrics=list(METRICS), prefix="seed=", lens=LENS, controls=True), run)
+    said: list[str] = []
+    for gain in _headline(gains):
+        own = rows.filter(subject=gain["subject"], metric=gain["params_name"]).sort("seed")
+        arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
+        told = [
+            f"{arm} {', '.join(number(100 * value, 1) for value in values)} %"
+            for arm, values in arms.items()
+            if len(values) > 1
+        ]
+        if told:
+            said.append(
+                f"{gain['subject']}, {METRICS[gain['params_name']]}, by seed: {'; '.join(told)}. "
+                "Intervals are over clusters of code, not over seeds."
+            )
+    return said
 
 
 def _notes(run: RunData) -> list[str]:

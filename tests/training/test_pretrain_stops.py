@@ -132,7 +132,7 @@ torch.distributed.barrier = lambda *_, **__: barrier()
 """
 """accelerate spreads weights over accelerators alone, PyTorch over processors too: take those for these."""
 
-TWICE = """
+ONCE = """
 import pathlib
 from sonde.cli import main
 
@@ -143,11 +143,18 @@ def exit_code():
         return ended.code
 
 assert not exit_code()
+"""
+
+NO_THREAD = """
 threads = [path.read_text() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
-assert threads and not [name for name in threads if GROUP in name]
+assert threads and not [name for name in threads if "gloo" in name]
+"""
+"""Behind the command no thread of the group is left, any of which could abort the process."""
+
+AGAIN = """
 assert exit_code() == 2
 """
-"""Behind the command the group is gone, and with it its threads, any of which could abort the process."""
+"""Nor is the group."""
 
 KEPT = """
 import sys, pathlib, torch
@@ -199,8 +206,7 @@ def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path, spread):
         change(pairs_path, ("log_every = 2", "log_every = 2\nfsdp = true"))
     script = tmp_path / "launch.py"
     # What PyTorch remembers of spread weights keeps the threads; on accelerators there are none.
-    group = "GROUP = 'no thread'" if spread else "GROUP = 'gloo'"
-    script.write_text(SPREAD_ON_PROCESSORS * spread + group + TWICE)
+    script.write_text(SPREAD_ON_PROCESSORS + ONCE + AGAIN if spread else ONCE + NO_THREAD + AGAIN)
     said = launch(script, "pretrain", str(pairs_path), folder=tmp_path / "two")
     assert "has left the group of processes" in said.stderr
     home = tmp_path / "two" / ".training" / "tiny"

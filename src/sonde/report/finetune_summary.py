@@ -54,13 +54,13 @@ class FinetuneSummary:
             if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
         ]
         gains = measured(run, ["gain"]).filter(pl.col("slice") == WHOLE).to_dicts()
-        lines = [_sentence(row) for row in _headline(gains)]
+        compared = _headline(gains)
         return Figure(
-            lead=_lead(gains),
-            answer="\n".join(lines),
+            lead=_lead(compared),
+            answer="\n".join(map(_sentence, compared)),
             charts=charts,
             table=_table(rows, gains),
-            notes=[*_seeds(run, gains), *_notes(run)],
+            notes=[*_seeds(run, compared), *_notes(run)],
         )
 
 
@@ -101,8 +101,7 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(chosen.values())
 
 
-def _lead(gains: Sequence[dict[str, Any]]) -> str:
-    rows = _headline(gains)
+def _lead(rows: Sequence[dict[str, Any]]) -> str:
     judged = [row for row in rows if not too_few(row) and row["ci_low"] is not None]
     if rows and not judged:
         tasks = len({row["task"] for row in rows})
@@ -159,11 +158,11 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
     )
 
 
-def _seeds(run: RunData, gains: Sequence[dict[str, Any]]) -> list[str]:
+def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> list[str]:
     """What each seed of the model and of its twin got right: the intervals leave it out."""
     rows = labelled(run.scores(metrics=list(METRICS), prefix="seed=", lens=LENS, controls=True), run)
     said: list[str] = []
-    for gain in _headline(gains):
+    for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["params_name"]).sort("seed")
         arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
         told = [

@@ -24,7 +24,7 @@ from sonde.capture.requests import (
 from sonde.corpora import Item
 from sonde.lenses import Captured, LensDefaults, LensSettings, ReadingLens, Scoring
 from sonde.models import Capabilities, LoadedModel
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]

@@ -15,7 +15,7 @@ from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 
 

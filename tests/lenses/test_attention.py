@@ -27,7 +27,7 @@ from sonde.lenses.attention import splits_of
 from sonde.lenses.attention.quirks import LATER_WINS, SELF_COMPETES
 from sonde.lenses.attention.words import given_split, read_item
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
 BOS, SEP, PAD = 256, 257, 258

@@ -15,7 +15,7 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.controls import with_frequent_candidates
 from sonde.lenses.cloze.judged import with_seen
 from sonde.lenses.cloze.rates import KS
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.tasks._cloze_quizzes import path_number
 
 FRAMES = ("assigned", "commented", "spaced")

@@ -20,7 +20,7 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.statements import statements
 from sonde.models import ModelSpec, load_model
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
 PAIRS = "\n".join(f"lib{n}.old,lib{n}.renewed" for n in range(12))

@@ -24,7 +24,7 @@ from sonde.lenses.cloze.scores import KS
 from sonde.lenses.cloze.statements import candidate_ids, statements
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]

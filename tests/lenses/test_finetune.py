@@ -22,7 +22,7 @@ from sonde.lenses import LENSES, Arm, LensSettings, Scoring, Training, TrainingL
 from sonde.lenses.finetune.options import read_options
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.models import ModelSpec, load_model
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 
 LENS = training_lens("finetune")
 TASKS = ("variable_misuse", "function_docstring", "misuse_repair")

@@ -11,7 +11,7 @@ from tests.lenses.test_finetune import save_encoder
 
 from sonde.lenses import Arm, LensSettings, Scoring, Training, training_lens
 from sonde.models import ModelSpec
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 
 LENS = training_lens("finetune")
 NAMES = "abcdef"

@@ -19,8 +19,8 @@ from sonde.lenses._lens import Captured, TwinObservations
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.observe import STATES_SCHEMA, pack, subwords_of, unpack
 from sonde.lenses.probe.rows import spearman_row
-from sonde.stats.metrics import spearman
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.metrics import spearman
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import EXAMPLE_SCHEMA
 
 LAYERS, WIDTH = 3, 8

@@ -25,7 +25,7 @@ from sonde.lenses.prompting.endpoint import Endpoint
 from sonde.lenses.prompting.prompt import INSTRUCTION, listed, prompt_of
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.models._bundled import bundled_folder
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
 LENS = LENSES.load("prompting")

@@ -19,8 +19,8 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
-from sonde.stats.observations import OBSERVATIONS_SCHEMA
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 
 LENS = LENSES.load("surprisal")

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from sonde.lenses.surprisal.origin import by_origin
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 # Tag, count and mean cross-entropy of internal calls, then of external ones.
 TABLE_1 = (

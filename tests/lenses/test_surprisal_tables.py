@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from sonde.lenses.surprisal import sums as surprisal_sums
-from sonde.stats.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import OBSERVATIONS_SCHEMA
 
 Row = dict[str, object]
 

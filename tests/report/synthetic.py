@@ -16,7 +16,7 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
 
 PIECE = re.compile(

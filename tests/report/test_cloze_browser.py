@@ -10,7 +10,7 @@ from tests.report.test_browser import BROWSER, FLAGS
 from tests.report.test_cloze_sections import MODELS, scores_of, write
 
 from sonde.report import build_report
-from sonde.stats.scores import scores_frame
+from sonde.results.scores import scores_frame
 from sonde.store.rundir import RunDirectory
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

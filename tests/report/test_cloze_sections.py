@@ -13,7 +13,7 @@ from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData
 from sonde.report._plot import Figure
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
 

@@ -12,7 +12,7 @@ from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._plot import Figure
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
 MODELS = {"org/one": 1.0}

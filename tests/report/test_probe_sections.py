@@ -17,7 +17,7 @@ from sonde.report import PLOTS, RunData, build_report
 from sonde.report._export import as_csv, as_latex, write_table
 from sonde.report._plot import Cell, Figure, Table
 from sonde.report._probe import family_of, ordered, sparkline
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
 MODELS = {"org/base": 1.0, "org/good": 1.0, "org/poor": 1.0}

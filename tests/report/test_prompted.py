@@ -8,7 +8,7 @@ from tests.report.synthetic import write_run
 
 from sonde.report._plot import PLOTS
 from sonde.report._run import RunData
-from sonde.stats.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
 PLOT = PLOTS.load("prompted")

@@ -16,7 +16,7 @@ from sonde.experiments.drawing import DEFAULT_SIZE, Drawn, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
 from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_of
 from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.store.parts import PartStore
 
 

@@ -23,7 +23,7 @@ from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
 from sonde.experiments.train import train_job
 from sonde.lenses import LENSES
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS, DrawingTask

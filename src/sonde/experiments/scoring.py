@@ -13,7 +13,7 @@ from sonde.experiments.plan import Answer, Part, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, Scoring, TwinObservations
 from sonde.models import frequencies
-from sonde.stats.scores import Score, scores_frame, scores_from
+from sonde.results.scores import Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, slug
 

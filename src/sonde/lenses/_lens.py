@@ -12,7 +12,7 @@ import polars as pl
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
 from sonde.models import Capabilities, ModelSpec
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 Option = str | int | float | bool
 

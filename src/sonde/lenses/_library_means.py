@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from sonde.stats.inference import ClusterSums, Estimates, ci_method, clustered_ratio
-from sonde.stats.scores import Score
+from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_ratio
+from sonde.results.scores import Score
 
 METHOD = "clustered jackknife"
 CLUSTER = "library"

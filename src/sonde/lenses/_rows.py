@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.stats.inference import ClusterSums, Estimates, ci_method, clustered_difference, clustered_ratio
-from sonde.stats.scores import Score
+from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_difference, clustered_ratio
+from sonde.results.scores import Score
 
 JACKKNIFE = "clustered jackknife"
 

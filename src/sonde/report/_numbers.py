@@ -9,7 +9,7 @@ from typing import Any
 
 from sonde.report._plot import Cell
 from sonde.report._run import MIN_CLUSTERS
-from sonde.stats.inference import TOO_FEW
+from sonde.results.inference import TOO_FEW
 
 DASH = "–"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from sonde.stats.observations import OBSERVATIONS_SCHEMA
-from sonde.stats.scores import SCORES_SCHEMA
+from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.scores import SCORES_SCHEMA
 from sonde.store.rundir import RunDirectory, slug
 
 MIN_COUNT = 20

@@ -37,7 +37,7 @@ from sonde.lenses.attention.snippet import SNIPPET, heads_of_relations, is_snipp
 from sonde.lenses.attention.sums import Key, Relation, collect
 from sonde.lenses.attention.words import FACET, MASKED, TASK, read_item, subwords_of
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 

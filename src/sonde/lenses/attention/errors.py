@@ -17,8 +17,8 @@ from sonde.lenses._lens import Captured, LensSettings, Option
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
 from sonde.lenses.attention.words import Edges, given_split, read_item
-from sonde.stats.inference import ClusterSums, ci_method, clustered_ratio
-from sonde.stats.scores import Score
+from sonde.results.inference import ClusterSums, ci_method, clustered_ratio
+from sonde.results.scores import Score
 
 ITEMS = 400
 """Items that are looked at: enough for shares, and few beside the items of the first stage."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, Relation
-from sonde.stats.inference import (
+from sonde.results.inference import (
     ClusterSums,
     Estimates,
     ci_method,
@@ -21,7 +21,7 @@ from sonde.stats.inference import (
     jackknife,
     kish,
 )
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 JACKKNIFE = "clustered jackknife"
 

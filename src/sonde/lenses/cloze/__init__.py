@@ -42,7 +42,7 @@ from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
 from sonde.lenses.cloze.vocabulary import BOTH, UNIFIED, compared_models, ranking_of, unified
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
 

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from sonde.lenses._library_means import METHOD, means, scores_of
 from sonde.lenses.cloze.judged import PUBLISHED_MODES
 from sonde.lenses.cloze.rates import KS, by_template
-from sonde.stats.inference import ClusterSums, Estimates, ci_method, clustered_difference, jackknife, kish
-from sonde.stats.scores import Score
+from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_difference, jackknife, kish
+from sonde.results.scores import Score
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""

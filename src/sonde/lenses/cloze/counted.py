@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.rates import by_template
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 
 def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.stats.inference import TOO_FEW
+from sonde.results.inference import TOO_FEW
 
 _K = (1, 10)
 

@@ -12,7 +12,7 @@ from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import TWIN
 from sonde.lenses.cloze.observe import CAUSAL, PLL
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.tasks._cloze_margins import PAIRS
 
 MARGIN_TASKS = ("api_deprecated", "api_fakes")

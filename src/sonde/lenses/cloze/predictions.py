@@ -12,7 +12,7 @@ from sonde.base.files import write_atomic
 from sonde.corpora.codexglue import predictions
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_given import GIVEN, TASK
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.lenses._library_means import means
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 KS = (1, 5, 10, 20, 30, 40, 50)
 """As published (INK, section 4.3)."""

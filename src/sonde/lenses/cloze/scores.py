@@ -34,7 +34,7 @@ from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
 from sonde.lenses.cloze.vocabulary import compared_models, unified
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 
 MINIMUM = 20

@@ -33,7 +33,7 @@ from sonde.lenses.finetune.score import score_all
 from sonde.lenses.finetune.splits import splits_of
 from sonde.lenses.finetune.sweep import arm_of, variants
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES
 
 TASKS = (

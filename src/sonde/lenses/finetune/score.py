@@ -18,7 +18,7 @@ from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.splits import TEST, TOLD
 from sonde.lenses.finetune.sweep import WHOLE, variants, within
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 ACCURACY = "accuracy"
 

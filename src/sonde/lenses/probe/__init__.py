@@ -21,7 +21,7 @@ from sonde.lenses.probe.options import OPTIONS, PREFIX, QUIRKS, TWIN_SEEDS, read
 from sonde.lenses.probe.score import score_task
 from sonde.lenses.probe.structure import structure
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.tasks import TASKS as TASK_REGISTRY
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")

@@ -14,7 +14,7 @@ from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit, fit_several
 from sonde.lenses.probe.options import ProbeOptions
 from sonde.lenses.probe.rows import BEST
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_labels
 

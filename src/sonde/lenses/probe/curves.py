@@ -14,7 +14,7 @@ from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit_several
 from sonde.lenses.probe.options import SIZES, ProbeOptions
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 from sonde.training.probes.parts import Parts
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2

@@ -10,7 +10,7 @@ import numpy as np
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.options import ProbeOptions
 from sonde.lenses.probe.rows import BEST, r2_rows, spearman_row
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 RIDGE = "ridge"
 WITHOUT_LENGTH = "without length"

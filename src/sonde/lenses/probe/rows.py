@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from sonde.lenses._rows import JACKKNIFE, rows_of
-from sonde.stats.inference import cluster_bootstrap, jackknife, kish
-from sonde.stats.scores import Score
+from sonde.results.inference import cluster_bootstrap, jackknife, kish
+from sonde.results.scores import Score
 
 BEST = "best"
 """Slice of the layer that was chosen on validation."""

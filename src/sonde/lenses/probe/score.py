@@ -24,7 +24,7 @@ from sonde.lenses.probe.observe import SPAN
 from sonde.lenses.probe.options import ProbeOptions
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 LEFT_OUT = "left_out"
 """Metric of a row whose slice says why something was not scored."""

@@ -18,7 +18,7 @@ from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.observe import SPAN, looked_at, unpack
 from sonde.lenses.probe.options import ProbeOptions
 from sonde.lenses.probe.rows import BEST
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 if TYPE_CHECKING:
     from sonde.training.probes.structural import Sentence

@@ -17,7 +17,7 @@ from sonde.lenses.prompting.answers import Reply, answered
 from sonde.lenses.prompting.endpoint import BASE_URL, KEY, PREFIX, Endpoint
 from sonde.lenses.prompting.scores import NAME, score_prompted
 from sonde.models import Capabilities, ModelSpec
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 NEEDS = ("decoder", "endpoint")
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.lenses._lens import Scoring
 from sonde.lenses._library_means import means
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 KS = (1, 5, 10, 20)
 NAME = "generative"

@@ -36,7 +36,7 @@ from sonde.lenses.surprisal.quirks import QUIRKS, active
 from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder")
 

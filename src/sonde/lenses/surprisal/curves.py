@@ -12,9 +12,9 @@ from scipy import sparse
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses.surprisal.rows import JACKKNIFE, cluster_sums, scores_of
-from sonde.stats.inference import Estimates, Statistic, cluster_bootstrap, clustered_ratio
-from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, spearman
-from sonde.stats.scores import Score
+from sonde.results.inference import Estimates, Statistic, cluster_bootstrap, clustered_ratio
+from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
+from sonde.results.scores import Score
 
 BOOTSTRAP = "clustered bootstrap"
 

@@ -15,7 +15,7 @@ from sonde.lenses._lens import LensSettings, Option
 from sonde.lenses.surprisal.observe import FIRST_UNSCORED, SHIFT
 from sonde.lenses.surprisal.pads import PADS
 from sonde.models import Capabilities
-from sonde.stats.scores import Score
+from sonde.results.scores import Score
 
 CAUSAL, PLL = "causal", "pll"
 OBJECTIVES = (CAUSAL, PLL)

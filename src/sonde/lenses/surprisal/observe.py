@@ -23,7 +23,7 @@ from sonde.lenses.surprisal.ancestors import ancestors
 from sonde.lenses.surprisal.calls import CallColumns, call_columns
 from sonde.lenses.surprisal.pools import Pooled, alternatives
 from sonde.lenses.surprisal.spans import Pieces, innermost, touched
-from sonde.stats.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
 FIRST_UNSCORED = "perplexed.first_unscored"

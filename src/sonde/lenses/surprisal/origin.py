@@ -15,8 +15,8 @@ import polars as pl
 from jaxtyping import Float
 
 from sonde.lenses.surprisal.rows import JACKKNIFE, cluster_sums, scores_of
-from sonde.stats.inference import Statistic, clustered_difference, clustered_ratio, jackknife, kish
-from sonde.stats.scores import Score
+from sonde.results.inference import Statistic, clustered_difference, clustered_ratio, jackknife, kish
+from sonde.results.scores import Score
 
 UNWEIGHTED = "perplexed.unweighted"
 CALL_TAGS = "perplexed.call_tags"

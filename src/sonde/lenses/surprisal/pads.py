@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.capture.requests import ItemCapture, Prepared
 from sonde.lenses.surprisal.pools import alternatives
-from sonde.stats.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import OBSERVATIONS_SCHEMA
 
 PADS = "perplexed.pads"
 

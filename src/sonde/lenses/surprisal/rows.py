@@ -11,8 +11,8 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.lenses.surprisal.sums import Sums
-from sonde.stats.inference import ClusterSums, Estimates, ci_method, clustered_ratio
-from sonde.stats.scores import Score
+from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_ratio
+from sonde.results.scores import Score
 
 BITS = 1.0 / math.log(2.0)
 

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from sonde.base.errors import InputError
-from sonde.stats.metrics import spearman
+from sonde.results.metrics import spearman
 
 RANK = 64
 _BATCH = 16

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.calibration import calibration_curve
 
-from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, reliability, spearman
+from sonde.results.metrics import equal_mass_bins, expected_calibration_error, reliability, spearman
 
 
 @pytest.mark.parametrize(("equal_mass", "strategy"), [(False, "uniform"), (True, "quantile")])

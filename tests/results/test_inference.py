@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from sonde.stats.inference import (
+from sonde.results.inference import (
     TOO_FEW,
     ClusterSums,
     Estimates,

@@ -496,3 +496,4 @@ def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
         rows = table.filter((pl.col("metric") == metric) & (pl.col("slice") == "all")).sort("layer")
         assert rows["value"][1] > rows["value"][0] + 0.2
         assert one(table, metric=metric, control="neighbours")["n"] == best["n"]
+        assert one(table, metric=metric, control="gold_distances")["value"] == pytest.approx(1.0)

@@ -59,6 +59,19 @@ def test_shuffled_labels_are_at_chance() -> None:
 
 
 @pytest.mark.parametrize("l2", [1.0, 0.01, 0.001])
+def test_the_solution_for_two_classes_is_that_of_scikit_learn(l2: float) -> None:
+    states, labels = planted(1, classes=2)
+    scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
+    fit = fit_softmax(
+        torch.from_numpy(scaled)[None], torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
+        tolerance=1e-9,
+    )  # fmt: skip
+    referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
+    np.testing.assert_allclose(fit.weight[0, 0, 1] - fit.weight[0, 0, 0], referee.coef_[0], atol=1e-5)
+    np.testing.assert_allclose(fit.bias[0, 0, 1] - fit.bias[0, 0, 0], referee.intercept_[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("l2", [1.0, 0.01, 0.001])
 def test_the_solution_is_that_of_scikit_learn(l2: float) -> None:
     states, labels = planted(1)
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))

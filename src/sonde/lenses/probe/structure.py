@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, split
@@ -27,6 +26,9 @@ TASK = "syntax_tree"
 """The task column of these rows."""
 
 _AT_ONCE = 128
+
+NEIGHBOURS, CEILING = "neighbours", "gold_distances"
+"""Controls: a chain of neighbours, and the tree's own distances and depths, above which nothing can come."""
 
 METRICS = ("distance_spearman", "uuas", "depth_spearman")
 
@@ -61,18 +63,21 @@ def _measured(
     test = [item for item in order if sides[item] == "test"]
     cluster = {item.item_id: item.cluster for item in items}
     clusters = np.unique([cluster[item] for item in test], return_inverse=True)[1]
-    chains: list[Float[np.ndarray, " metric"]] = []
-    for item in test:
-        place = np.arange(len(texts[item].depth), dtype=np.float64)
-        chains.append(np.array(compare(np.abs(place[:, None] - place), place, texts[item])))
-    for metric, chain in zip(METRICS, np.array(chains).T, strict=True):
+    chains: list[tuple[float, float, float]] = []
+    own_trees: list[tuple[float, float, float]] = []
+    for text in (texts[item] for item in test):
+        place = np.arange(len(text.depth), dtype=np.float64)
+        chains.append(compare(np.abs(place[:, None] - place), place, text))
+        own_trees.append(compare(text.distance.astype(np.float64), text.depth.astype(np.float64), text))
+    controls = {NEIGHBOURS: np.array(chains), CEILING: np.array(own_trees)}
+    for at, metric in enumerate(METRICS):
         values = getattr(found, metric)
         own = dataclasses.replace(template, metric=metric)
         yield from mean_rows(own, values, clusters, [{"layer": at} for at in range(len(values))])
         yield from mean_rows(own, values[[found.best]], clusters, [{"layer": found.best, "slice": BEST}])
-        if template.control is None:
-            neighbours = dataclasses.replace(own, control="neighbours")
-            yield from mean_rows(neighbours, chain[None], clusters, [{"slice": BEST}])
+        for name, measured in controls.items() if template.control is None else ():
+            control = dataclasses.replace(own, control=name)
+            yield from mean_rows(control, measured[None, :, at], clusters, [{"slice": BEST}])
 
 
 def _sentences(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, Sentence]:

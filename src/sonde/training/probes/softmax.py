@@ -1,7 +1,9 @@
 """Softmax regression for many layers, penalties and label sets at once.
 
 The loss of problem ``q`` on layer ``b`` is the mean cross-entropy plus ``l2 / 2 * |W|^2`` (the bias is free),
-which is scikit-learn's ``LogisticRegression`` with ``C = 1 / (n * l2)``. All problems of a layer share its
+which is scikit-learn's ``LogisticRegression`` with ``C = 1 / (n * l2)``. Of two classes, ``W`` is the one
+direction between them, as there: the two directions of the softmax are half of it and its opposite, and so
+carry twice the penalty. All problems of a layer share its
 states, so each of the two products of a step is one matrix product, as wide as all of them together; that
 saves more than starting each penalty from the solution of a larger one, which needs them one after another.
 """
@@ -48,13 +50,14 @@ def fit_softmax(
     Args:
         states: In float32 or float64; each column has mean 0, or the preconditioner is a poor one.
         labels: Classes from 0, one row a problem.
-        l2: Penalty of each problem, above 0.
+        l2: Penalty of each problem, above 0; that of scikit-learn for two classes as for more.
         classes: Number of classes.
         tolerance: A problem stops where no entry of its gradient is larger.
         max_steps: Evaluations of the loss at most.
     """
     start = states.new_zeros(len(states), len(l2), classes, states.shape[2] + 1)
-    found = minimise(SoftmaxLoss.of(states, labels, l2, classes), start, tolerance, max_steps)
+    penalty = 2 * l2 if classes == 2 else l2
+    found = minimise(SoftmaxLoss.of(states, labels, penalty, classes), start, tolerance, max_steps)
     return SoftmaxFit(found.point[..., :-1], found.point[..., -1], found.gradient, found.steps)
 
 

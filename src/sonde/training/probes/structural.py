@@ -1,8 +1,10 @@
 """Structural probes: are distances and depths in the syntax tree squared norms of a projection of the states?
 
 After Hewitt and Manning (2019), for all layers at once. Their trees are of words; here the words are code
-tokens, their distance is the number of edges between them in the syntax tree, and the edges that a spanning
-tree is compared with link the first token of every node to the first token of each of its children.
+tokens, the leaves of the syntax tree, and their distance is the number of edges between them in it. Leaves
+are linked through inner nodes only, so the links that are looked for are those of a minimum spanning tree of
+the tree's own distances; where several are equally short, the one that agrees most with the probe is taken.
+The tree's own distances so reach 1, and any others what they deserve however ties were broken.
 """
 
 from __future__ import annotations
@@ -34,13 +36,11 @@ class Sentence:
         states: Their states.
         distance: Edges between two tokens in the syntax tree.
         depth: Edges between a token and the root.
-        links: Pairs of tokens that the compared tree links; one fewer than tokens.
     """
 
     states: Float[np.ndarray, "layer token d_model"]
     distance: Int[np.ndarray, "token token"]
     depth: Int[np.ndarray, " token"]
-    links: Int[np.ndarray, "link 2"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class Structure:
 
     Attributes:
         distance_spearman: Mean over a text's tokens of the rank correlation of their distances to the others.
-        uuas: Share of the links that the spanning tree of the predicted distances has.
+        uuas: Share of the links of the predicted distances' spanning tree that one of the tree's own has.
         depth_spearman: Rank correlation of the depths.
         valid_loss: Of the distance probe, on the validation texts.
         best: The layer where that is least.
@@ -64,8 +64,8 @@ class Structure:
 
 def tree_of(
     parent: Int[np.ndarray, " node"], leaves: Int[np.ndarray, " token"]
-) -> tuple[Int[np.ndarray, "token token"], Int[np.ndarray, " token"], Int[np.ndarray, "link 2"]]:
-    """Distances, depths and links of some nodes of a tree, in their order.
+) -> tuple[Int[np.ndarray, "token token"], Int[np.ndarray, " token"]]:
+    """Distances and depths of some nodes of a tree, in their order.
 
     Args:
         parent: Row of each node's parent, -1 for the root.
@@ -81,15 +81,7 @@ def tree_of(
                 min(len(one), len(paths[column])),
             )
             distance[row, column] = len(one) + len(paths[column]) - 2 * shared
-    first: dict[int, int] = {}
-    links: list[tuple[int, int]] = []
-    for index, path in enumerate(paths):
-        # The token opens all nodes below the lowest one that an earlier token opened.
-        known = next((node for node in reversed(path) if node in first), None)
-        if known is not None:
-            links.append((first[known], index))
-        first.update((node, index) for node in path if node not in first)
-    return distance + distance.T, depth, np.array(links, dtype=np.int64).reshape(-1, 2)
+    return distance + distance.T, depth
 
 
 def _path(parent: Int[np.ndarray, " node"], node: int) -> list[int]:
@@ -244,17 +236,27 @@ def _measured(
 def compare(
     distance: Float[np.ndarray, "token token"], depth: Float[np.ndarray, " token"], text: Sentence
 ) -> tuple[float, float, float]:
-    """Rank correlation of distances, share of links found, and rank correlation of depths."""
+    """Rank correlation of distances, share of links found, and rank correlation of depths.
+
+    The share of links (UUAS) is that of the spanning tree of ``distance`` that stands in a minimum spanning
+    tree of the text's own distances, of several such the one that shares most with it: many pairs of leaves
+    are equally far apart.
+    """
     size = len(text.depth)
     others = ~np.eye(size, dtype=np.bool_)
     rows = [distance[token][others[token]] for token in range(size)]
     gold = [text.distance[token][others[token]].astype(np.float64) for token in range(size)]
     # The spanning tree takes 0 for no edge at all.
-    spanning = minimum_spanning_tree(distance + 1e-6)
-    found = {frozenset(pair) for pair in zip(*(part.tolist() for part in spanning.nonzero()), strict=True)}
-    links = {frozenset(pair) for pair in text.links.tolist()}
+    found = _spanning_links(distance + 1e-6)
+    # Distances are whole numbers: half an edge less decides between equally short links and no others.
+    nearest = _spanning_links(text.distance - 0.5 * (found | found.T))
     return (
         float(np.nanmean(spearman(np.stack(rows), np.stack(gold)))),
-        len(found & links) / max(1, len(links)),
+        int((nearest & (found | found.T)).sum()) / max(1, size - 1),
         float(spearman(depth[None], text.depth[None].astype(np.float64))[0]),
     )
+
+
+def _spanning_links(distance: Float[np.ndarray, "token token"]) -> Bool[np.ndarray, "token token"]:
+    """The links of the minimum spanning tree, each in one direction."""
+    return minimum_spanning_tree(distance).toarray() > 0

@@ -58,7 +58,26 @@ def test_byte_columns_shift_tags_behind_non_ascii():
 
 
 def test_byte_columns_start_again_on_each_line():
-    assert byte_columns("é\nab", np.array([0, 1, 2, 3, 4])).tolist() == [0, 2, 2, 3, 4]
+    assert byte_columns("é\nab", np.array([0, 1, 2, 3, 4])).tolist() == [0, 1, 2, 3, 4]
+
+
+def published_offset(point: tuple[int, int], lines: list[str]) -> int:
+    """``convert_to_offset`` of code_tokenizers 0.0.6: a row and a column in bytes."""
+    row, column = point
+    return sum(map(len, lines[:row])) + row + len(lines[row][:column])
+
+
+@pytest.mark.parametrize(
+    "text", ["s = 'ééé'\nnext(ö)\n", "é", "é\r\nü = 'ß'", "", "\n\né = '数据'  \n", "a = 1"]
+)
+def test_byte_columns_are_cut_at_the_end_of_their_line_as_published(text: str):
+    lines = text.split("\n")
+    points: list[tuple[int, int]] = []
+    for place in range(len(text) + 1):
+        line = text[:place].rpartition("\n")[2]
+        points.append((text[:place].count("\n"), len(line.encode())))
+    expected = [published_offset(point, lines) for point in points]
+    assert byte_columns(text, np.arange(len(text) + 1)).tolist() == expected
 
 
 def test_blanks_are_not_available():

@@ -26,7 +26,8 @@ def test_equal_inputs_are_forwarded_once() -> None:
         },
         ["x", "y"],
     )
-    assert [(one.item, one.masked) for one in union.inputs] == [(0, ()), (1, ()), (0, (0, 2)), (0, (1,))]
+    found = [(one.item, one.shape.masked) for one in union.inputs]
+    assert found == [(0, ()), (1, ()), (0, (0, 2)), (0, (1,))]
     assert union.inputs[0].wanted.top_k == 7
     assert (union.asked, union.shared) == (7, 3)
     assert [part.variant for part in union.parts["c"][0]] == [1, 2]

@@ -7,6 +7,7 @@ import re
 import polars as pl
 import pytest
 
+from sonde.capture.requests import Plain
 from sonde.lenses import LENSES
 from sonde.lenses.surprisal.quirks import QUIRKS, active
 
@@ -72,14 +73,11 @@ def test_paper_mode_scores_from_end_to_end(study) -> None:
     assert scores.filter(pl.col("slice").str.contains("tag=<call -> identifier>")).height > 0
 
 
-def test_first_unscored_leaves_out_the_first_piece_and_later_windows(study) -> None:
-    quirks = only("perplexed.first_unscored")
-    assert study().observe("a = b")["position"].to_list() == [0, 1, 2]
-    assert study(quirks=quirks).observe("a = b")["position"].to_list() == [1, 2]
-    # A second window began at the last piece but one: it saw two subwords, not three.
-    windows = [0, 1, 2, 2, 3]
-    assert study().observe("a = b = c", context=windows).height == 5
-    assert study(quirks=quirks).observe("a = b = c", context=windows)["position"].to_list() == [1, 2]
+def test_first_unscored_asks_for_one_window_of_what_the_tokenizer_gives(study) -> None:
+    lens = LENSES.load("surprisal")
+    (straight,) = lens.passes([], {}, study().settings)
+    (quirky,) = lens.passes([], {}, study(quirks=only("perplexed.first_unscored")).settings)
+    assert (straight.variant, quirky.variant) == (Plain(), Plain(start="tokenizer", cut=True))
 
 
 def test_decode_merge_joins_ids_that_look_alike(study) -> None:

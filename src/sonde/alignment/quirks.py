@@ -74,15 +74,17 @@ def quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, 
 def byte_columns(text: str, positions: Int[np.ndarray, " position"]) -> Int[np.ndarray, " position"]:
     """Where positions come to lie if their columns are counted in bytes and applied to characters.
 
-    >>> byte_columns("\u00e9 = b", np.array([0, 4])).tolist()
-    [0, 5]
+    A column beyond its line is cut at the line's end, as a slice of the line is.
+
+    >>> byte_columns("\u00e9 = b", np.array([0, 4, 5])).tolist()
+    [0, 5, 5]
     """
     lengths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in text], np.int64)
     before = np.concatenate([[0], np.cumsum(lengths)])
-    codes = np.array([character == "\n" for character in text], np.bool_)
-    line = np.concatenate([[0], np.maximum.accumulate(np.where(codes, np.arange(1, len(text) + 1), 0))])
-    begin = line.astype(np.int64)[positions]
-    return begin + before[positions] - before[begin]
+    breaks = np.flatnonzero(np.array([character == "\n" for character in text], np.bool_))
+    line = np.searchsorted(breaks, positions, side="left")
+    begin, end = np.append(0, breaks + 1)[line], np.append(breaks, len(text))[line]
+    return np.minimum(begin + before[positions] - before[begin], end)
 
 
 def _first_overlap(

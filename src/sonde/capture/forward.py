@@ -124,14 +124,14 @@ def _capture(
     for asked in inputs:
         one = prepared[asked.item]
         size = len(one.alignment.subwords)
-        if asked.padded:
-            size = pads_of(size, loaded, context)
+        if asked.shape.padded:
+            size = pads_of(size, loaded, context, asked.shape.start)
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
     writes = {row.source for row in rows if row.written is not None}
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
-        scored_alone = not any(asked.wanted.attends or asked.padded for asked in inputs)
+        scored_alone = not any(asked.wanted.attends or asked.shape.padded for asked in inputs)
         if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
             shared, alone = shared_batches(rows, keys, runner.budget)
             if shared and runner.shares:
@@ -141,7 +141,7 @@ def _capture(
             collectors[row.source].add(row, result)
     return {
         source: replace(
-            collector.finish(loaded.special.pad if asked.padded else None), written=source in writes
+            collector.finish(loaded.special.pad if asked.shape.padded else None), written=source in writes
         )
         for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }
@@ -166,4 +166,6 @@ def _batches(
 
 def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:
     """A row's place among rows of its length, whatever the order of the items."""
-    return hash_text(f"{prepared[asked.item].item.item_id} {asked.masked} {asked.padded} {row.origin}")
+    return hash_text(
+        f"{prepared[asked.item].item.item_id} {asked.shape.masked} {asked.shape.padded} {row.origin}"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
@@ -16,10 +17,27 @@ from sonde.alignment.spans import Alignment
 from sonde.corpora import Item
 from sonde.languages import CodeTokens, Tree
 
+Start = Literal["auto", "none", "always", "tokenizer"]
+"""What a decoder reads before a text.
+
+``auto`` is its start token, or its end of text in place of one, where it has either; with ``always`` a model
+that has neither is refused; with ``none`` nothing stands there, so that the first subword is not scored; and
+with ``tokenizer`` whatever the tokenizer puts there by itself.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """The item as it is."""
+    """The item as it is.
+
+    Attributes:
+        start: What a decoder reads before it.
+        cut: Whether a decoder reads only as much of it as fits at once, as a tokenizer truncates; else later
+            windows read the rest.
+    """
+
+    start: Start = "auto"
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,12 @@ class Padded:
     """The beginning of the item, filled up to the model's context with pad ids that nothing attends to.
 
     Only the pads are scored. No measurement wants them; published code that counts them is reproduced so.
+
+    Attributes:
+        start: What the decoder reads before the item.
     """
+
+    start: Start = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.errors import InputError
-from sonde.capture.requests import Prepared, WordLookups
+from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.union import Input
 from sonde.capture.windows import bidirectional_windows, causal_windows
 from sonde.models import LoadedModel
@@ -64,7 +64,7 @@ def rows_of(
 ) -> list[Row]:
     """Cut one input into rows; an item without subwords has none.
 
-    A decoder reads ``[bos] + ids``; a later window holds no special token. An encoder reads
+    A decoder reads its start token and the ids; a later window holds no special token. An encoder reads
     ``prefix + ids + suffix``, with both around every window.
 
     Args:
@@ -81,28 +81,54 @@ def rows_of(
     ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
     _check_positions(asked, prepared, len(ids))
     if loaded.capabilities.kind == "decoder":
-        if asked.masked:
+        if asked.shape.masked:
             raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
-        if asked.padded:
-            return _padded_row(source, ids, loaded, context)
-        return _causal_rows(source, asked, ids, loaded.special.bos, context, stride)
-    if asked.padded:
+        if asked.shape.padded:
+            return _padded_row(source, asked, ids, loaded, context)
+        return _causal_rows(source, asked, ids, loaded, context, stride)
+    if asked.shape.padded:
         raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
     if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.scored:
         return _gapped_row(source, asked, prepared, ids, loaded, context)
     return _bidirectional_rows(source, asked, ids, loaded, context, stride)
 
 
+def started(loaded: LoadedModel, start: Start) -> tuple[int, ...]:
+    """Ids that a decoder reads before a text.
+
+    Raises:
+        InputError: The model has no start token, and is to be fed one.
+    """
+    special = loaded.special
+    if start == "tokenizer":
+        return special.added
+    if start == "always" and special.bos is None:
+        raise InputError(
+            f"model {loaded.spec.name!r} has neither a start token nor an end of text to stand for one; "
+            "give bos = auto or none"
+        )
+    return () if start == "none" or special.bos is None else (special.bos,)
+
+
 def _causal_rows(
-    source: int, asked: Input, ids: Int[np.ndarray, " subword"], bos: int | None, context: int, stride: float
+    source: int,
+    asked: Input,
+    ids: Int[np.ndarray, " subword"],
+    loaded: LoadedModel,
+    context: int,
+    stride: float,
 ) -> list[Row]:
-    before = 0 if bos is None else 1
-    sequence = ids if bos is None else np.concatenate([np.array([bos]), ids])
+    lead = started(loaded, asked.shape.start)
+    before = len(lead)
+    sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
+    if asked.shape.cut:
+        sequence = sequence[:context]
     # The last subword is the input of no score; it is read only for its states and rows.
     length = 0 if len(ids) == 0 else len(sequence) - (0 if asked.wanted.attends else 1)
     rows: list[Row] = []
     for window in causal_windows(length, context, stride):
-        scored = np.arange(window.read_start, min(window.read_stop, len(sequence) - 1))
+        first = max(window.read_start, before - 1)
+        scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
         if not asked.wanted.scored:
             scored = scored[:0]
         rows.append(
@@ -128,18 +154,18 @@ def fits(prepared: Prepared, loaded: LoadedModel, context: int) -> bool:
     return len(prepared.alignment.subwords) + around <= context
 
 
-def pads_of(subwords: int, loaded: LoadedModel, context: int) -> int:
+def pads_of(subwords: int, loaded: LoadedModel, context: int, start: Start) -> int:
     """How many pads fill up the model's context behind an item of so many subwords."""
-    return max(0, context - subwords - (loaded.special.bos is not None)) if subwords else 0
+    return max(0, context - subwords - len(started(loaded, start))) if subwords else 0
 
 
 def _padded_row(
-    source: int, ids: Int[np.ndarray, " subword"], loaded: LoadedModel, context: int
+    source: int, asked: Input, ids: Int[np.ndarray, " subword"], loaded: LoadedModel, context: int
 ) -> list[Row]:
-    pads = pads_of(len(ids), loaded, context)
+    pads = pads_of(len(ids), loaded, context, asked.shape.start)
     if pads == 0:
         return []
-    before = [] if loaded.special.bos is None else [loaded.special.bos]
+    before = started(loaded, asked.shape.start)
     attended = len(before) + len(ids)
     fill = np.full(pads, loaded.special.pad, dtype=np.int64)
     return [
@@ -172,7 +198,7 @@ def _bidirectional_rows(
             f"model {loaded.spec.name!r} takes {context} positions, which its special tokens fill; "
             "give a context of more"
         )
-    masked = np.array(asked.masked, dtype=np.int64)
+    masked = np.array(asked.shape.masked, dtype=np.int64)
     seen = ids
     if len(masked):
         if special.mask is None:
@@ -216,7 +242,7 @@ def _gapped_row(
 ) -> list[Row]:
     """What an encoder-decoder is shown when it is asked for a run of subwords: one window around the gap."""
     special, name = loaded.special, loaded.spec.name
-    if not asked.masked:
+    if not asked.shape.masked:
         raise InputError(
             f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
             "whole texts with a decoder"
@@ -225,10 +251,11 @@ def _gapped_row(
         raise InputError(f"model {name!r} has no sign for what is left out; ask a masked language model")
     if asked.wanted.attends:
         raise InputError(f"model {name!r}: states and attention are those of the whole text, without a gap")
-    first, stop = asked.masked[0], asked.masked[-1] + 1
-    if stop - first != len(asked.masked):
+    hidden = asked.shape.masked
+    first, stop = hidden[0], hidden[-1] + 1
+    if stop - first != len(hidden):
         raise InputError(
-            f"item {prepared.item.item_id}: subwords {', '.join(map(str, asked.masked))} are not one run; "
+            f"item {prepared.item.item_id}: subwords {', '.join(map(str, hidden))} are not one run; "
             f"encoder-decoder {name!r} fills one gap at a time"
         )
     room = context - len(special.prefix) - len(special.suffix)
@@ -241,7 +268,7 @@ def _gapped_row(
     shown = (special.prefix, ids[begin:first], [special.gap.sign], ids[stop : begin + room], special.suffix)
     before = np.array(special.gap.before, dtype=np.int64)
     repeated = ids[begin:first] if special.gap.repeats else ids[:0]
-    masked = np.array(asked.masked, dtype=np.int64)
+    masked = np.array(hidden, dtype=np.int64)
     return [
         Row(
             source=source,
@@ -261,7 +288,7 @@ def _gapped_row(
 def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     """Refuse positions outside the item rather than answer for another one."""
     wanted = asked.wanted
-    _check_inside("masked position", asked.masked, prepared, subwords)
+    _check_inside("masked position", asked.shape.masked, prepared, subwords)
     _check_inside("row", wanted.rows, prepared, subwords)
     if wanted.words is not None:
         _check_words(wanted.words, prepared, subwords)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sonde.capture.requests import (
     Plain,
     Request,
     ScoredSubwords,
+    Start,
     TokenScores,
     Variant,
     WordAttention,
@@ -26,10 +27,24 @@ from sonde.capture.requests import (
 
 T = TypeVar("T")
 
-Shape = tuple[tuple[int, ...], bool]
-"""What makes two inputs of an item distinct: masked positions, and whether pads fill it up."""
 
-_AS_IT_IS: Shape = ((), False)
+class Shape(NamedTuple):
+    """What makes two inputs of an item distinct.
+
+    Attributes:
+        masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
+        padded: Whether pads fill it up, and are what is scored.
+        start: What a decoder reads before it.
+        cut: Whether a decoder reads only what fits at once.
+    """
+
+    masked: tuple[int, ...] = ()
+    padded: bool = False
+    start: Start = "auto"
+    cut: bool = False
+
+
+_AS_IT_IS = Shape()
 
 _POOLINGS = ("last", "mean", "spans", "summary")
 
@@ -107,15 +122,13 @@ class Input:
 
     Attributes:
         item: Index of the item.
-        masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
+        shape: What is made of it.
         wanted: Everything that is asked of it.
-        padded: Whether pads fill it up, and are what is scored.
     """
 
     item: int
-    masked: tuple[int, ...]
+    shape: Shape
     wanted: Wanted
-    padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +211,7 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
                 own.append(Part(source, variant, part))
             answers.append(tuple(sorted(own, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
-    inputs = tuple(
-        Input(item, masked, wanted[source], padded) for (item, (masked, padded)), source in sources.items()
-    )
+    inputs = tuple(Input(item, shape, wanted[source]) for (item, shape), source in sources.items())
     return Union(inputs, parts)
 
 
@@ -281,10 +292,10 @@ def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, Wanted]:
 
 def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
     if isinstance(variant, Plain):
-        return (_AS_IT_IS,)
+        return (Shape(start=variant.start, cut=variant.cut),)
     if isinstance(variant, Padded):
-        return (((), True),)
-    return tuple((tuple(sorted(set(masked))), False) for masked in variant.positions.get(item, ()) if masked)
+        return (Shape(padded=True, start=variant.start),)
+    return tuple(Shape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked)
 
 
 def _wanted(request: Request, item: str) -> Wanted:

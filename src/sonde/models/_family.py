@@ -56,6 +56,8 @@ class SpecialTokens:
         bos: Id that stands before the text of a decoder so that its first subword can be scored; None where
             the model has none, and then the first subword is not scored.
         bos_source: ``"bos"``, ``"eos"`` (used in its place, as in lm-evaluation-harness) or ``"none"``.
+        added: Ids that the tokenizer of a decoder puts before a text by itself; often none though the model
+            has a start token.
         prefix: Ids that the family puts before the text (``[CLS]``).
         suffix: Ids that the family puts after it (``[SEP]``).
         pad: Id used for padding; always masked out, so its value never matters.
@@ -65,6 +67,7 @@ class SpecialTokens:
 
     bos: int | None
     bos_source: str
+    added: tuple[int, ...] = ()
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
     pad: int = 0

@@ -92,11 +92,13 @@ class DecoderFamily:
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """BOS where the tokenizer has one, else EOS in its place, else nothing."""
         vocab = _shapes.number(_shapes.text_config(config), "vocab_size")
+        added, _ = _template(tokenizer)
         for source in ("bos", "eos"):
             token = getattr(tokenizer, f"{source}_token_id")
             if token is not None and token < vocab:
-                return SpecialTokens(bos=int(token), bos_source=source, pad=_pad(tokenizer, vocab))
-        return SpecialTokens(bos=None, bos_source="none", pad=_pad(tokenizer, vocab))
+                pad = _pad(tokenizer, vocab)
+                return SpecialTokens(bos=int(token), bos_source=source, added=added, pad=pad)
+        return SpecialTokens(bos=None, bos_source="none", added=added, pad=_pad(tokenizer, vocab))
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
         """The body, and the model's own way from its states to logits."""

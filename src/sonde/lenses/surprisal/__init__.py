@@ -13,10 +13,11 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import CaptureError
-from sonde.capture.requests import Masked, Padded, Pass, Plain, Prepared, ScoredSubwords, TokenScores
+from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
 from sonde.lenses._words import put_together, word_by_word
+from sonde.lenses.surprisal import before
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
 from sonde.lenses.surprisal.objective import (
@@ -49,12 +50,13 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "2"
+    version = "3"
     quirks: Mapping[str, str] = QUIRKS
     options: Mapping[str, str] = {
         "min_count": f"fewest subwords that a slice needs for a row of its own (default {MINIMUM_COUNT})",
         "with_internal_calls": "score only items with a call into their repository (PERPLEXED, section 3.1)",
         **OPTIONS,
+        **before.OPTIONS,
     }
     tasks = ("call_origin", "argument_names")
 
@@ -88,13 +90,12 @@ class Surprisal(LensDefaults):
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass, with the quirk that counts pads one over pads beside it; or a mask a subword."""
-        scores = (TokenScores(top_k=TOP_K),)
+        scores = TokenScores(top_k=TOP_K)
         if objective_of(settings.options) == PLL:
             refuse_quirks(settings)
             words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
-            return (Pass(Masked(words), scores),)
-        plain = Pass(Plain(), scores)
-        return (plain, Pass(Padded(), scores)) if PADS in active(settings) else (plain,)
+            return (Pass(Masked(words), (scores,)),)
+        return before.reading(scores, settings.options, active(settings))
 
     def observe(
         self,

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Option
-from sonde.lenses.surprisal.observe import FIRST_UNSCORED, SHIFT
+from sonde.lenses.surprisal.before import FIRST_UNSCORED
+from sonde.lenses.surprisal.observe import SHIFT
 from sonde.lenses.surprisal.pads import PADS
 from sonde.models import Capabilities
 from sonde.results.scores import Score

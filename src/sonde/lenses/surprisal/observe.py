@@ -26,7 +26,6 @@ from sonde.lenses.surprisal.spans import Pieces, innermost, touched
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
-FIRST_UNSCORED = "perplexed.first_unscored"
 
 # Stands between items, so that no span of one touches another; it is not blank.
 _APART = "\0"
@@ -151,9 +150,6 @@ def observe_items(
     }
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
     kept = scores.scored
-    if FIRST_UNSCORED in quirks:
-        # Where a later window had to be opened, the model saw less than everything before the piece.
-        kept = kept & (position > 0) & (scores.context == position)
     best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
     return (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
 from sonde.base.errors import UnknownNameError
 from sonde.lenses._lens import LensSettings
+from sonde.lenses.surprisal.before import FIRST_UNSCORED
 from sonde.lenses.surprisal.calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
-from sonde.lenses.surprisal.observe import FIRST_UNSCORED, SHIFT
+from sonde.lenses.surprisal.observe import SHIFT
 from sonde.lenses.surprisal.origin import CALL_TAGS, UNWEIGHTED
 from sonde.lenses.surprisal.pads import PADS
 from sonde.lenses.surprisal.sums import DECODE_MERGE
@@ -19,7 +20,8 @@ from sonde.lenses.surprisal.sums import DECODE_MERGE
 QUIRKS: Mapping[str, str] = {
     **TAG_QUIRKS,
     SHIFT: "a loss is filed under the tag and call of the subword before it",
-    FIRST_UNSCORED: "the first subword and whatever lies beyond the first window are not scored",
+    FIRST_UNSCORED: "nothing is put before a text but what the tokenizer puts there, so the first subword is "
+    "mostly not scored, nor is whatever lies beyond the first window",
     PADS: "what fills an item up to the model's context is scored under the pad's string",
     DECODE_MERGE: "vocabulary ids that decode alike are one subword",
     UNWEIGHTED: "the summary of internal and external calls is the unweighted mean of all tag means",

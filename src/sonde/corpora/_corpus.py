@@ -82,8 +82,9 @@ class Item:
     """The unit that everything joins on: a function or a file.
 
     Attributes:
-        item_id: Hash of content, language and unit; equal content is one item.
-        text: The code, exactly the file's characters from ``offset`` on.
+        item_id: Hash of content as it stands in the file, language and unit; equal content is one item.
+        text: The code: the file's characters from ``offset`` on, without the blanks that indent the further
+            decorators and the name of a method (`sonde.languages.Function.taken_from`).
         language: Public name of the language.
         unit: ``"function"`` or ``"file"``.
         path: Path of the file inside the corpus.

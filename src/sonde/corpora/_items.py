@@ -52,8 +52,9 @@ def items_of(file: SourceFile, unit: str, intake: Intake) -> Iterator[Item]:
 
 def _item(file: SourceFile, unit: str, span: Function) -> Item:
     start, end = span.start, span.end
-    text = file.text[start:end]
-    own_id = item_id(text, file.language, unit)
+    text = span.taken_from(file.text)
+    # The identity stays that of the file's own characters, by which models say what they were trained on.
+    own_id = item_id(file.text[start:end], file.language, unit)
     whole = end - start == len(file.text)
     given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
     return Item(
@@ -70,11 +71,11 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
         docstring=span.docstring,
         identifier=given or own_id,
         tags=tuple(
-            Tag(tag.start - start, tag.end - start, tag.label)
+            Tag(span.inside(tag.start), span.inside(tag.end), tag.label)
             for tag in file.tags
             if start <= tag.start and tag.end <= end
         ),
-        given=tuple(_moved(label, start) for label in file.given if _inside(label, start, end)),
+        given=tuple(_moved(label, span) for label in file.given if _inside(label, start, end)),
         split=file.split,
     )
 
@@ -84,8 +85,14 @@ def _inside(given: Given, start: int, end: int) -> bool:
     return start <= given.start and given.end <= end and other
 
 
-def _moved(given: Given, start: int) -> Given:
-    other = (-1, -1) if given.other_start < 0 else (given.other_start - start, given.other_end - start)
+def _moved(given: Given, span: Function) -> Given:
+    other = (given.other_start, given.other_end)
+    if given.other_start >= 0:
+        other = span.inside(given.other_start), span.inside(given.other_end)
     return dataclasses.replace(
-        given, start=given.start - start, end=given.end - start, other_start=other[0], other_end=other[1]
+        given,
+        start=span.inside(given.start),
+        end=span.inside(given.end),
+        other_start=other[0],
+        other_end=other[1],
     )

@@ -29,6 +29,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
+from sonde.languages._facets import facet_of
+from sonde.languages._flow import Flow
 from sonde.languages._text import Source
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -106,6 +108,10 @@ class Bugs(Protocol):
         """The variables that a function defines."""
         ...
 
+    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
+        """The other variables that a function defines and that may be read at a use, sorted."""
+        ...
+
     def operations(self, text: str) -> tuple[Operation, ...]:
         """Binary operators of `rows`, in text order."""
         ...
@@ -173,6 +179,11 @@ class QueryBugs:
         """The variables that a function defines."""
         return self._read(text).variables
 
+    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
+        """The other variables that a function defines and that may be read at a use."""
+        seen = facet_of(self._language.name, "flow", Flow).visible(text, use.start)
+        return tuple(name for name in self.variables(text).names if name != use.surface and name in seen)
+
     def operations(self, text: str) -> tuple[Operation, ...]:
         """Binary operators of `rows`."""
         return self._read(text).operations
@@ -228,7 +239,10 @@ class QueryBugs:
         for node in sorted(captured.get("documentation", ()), key=lambda node: node.start_byte)[:1]:
             following = node.next_named_sibling
             start = source.at(node.start_byte)
-            if following is not None:
+            behind = following
+            while behind is not None and behind.is_extra:
+                behind = behind.next_named_sibling
+            if following is not None and behind is not None:
                 return text[:start] + text[source.at(following.start_byte) :]
             return text[:start] + self._raw["empty_body"] + text[source.at(node.end_byte) :]
         return text

@@ -7,7 +7,8 @@
 - ``@class`` with ``@name``;
 - ``@scope`` what encloses methods without being a named class; a ``@name`` counts in qualified names;
 - ``@barrier`` what encloses like a function but has no name, such as a lambda;
-- ``@span`` with ``@function``: where the function begins, its decorators included;
+- ``@span`` with ``@function``: where the function begins, its decorators included; each part of it stands at
+  the margin where the function is taken out of its file;
 - ``@doc`` with ``@function``: its documentation, marks included.
 
 `calls.scm` names ``@bare`` or ``@method`` (the called name) with ``@arguments``.
@@ -28,13 +29,18 @@ _ROLES = ("function", "declaration", "class", "scope", "barrier")
 
 @dataclass(slots=True)
 class Site:
-    """One place of `definitions.scm`, in bytes; ``within`` is the innermost site around it."""
+    """One place of `definitions.scm`, in bytes.
+
+    ``within`` is the innermost site around it, ``heads`` where the lines of its further decorators and of its
+    name begin, each with where that itself begins.
+    """
 
     role: str
     start: int
     end: int
     name: tuple[int, int] | None = None
     span: int | None = None
+    heads: tuple[tuple[int, int], ...] = ()
     doc: tuple[int, int] | None = None
     within: Site | None = None
 
@@ -63,7 +69,13 @@ def sites(matches: Iterable[Match]) -> list[Site]:
         if "name" in match and not match["name"][0].is_missing:
             site.name = match["name"][0].byte_range
         if "span" in match:
-            site.span = match["span"][0].start_byte
+            span = match["span"][0]
+            site.span = span.start_byte
+            site.heads = tuple(
+                (part.start_byte - part.start_point.column, part.start_byte)
+                for part in span.children[1:]
+                if part.start_point.column
+            )
         if "doc" in match:
             # Of several comments in a row the last one stands next to the definition.
             site.doc = max(match["doc"][-1].byte_range, site.doc or (0, 0))
@@ -93,6 +105,11 @@ def functions(found: Iterable[Site], source: Source, docstring: Callable[[str], 
                 name=name,
                 qualified_name=".".join([*reversed(outer), name]),
                 docstring=docstring(source.slice(*site.doc)) if site.doc else "",
+                margins=tuple(
+                    (source.at(line), source.at(head))
+                    for line, head in site.heads
+                    if not source.data[line:head].strip()
+                ),
             )
         )
     return tuple(listed)

@@ -8,6 +8,7 @@ A language's `flow.scm` names, a match each:
 - ``declare.parameter``, ``declare.local``, ``declare.field``: the name in a declaration;
   ``declare.function``: one that belongs to the nearest function and not to what it stands in.
 - ``elsewhere``: a name that its function takes from outside.
+- ``before``: what stands in a scope and is read before it opens, such as the default of a parameter.
 - ``name``: every identifier; ``never``: one that is no variable.
 - ``target`` with ``source``: the value of the source goes into the target.
 
@@ -17,6 +18,7 @@ statements, and control dependence.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
@@ -74,11 +76,17 @@ class Flow(Protocol):
         """
         ...
 
+    def visible(self, text: str, at: int) -> frozenset[str]:
+        """Names of the variables that may be read where an identifier begins; elsewhere none."""
+        ...
+
 
 @dataclass(slots=True)
 class _Scope:
     kind: str
     above: int
+    start: int
+    end: int
     names: dict[str, tuple[int, str]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
 
@@ -88,6 +96,9 @@ class _Found:
     variables: tuple[Variable, ...]
     owner: list[tuple[int, int]]
     flows: list[tuple[tree_sitter.Node, tree_sitter.Node]]
+    scopes: list[_Scope]
+    within: dict[int, tuple[int, int]]
+    before: list[tuple[int, int, int]]
 
 
 class FlowOf:
@@ -127,6 +138,26 @@ class FlowOf:
             pairs |= {(start, other) for other in reached if other != start}
         return frozenset(pairs)
 
+    def visible(self, text: str, at: int) -> frozenset[str]:
+        """Names of the variables that may be read where an identifier begins; elsewhere none."""
+        found = self._found(text)
+        byte, scope = found.within.get(at, (0, -1))
+        closed = {number for start, end, number in found.before if start <= byte < end}
+        names: set[str] = set()
+        inner = False
+        while scope >= 0:
+            here = found.scopes[scope]
+            if scope in closed:
+                scope = here.above
+                continue
+            if not (inner and here.kind == "scope.class"):
+                names |= {
+                    name for name, (first, _) in here.names.items() if not self._ordered or first <= byte
+                }
+            inner = inner or here.kind != "scope.class"
+            scope = here.above
+        return frozenset(names)
+
     def _find(self, text: str) -> _Found:
         reading = read(self._language, text, self._wrappers)
         matches = self._language.grammar.matches("flow", reading.root)
@@ -134,6 +165,7 @@ class FlowOf:
         captured = _captured(matches)
         names = sorted(captured.pop("name", []), key=lambda node: node.start_byte)
         never = {node.start_byte for node in captured.pop("never", [])}
+        before = [node.byte_range for node in captured.pop("before", [])]
         scopes, within = _scopes(captured, names)
         self._declare(scopes, within, captured, reading)
         places: dict[tuple[int, str], list[tree_sitter.Node]] = {}
@@ -150,7 +182,9 @@ class FlowOf:
             for (scope, name), nodes in listed
         )
         owner = sorted((node.start_byte, place) for place, (_, nodes) in enumerate(listed) for node in nodes)
-        return _Found(variables, owner, flows)
+        at = {reading.at(byte): (byte, scope) for byte, scope in within.items()}
+        closed = [(*part, _around(scopes, *part)) for part in before]
+        return _Found(variables, owner, flows, scopes, at, closed)
 
     def _declare(
         self,
@@ -207,7 +241,7 @@ def _scopes(
         for node in captured.get(kind, [])
     }
     nodes = [node for kind in ("scope", "scope.class", "scope.function") for node in captured.pop(kind, [])]
-    scopes, number = [_Scope("scope", -1)], [0]
+    scopes, number = [_Scope("scope", -1, -1, sys.maxsize)], [0]
     opened: list[tuple[int, int, int]] = []
     listed = nested(nodes)
     number = [0] * len(listed)
@@ -217,7 +251,7 @@ def _scopes(
         if around is not None and around.child_by_field_name("body") == node:
             number[place] = outer
             continue
-        scopes.append(_Scope(kinds[node.id], outer))
+        scopes.append(_Scope(kinds[node.id], outer, *node.byte_range))
         number[place] = len(scopes) - 1
         opened.append((node.start_byte, node.end_byte, number[place]))
     within: dict[int, int] = {}
@@ -231,6 +265,12 @@ def _scopes(
         stack = [entry for entry in stack if entry[0] > name.start_byte]
         within[name.start_byte] = stack[-1][1] if stack else 0
     return scopes, within
+
+
+def _around(scopes: list[_Scope], start: int, end: int) -> int:
+    """The innermost scope that begins before some bytes and holds them."""
+    holding = (number for number, one in enumerate(scopes) if one.start < start and end <= one.end)
+    return max(holding, key=lambda number: scopes[number].start)
 
 
 def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:

@@ -81,6 +81,8 @@ class Function:
         name: The bare name.
         qualified_name: Enclosing classes and the name, joined by dots.
         docstring: The documentation as written, without its quotes or comment marks; empty where none is.
+        margins: Blanks that indent its further decorators and its name, first character and one past the
+            last. Without them the definition is one by itself: its first line has lost its own.
     """
 
     start: int
@@ -88,6 +90,21 @@ class Function:
     name: str
     qualified_name: str
     docstring: str = ""
+    margins: tuple[tuple[int, int], ...] = ()
+
+    def taken_from(self, text: str) -> str:
+        """The definition by itself, out of the text of its file."""
+        parts: list[str] = []
+        at = self.start
+        for start, end in self.margins:
+            parts.append(text[at:start])
+            at = end
+        return "".join([*parts, text[at : self.end]])
+
+    def inside(self, position: int) -> int:
+        """A character of the file as one of the definition by itself."""
+        left_out = sum(min(position, end) - start for start, end in self.margins if start < position)
+        return position - self.start - left_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,19 @@ class Pointers:
 
 
 def misuse(text: str, bugs: Bugs, choice: Choice) -> Misuse | None:
-    """Put a misuse into a function; None where it is not eligible."""
+    """Put a misuse into a function; None where it is not eligible.
+
+    What is put in may be read there: a name that is bound only in a function or comprehension inside is not.
+    """
     variables = bugs.variables(text)
-    if not variables.uses or not _FEWEST <= len(variables.names) <= _MOST:
+    if not _FEWEST <= len(variables.names) <= _MOST:
         return None
-    use: Spot = choice.pick(variables.uses, about="use")
-    wrong = choice.pick([name for name in variables.names if name != use.surface], about="variable")
+    others = {use: bugs.replacements(text, use) for use in variables.uses}
+    uses = [use for use in variables.uses if others[use]]
+    if not uses:
+        return None
+    use: Spot = choice.pick(uses, about="use")
+    wrong = choice.pick(others[use], about="variable")
     changed = text[: use.start] + wrong + text[use.end :]
     return Misuse(changed, use.start, use.start + len(wrong), use.surface, wrong)
 

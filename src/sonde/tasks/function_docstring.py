@@ -32,6 +32,7 @@ class FunctionDocstring(BugTask):
 
     name = "function_docstring"
     labels = (CORRECT, INCORRECT)
+    version = "2"
     target = "pair"
     quirks = QUIRKS
 

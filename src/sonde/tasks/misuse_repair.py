@@ -15,6 +15,7 @@ class MisuseRepair(BugTask):
 
     name = "misuse_repair"
     labels = (CORRECT, MISUSE)
+    version = "2"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
         """See `BugTask.variants`."""

@@ -10,11 +10,12 @@ from sonde.tasks._misuse import MISUSE, misuse
 class VariableMisuse(BugTask):
     """A function as written, or with one use of a variable replaced by another that the function defines.
 
-    Eligible are functions that use a variable of their own and define 2 to 50.
+    Eligible are functions that define 2 to 50 variables and use one where another of them may be read.
     """
 
     name = "variable_misuse"
     labels = (CORRECT, MISUSE)
+    version = "2"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
         """See `BugTask.variants`."""

@@ -63,6 +63,17 @@
 (global_statement (identifier) @elsewhere)
 (nonlocal_statement (identifier) @elsewhere)
 
+; Read where the function or the class is defined, and a comprehension's first iterable where that stands.
+(default_parameter value: (_) @before)
+(typed_default_parameter type: (_) @before value: (_) @before)
+(typed_parameter type: (_) @before)
+(function_definition return_type: (_) @before)
+(class_definition superclasses: (_) @before)
+(list_comprehension . body: (_) . (for_in_clause right: (_) @before))
+(set_comprehension . body: (_) . (for_in_clause right: (_) @before))
+(dictionary_comprehension . body: (_) . (for_in_clause right: (_) @before))
+(generator_expression . body: (_) . (for_in_clause right: (_) @before))
+
 (identifier) @name
 
 (function_definition name: (identifier) @never)

@@ -1,9 +1,14 @@
 """Quizzes in the subwords of a model: which are asked, and how."""
 
+import dataclasses
+
 import polars as pl
 import pytest
 from tests.lenses.conftest import item_of, prepared_of
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
+from sonde.alignment import encode
 from sonde.capture.requests import Prepared
 from sonde.lenses._words import word_by_word
 from sonde.lenses.cloze.plan import (
@@ -24,9 +29,7 @@ def prepared(text: str, pieces: list[str]) -> Prepared:
 
 def quiz(text: str, answer: str) -> Quiz:
     start = text.index(answer)
-    return Quiz(
-        answer, answer, start, start + len(answer), not text[:start] or text[start - 1].isspace(), True
-    )
+    return Quiz(answer, answer, start, start + len(answer), not text[:start] or text[start - 1].isspace())
 
 
 IMPORT = "from numpy import zeros_like"
@@ -67,11 +70,44 @@ def test_a_word_hides_its_rest() -> None:
 
 
 def test_quizzes_know_what_stands_before_them() -> None:
-    row = {"item_id": "i", "quiz_id": "q", "answer": "b", "start": 7, "end": 8, "level_start": 7}
-    table = pl.DataFrame([{**row, "prefix": "import "}, {**row, "prefix": "mport a", "level_start": 6}])
+    row = {"item_id": "i", "quiz_id": "q", "answer": "b", "start": 7, "end": 8}
+    table = pl.DataFrame([{**row, "prefix": "import "}, {**row, "prefix": "mport a"}])
     first, second = quizzes_by_item(table)["i"]
-    assert (first.word_start, first.initial) == (True, True)
-    assert (second.word_start, second.initial) == (False, False)
+    assert first.word_start
+    assert not second.word_start
+
+
+WORD_PIECES = ["al", "##ta", "##ir", "_", "a", "import", "from", ".", "x", "[UNK]"]
+
+
+def word_piece(text: str, cuts: tuple[int, int]) -> Prepared:
+    """A text in the pieces of a vocabulary that marks what goes on and knows no capital letters."""
+    made = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(WORD_PIECES)}, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.BertPreTokenizer()
+    fast = PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
+    one = prepared(text, [text])
+    return dataclasses.replace(
+        one, alignment=dataclasses.replace(one.alignment, subwords=encode(fast, text, cuts))
+    )
+
+
+def test_the_piece_says_whether_it_begins_a_word() -> None:
+    def asked(start: int, end: int) -> tuple[str, bool]:
+        text = "altair_a"
+        answer = Quiz("q", text[start:end], start, end, word_start=False)
+        (ask,) = asks_of(word_piece(text, (start, end)), [answer])
+        return ask.status, ask.initial
+
+    assert [asked(0, 2), asked(2, 4), asked(7, 8)] == [(ONE, True), (ONE, False), (ONE, True)]
+    assert asked(2, 6) == (SEVERAL, False)
+
+
+def test_what_a_vocabulary_cannot_spell_is_not_asked() -> None:
+    text = "from a import X.q"
+    for answer, status in (("a", ONE), ("X", CUT), ("q", CUT)):
+        start = text.index(answer)
+        (ask,) = asks_of(word_piece(text, (start, start + 1)), [quiz(text, answer)])
+        assert ask.status == status
 
 
 def test_after_a_blank_both_forms_are_right() -> None:

@@ -14,7 +14,12 @@ from jaxtyping import Bool, Int
 
 from sonde.base.errors import InputError
 
-_SPACE = "\u2581"
+SPACE = "\u2581"
+"""A blank in SentencePiece's vocabularies."""
+
+BYTE_SPACE = "\u0120"
+"""A blank in GPT-2's, where a character stands for a byte."""
+
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -79,7 +84,7 @@ def _read(tokenizer: Any) -> Codec:
         byte_piece = np.zeros(len(pieces), np.bool_)
     else:
         spellings = ()
-        surfaces = tuple(piece.replace(_SPACE, " ") for piece in pieces)
+        surfaces = tuple(piece.replace(SPACE, " ") for piece in pieces)
         byte_piece = np.array([_BYTE_PIECE.fullmatch(piece) is not None for piece in pieces], np.bool_)
     lengths = np.array([len(spelling) for spelling in spellings], np.int64)
     return Codec(backend, spellings, lengths, byte_piece, surfaces, unknown)

@@ -9,13 +9,13 @@ text) the offsets into the original text are put in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.alignment._codec import Codec, codec_of
+from sonde.alignment._cutting import Piece, cut_pieces
 from sonde.alignment.spans import Subwords
 
 _SURROGATE_STAND_IN = "\ufffd"
@@ -30,26 +30,33 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     Args:
         tokenizer: A fast transformers tokenizer.
         text: Any text.
-        cuts: Characters at which no piece may go on: between two of them the text is encoded by itself. A
-            blank before a cut goes to the piece behind it, or is left out where it would cut that into more
-            pieces; a mask takes it in. Only for byte-level vocabularies: others mark what goes on in a word,
-            and encoded by itself it would lose the mark.
+        cuts: Characters at which no piece may go on, but for one space before them, which belongs to the
+            piece behind it; see `sonde.alignment._cutting`.
 
     Raises:
         InputError: The tokenizer gives no offsets.
     """
     codec = codec_of(tokenizer)
-    if cuts and codec.spellings:
-        return _cut(tokenizer, text, cuts)
     data, legible = _utf8(text)
     found = codec.backend.encode(legible, add_special_tokens=False)
-    numbers: list[int] = found.ids
+    pieces = _placed(codec, text, data, found.ids, np.array(found.offsets, np.int64).reshape(-1, 2))
+    if not cuts:
+        return pieces
+    spans = zip(found.ids, pieces.start.tolist(), pieces.end.tolist(), strict=True)
+    held = cut_pieces(codec, legible, [Piece(*span) for span in spans], found.word_ids, cuts)
+    offsets = np.array([(piece.start, piece.end) for piece in held], np.int64).reshape(-1, 2)
+    return _placed(codec, text, data, [piece.number for piece in held], offsets)
+
+
+def _placed(
+    codec: Codec, text: str, data: bytes, numbers: list[int], offsets: Int[np.ndarray, "subword side"]
+) -> Subwords:
+    """Pieces with what each stands for, from their spellings or else from offsets."""
     ids = np.array(numbers, np.int64)
     spelled = _by_spelling(codec, numbers, ids, data) if codec.spellings else None
     if spelled is not None:
         start, end, lengths = _characters(*spelled, data, len(text))
     else:
-        offsets = np.array(found.offsets, np.int64).reshape(-1, 2)
         start, end = ordered(offsets[:, 0], offsets[:, 1], len(text))
         lengths = shared_bytes(start, end, _byte_ends(text, data), codec.byte_piece[ids])
     return Subwords(
@@ -61,34 +68,6 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
         surface=tuple(map(codec.surfaces.__getitem__, numbers)),
         lossless=spelled is not None,
         unknown=numbers.count(codec.unknown),
-    )
-
-
-def _cut(tokenizer: Any, text: str, cuts: Sequence[int]) -> Subwords:
-    """The subwords of stretches of a text, one after the other."""
-    parts: list[Subwords] = []
-    starts: list[int] = []
-    blanks = 0
-    for start, end in pairwise([0, *cuts, len(text)]):
-        at, stop = start, end
-        while end in cuts and stop > start and text[stop - 1].isspace():
-            stop -= 1
-        part = encode(tokenizer, text[at:stop])
-        if blanks:
-            longer = encode(tokenizer, text[at - blanks : stop])
-            if len(longer) == len(part):
-                part, at = longer, at - blanks
-        blanks = end - stop
-        parts.append(part)
-        starts.append(at)
-    return Subwords(
-        text=text,
-        ids=np.concatenate([part.ids for part in parts]),
-        start=np.concatenate([part.start + at for part, at in zip(parts, starts, strict=True)]),
-        end=np.concatenate([part.end + at for part, at in zip(parts, starts, strict=True)]),
-        bytes=np.concatenate([part.bytes for part in parts]),
-        surface=tuple(surface for part in parts for surface in part.surface),
-        unknown=sum(part.unknown for part in parts),
     )
 
 

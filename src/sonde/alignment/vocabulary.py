@@ -2,7 +2,7 @@
 
 Byte-level and SentencePiece vocabularies write a leading blank into the piece: after a blank both forms are
 right, inside a word only the one without. WordPiece marks what goes on instead (``##x``): a piece that begins
-a level has to be unmarked, any other one marked.
+a word has to be unmarked, any other one marked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Vocabulary:
         Args:
             answer: The characters asked for.
             word_start: Whether a blank, or nothing, stands before them.
-            initial: Whether they begin a level of the name.
+            initial: Whether their piece begins a word for the tokenizer.
         """
         found = self.ids.get(answer, ())
         if self.wordpiece:

@@ -30,7 +30,7 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
     "greedy": ("every piece first, %", 100, 1),
     "share_one_piece": ("answers of one piece, %", 100, 1),
     "share_several_pieces": ("answers of several pieces, %", 100, 1),
-    "share_cut": ("answers that end inside a piece, %", 100, 1),
+    "share_cut": ("answers that the vocabulary cannot spell, %", 100, 1),
 }
 _KS = (1, 10, 50)
 

@@ -56,7 +56,7 @@ class Cloze(LensDefaults):
     """The cloze lens."""
 
     name = "cloze"
-    version = "2"
+    version = "3"
     quirks: Mapping[str, str] = {}
     options: Mapping[str, str] = {
         **OPTIONS,
@@ -196,7 +196,7 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
     compared = compared_models(settings.options)
     right = {
         item: {
-            ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.quiz.initial)
+            ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.initial)
             for ask in mine
             if ask.status == ONE
         }

@@ -3,12 +3,14 @@
 A quiz is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
 answer of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked,
 so that what is left of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). Models
-that write into a gap are asked once, for all pieces. A quiz whose answer begins or ends inside a piece is not
-asked; it is counted.
+that write into a gap are asked once, for all pieces. A quiz whose answer the vocabulary cannot spell (a sign
+that it lacks, capital letters that it does not tell apart), or whose end no piece can have, is not asked; it
+is counted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +22,10 @@ from sonde.capture.requests import Prepared
 
 ONE, SEVERAL, CUT = "one piece", "several pieces", "cut"
 
-QUIZ_COLUMNS = ("item_id", "quiz_id", "answer", "start", "end", "level_start", "prefix")
+QUIZ_COLUMNS = ("item_id", "quiz_id", "answer", "start", "end", "prefix")
+
+_GOES_ON = "##"
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,6 @@ class Quiz:
         start: Where they begin in the text.
         end: Where they end.
         word_start: Whether a blank, or nothing, stands before them.
-        initial: Whether they begin a level of the name.
     """
 
     quiz_id: str
@@ -41,7 +45,6 @@ class Quiz:
     start: int
     end: int
     word_start: bool
-    initial: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,13 @@ class Ask:
         status: `ONE`, `SEVERAL` or `CUT`.
         variants: Masked positions of each input that it needs; the first of them is what is scored. The
             first variant masks the whole answer.
+        initial: Whether the first of its pieces begins a word for the tokenizer (is not marked ``##``).
     """
 
     quiz: Quiz
     status: str
     variants: tuple[tuple[int, ...], ...]
+    initial: bool = True
 
     @property
     def whole(self) -> tuple[tuple[int, ...], ...]:
@@ -68,10 +73,9 @@ class Ask:
 def quizzes_by_item(labels: pl.DataFrame) -> dict[str, list[Quiz]]:
     """The quizzes of a job's items, by item, in the order of the table."""
     found: dict[str, list[Quiz]] = {}
-    for item, quiz_id, answer, start, end, level_start, prefix in labels.select(QUIZ_COLUMNS).iter_rows():
+    for item, quiz_id, answer, start, end, prefix in labels.select(QUIZ_COLUMNS).iter_rows():
         word_start = not prefix or prefix[-1].isspace()
-        quiz = Quiz(quiz_id, answer, start, end, word_start, start == level_start)
-        found.setdefault(item, []).append(quiz)
+        found.setdefault(item, []).append(Quiz(quiz_id, answer, start, end, word_start))
     return found
 
 
@@ -79,9 +83,14 @@ def asks_of(prepared: Prepared, quizzes: Sequence[Quiz]) -> list[Ask]:
     """How each quiz of an item is asked."""
     subwords = prepared.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
-    by_start = {start: position for position, start in enumerate(begins)}
-    by_end = {end: position for position, end in reversed(list(enumerate(ends)))}
-    return [_ask(quiz, by_start.get(quiz.start), by_end.get(quiz.end)) for quiz in quizzes]
+    by_start: dict[int, int] = {}
+    by_end: dict[int, int] = {}
+    for position, surface in enumerate(subwords.surface):
+        # A blank that the tokenizer put before the text, a piece of its own, begins and ends no answer.
+        if surface.strip():
+            by_start.setdefault(begins[position], position)
+            by_end[ends[position]] = position
+    return [_ask(quiz, by_start.get(quiz.start), by_end.get(quiz.end), subwords) for quiz in quizzes]
 
 
 def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
@@ -94,13 +103,22 @@ def distinct_gaps(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.whole))
 
 
-def _ask(quiz: Quiz, first: int | None, last: int | None) -> Ask:
-    if first is None or last is None or last < first:
+def _ask(quiz: Quiz, first: int | None, last: int | None, subwords: Subwords) -> Ask:
+    if first is None or last is None or last < first or not _spells(subwords, first, last, quiz.answer):
         return Ask(quiz, CUT, ())
+    initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
-        return Ask(quiz, ONE, ((first,),))
+        return Ask(quiz, ONE, ((first,),), initial)
     positions = tuple(range(first, last + 1))
-    return Ask(quiz, SEVERAL, tuple(positions[at:] for at in range(len(positions))))
+    return Ask(quiz, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
+
+
+def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
+    """Whether pieces say the characters of an answer: neither unknown nor changed by the tokenizer."""
+    surfaces = subwords.surface[first : last + 1]
+    if subwords.lossless or any(map(_BYTE.fullmatch, surfaces)):
+        return True
+    return "".join(surface.removeprefix(_GOES_ON) for surface in surfaces).strip() == answer
 
 
 def _inked_starts(subwords: Subwords) -> list[int]:

@@ -69,22 +69,22 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_options_lie_over_the_file() -> None:
     base = Experiment(
-        models=("a",), selection=Selection(limit=5), options={"surprisal": {"minimum": 3, "x": 1}}
+        models=("a",), selection=Selection(limit=5), options={"surprisal": {"min_count": 3, "x": 1}}
     )
-    given = {"models": ["b"], "limit": 9, "unit": None, "options": [("surprisal", "minimum", 7)]}
+    given = {"models": ["b"], "limit": 9, "unit": None, "options": [("surprisal", "min_count", "7")]}
     result = overridden(base, given)
     assert result.models == ("b",)
     assert result.selection == Selection(limit=9)
-    assert result.options == {"surprisal": {"minimum": 7, "x": 1}}
+    assert result.options == {"surprisal": {"min_count": 7, "x": 1}}
     with pytest.raises(UnknownNameError, match="corrected"):
         overridden(None, {"mode": "corected"})
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("l.n=1", 1), ("l.n=0.5", 0.5), ("l.n=true", True), ("l.n=a=b", "a=b")]
-)
-def test_options_take_the_type_that_they_look_like(text: str, value: object) -> None:
-    assert parse_option(text) == ("l", "n", value)
+def test_options_have_the_type_that_they_have_in_the_lens() -> None:
+    written = ["cloze.min_count=7", "cloze.reference=007", "cloze.separator=a=b", "cloze.propagate=True"]
+    given = {"lenses": ["cloze"], "options": [parse_option(text) for text in written]}
+    expected = {"min_count": 7, "reference": "007", "separator": "a=b", "propagate": True}
+    assert overridden(None, given).options == {"cloze": expected}
 
 
 @pytest.mark.parametrize("text", ["minimum=3", "surprisal.minimum", ".x=1", ""])

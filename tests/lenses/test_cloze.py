@@ -191,7 +191,7 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 def test_the_objective_goes_by_the_kind_of_model() -> None:
     encoder, decoder, denoiser = (capabilities(kind) for kind in ("encoder", "decoder", "encoder-decoder"))
     assert lens.options_for({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
-    assert lens.options_for({"a": decoder}, {"seed": 1}) == {"seed": 1, "objective": "candidates"}
+    assert lens.options_for({"a": decoder}, {"min_count": 1}) == {"min_count": 1, "objective": "candidates"}
     assert lens.options_for({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
     assert lens.options_for({"b": encoder, "a": denoiser}, {}) == {"objective": "masked", "unified": "a,b"}
     mixed = lens.options_for({"a": encoder, "b": decoder, "c": denoiser}, {})

@@ -308,9 +308,9 @@ def test_a_paired_difference_is_tighter_than_its_parts() -> None:
         ({"epochs": 0}, "option epochs = 0 is not a whole number"),
         ({"rates": "fast"}, "option rates = 'fast'"),
         ({"rates": "1e-3,2"}, "option rates = '1e-3,2'"),
-        ({"fraction": 0}, "leaves nothing to train on"),
+        ({"fraction": 0}, "is not a number above 0 and of at most 1"),
         ({"warmup": 2}, "option warmup = 2 is not a number from 0 to 1"),
-        ({"frozen": "yes"}, "neither true nor false"),
+        ({"frozen": "yes"}, "is not true or false"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, Any], message: str) -> None:
@@ -326,9 +326,10 @@ def test_unknown_arms_and_poolings_name_the_nearest() -> None:
 
 
 def test_quirks_belong_to_the_paper() -> None:
-    assert not read_options(LensSettings()).recipe.masked_zero
-    assert read_options(LensSettings(mode="paper")).recipe.masked_zero
-    only = read_options(LensSettings(quirks=frozenset({"cubert.sum_of_logs"}))).recipe
+    options = read_options(LensSettings())
+    assert not options.recipe(LensSettings()).masked_zero
+    assert options.recipe(LensSettings(mode="paper")).masked_zero
+    only = options.recipe(LensSettings(quirks=frozenset({"cubert.sum_of_logs"})))
     assert only.sum_of_logs and not only.masked_zero
 
 

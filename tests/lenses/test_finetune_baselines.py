@@ -114,17 +114,24 @@ def test_in_subwords_of_their_own_baselines_are_the_same_for_every_model() -> No
 
 
 def test_baselines_have_rates_and_epochs_of_their_own() -> None:
-    options = read_options(LensSettings(options={"rates": "1e-5", "epochs": 2, "baseline_epochs": "10,20"}))
-    assert (options.recipe.rates, options.recipe.epochs) == ((1e-5,), 2)
-    assert options.baselines.recipe.rates == (1e-3,)
-    assert (options.baselines.recipe.epochs, options.baselines.recipe.other_epochs) == (10, (20,))
+    settings = LensSettings(options={"rates": "1e-5", "epochs": 2, "baseline_epochs": "10,20"})
+    options = read_options(settings)
+    of_models = options.recipe(settings)
+    assert (of_models.rates, of_models.epochs) == ((1e-5,), 2)
+    recipe = options.baseline_recipe(of_models)
+    assert recipe.rates == (1e-3,)
+    assert (recipe.epochs, recipe.other_epochs) == (10, (20,))
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
         ({"lstm_layers": 0}, UsageError, "option lstm_layers = 0 is not a whole number"),
-        ({"baseline_rates": "2"}, UsageError, "option baseline_rates = '2': give numbers"),
+        (
+            {"baseline_rates": "2"},
+            UsageError,
+            "baseline_rates = '2' is not a number above 0 and below 1",
+        ),
         ({"lstm_dropout": 1}, UsageError, "option lstm_dropout = 1 is not a number from 0 to 0.9"),
         ({"subwords": "programs"}, UnknownNameError, "did you mean 'program'"),
         ({"arms": "word2vec_cbow"}, UnknownNameError, "did you mean 'word2vec_cbow_"),

@@ -442,12 +442,12 @@ def test_rank_correlation_is_scipys_and_its_interval_holds_it() -> None:
     ("options", "message"),
     [
         ({"pooling": "means"}, "did you mean 'mean'"),
-        ({"probe": ""}, "option probe is empty"),
-        ({"l2": "1,-2"}, "give numbers above 0"),
-        ({"l2": "much"}, "give numbers above 0"),
+        ({"probe": ""}, "option probe = '' is not any of linear, mlp, ridge"),
+        ({"l2": "1,-2"}, "is not a number above 0, or several"),
+        ({"l2": "much"}, "is not a number above 0, or several"),
         ({"seeds": 0}, "whole number of at least 1"),
-        ({"curves": "yes"}, "neither true nor false"),
-        ({"twin_share": 2}, "is no share"),
+        ({"curves": "yes"}, "is not true or false"),
+        ({"twin_share": 2}, "is not a number from 0 to 1"),
     ],
 )
 def test_options_are_checked_in_one_line(options: dict[str, str | int], message: str) -> None:

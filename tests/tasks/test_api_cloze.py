@@ -313,7 +313,7 @@ def test_a_share_of_the_names_is_framed() -> None:
     assert 20 <= some["name"].n_unique() <= 60
     more = quizzes(gathered, Wanted(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
     assert set(some["name"]) < set(more["name"])
-    with pytest.raises(UsageError, match="share between 0 and 1"):
+    with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
         task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})
 
 

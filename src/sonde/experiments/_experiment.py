@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.options import Option
 from sonde.corpora import Selection
-
-Option = str | int | float | bool
 
 MODES = ("corrected", "paper")
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens
+from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
 from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
@@ -33,14 +34,13 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for quirk in experiment.quirks:
         if quirk not in known:
             raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
+    names = [lens.name for lens in lenses]
     for name in experiment.options:
-        if name not in experiment.lenses:
-            raise UnknownNameError("lens", name, experiment.lenses, "in the experiment's options")
+        if name not in names:
+            raise UnknownNameError("lens", name, names, "in the experiment's options")
     choices: list[LensChoice] = []
     for source, lens in zip(experiment.lenses, lenses, strict=True):
-        for option in experiment.options.get(lens.name, {}):
-            if option not in lens.options:
-                raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
+        _check_options(lens, experiment.options.get(lens.name, {}))
         named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
         on = quirks[lens.name] | named if experiment.mode == "paper" else named
         choices.append(
@@ -78,6 +78,17 @@ def settled_options(
         _read_options(lens, choice)
         settled.append(choice)
     return tuple(settled)
+
+
+def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
+    """Refuse options that a lens does not have, and values that its typed options do not."""
+    for option in given:
+        if option not in lens.options:
+            raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
+    # A lens from outside may name its options in a mapping alone, and then reads them itself.
+    typed = typed_options(lens)
+    if typed.names() >= given.keys():
+        typed.read(given)
 
 
 def _read_options(lens: Lens, choice: LensChoice) -> None:

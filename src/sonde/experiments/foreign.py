@@ -45,7 +45,7 @@ def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
         SondeError: The corpus cannot be read.
     """
     corpus = dict(lens.options).get(OPTION)
-    if corpus is None:
+    if not corpus:
         return None
     # A published test set is told as it is: nothing is capped, and what repeats counts.
     chosen = select(

@@ -9,8 +9,10 @@ from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.options import Option, guessed
 from sonde.corpora import Selection
-from sonde.experiments._experiment import MODES, Experiment, Option
+from sonde.experiments._experiment import MODES, Experiment
+from sonde.lenses import LENSES, typed_options
 
 _SELECTION = ("unit", "languages", "limit", "seed")
 
@@ -38,39 +40,40 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
         if given.get(name) is not None:
             values[name] = given[name]
     if given.get("options"):
-        values["options"] = _merged(start.options, given["options"])
+        values["options"] = _merged(start.options, values.get("lenses", start.lenses), given["options"])
     experiment = dataclasses.replace(start, **values)
     if experiment.mode not in MODES:
         raise UnknownNameError("mode", experiment.mode, MODES)
     return experiment
 
 
-def parse_option(text: str) -> tuple[str, str, Option]:
-    """Take ``LENS.NAME=VALUE`` apart; numbers and true/false become what they look like.
+def parse_option(text: str) -> tuple[str, str, str]:
+    """Take ``LENS.NAME=VALUE`` apart; the lens may be the path of a file.
 
-    >>> parse_option("surprisal.minimum=50")
-    ('surprisal', 'minimum', 50)
+    >>> parse_option("surprisal.min_count=50")
+    ('surprisal', 'min_count', '50')
+
+    Raises:
+        UsageError: The text is something else.
     """
     path, equals, value = text.partition("=")
-    lens, dot, name = path.partition(".")
+    lens, dot, name = path.rpartition(".")
     if not (equals and dot and lens and name):
-        raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.minimum=50")
-    if value.lower() in ("true", "false"):
-        return lens, name, value.lower() == "true"
-    for number in (int, float):
-        try:
-            return lens, name, number(value)
-        except ValueError:
-            continue
+        raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
     return lens, name, value
 
 
 def _merged(
-    base: Mapping[str, Mapping[str, Option]], given: Sequence[tuple[str, str, Option]]
+    base: Mapping[str, Mapping[str, Option]], lenses: Sequence[str], given: Sequence[tuple[str, str, str]]
 ) -> dict[str, dict[str, Option]]:
+    """The options with those of a command line, which have the types that they have in the lens."""
     merged = {lens: dict(options) for lens, options in base.items()}
-    for lens, name, value in given:
-        merged.setdefault(lens, {})[name] = value
+    loaded = {source: LENSES.load(source) for source in lenses}
+    loaded |= {lens.name: lens for lens in loaded.values()}
+    for source, name, text in given:
+        lens = loaded.get(source)
+        value = typed_options(lens).written(name, text) if lens else guessed(text)
+        merged.setdefault(lens.name if lens else source, {})[name] = value
     return merged
 
 

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sonde.base.fingerprint import fingerprint, unit_hash
+from sonde.base.options import Option
 from sonde.corpora import Item
 from sonde.lenses import Arm, LensSettings, Twin
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
-
-Option = str | int | float | bool
 
 ITEMS_A_JOB = 64
 CHARACTERS_A_JOB = 200_000

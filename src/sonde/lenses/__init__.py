@@ -1,5 +1,6 @@
 """Lenses: the questions that sonde asks of a model."""
 
+from sonde.base.options import Options
 from sonde.base.registry import Registry
 from sonde.lenses._lens import (
     Arm,
@@ -16,6 +17,11 @@ from sonde.lenses._lens import (
 )
 
 LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens")
+
+
+def typed_options(lens: Lens) -> type[Options]:
+    """The typed options of a lens; none where it names its options in a mapping alone."""
+    return lens.typed_options if isinstance(lens, LensDefaults) else Options
 
 
 def reading_lens(source: str) -> ReadingLens:
@@ -47,4 +53,5 @@ __all__ = [
     "TwinObservations",
     "reading_lens",
     "training_lens",
+    "typed_options",
 ]

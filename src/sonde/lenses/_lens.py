@@ -9,12 +9,11 @@ from typing import Protocol, runtime_checkable
 
 import polars as pl
 
+from sonde.base.options import Option, Options
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
 from sonde.models import Capabilities, ModelSpec
 from sonde.results.scores import Score
-
-Option = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +156,7 @@ class Lens(Protocol):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Options that `LensSettings.options` may hold, with one line each."""
+        """Options that `LensSettings.options` may hold, with one line each; see `LensDefaults`."""
         ...
 
     @property
@@ -286,12 +285,31 @@ class ReadingLens(Lens, Protocol):
 
 
 class LensDefaults:
-    """What most lenses answer: they read the items as they are, in one stage, without a twin."""
+    """What most lenses answer: they read the items as they are, in one stage, without a twin.
+
+    Attributes:
+        typed_options: The options of the lens, typed. A lens without them names its options in a mapping
+            ``options`` and checks their values itself.
+    """
 
     takes: frozenset[str] = frozenset()
     draws: bool = False
-    scoring_options: frozenset[str] = frozenset()
-    corpus_options: frozenset[str] = frozenset()
+    typed_options: type[Options] = Options
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The typed options, with one line each."""
+        return self.typed_options.lines()
+
+    @property
+    def scoring_options(self) -> frozenset[str]:
+        """Those that are declared to change scores alone."""
+        return self.typed_options.names("scoring")
+
+    @property
+    def corpus_options(self) -> frozenset[str]:
+        """Those that are declared to name a corpus that is trained on."""
+        return self.typed_options.names("corpus")
 
     def options_for(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]

@@ -1,116 +1,110 @@
-"""What a user may choose about quizzes, from options by name."""
+"""What a user may choose about quizzes; the lenses that ask them add options of their own."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from annotated_types import Ge, Le
+
+from sonde.base.errors import InputError
+from sonde.base.options import LARGEST, Count, OneOf, Options, Share, option
 from sonde.tasks._cloze_candidates import MOST
 from sonde.tasks._cloze_quizzes import Wanted
 from sonde.tasks._cloze_segments import REFERENCE
-from sonde.tasks._cloze_statements import TEMPLATES
+from sonde.tasks._cloze_statements import ALIAS, CALL, IMPORT, TEMPLATES
+from sonde.tasks._names import WITHIN
 
 PER_LIBRARY = 50
-FRAMED = 0.05
 
 MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
-OBJECTIVES = (MASKED, CANDIDATES, PLL)
-
-OPTIONS: Mapping[str, str] = {
-    "templates": f"which statements are asked about, with commas (default {','.join(TEMPLATES)})",
-    "reference": f"tokenizer that cuts names into pieces: a bundled model or a tokenizer.json ({REFERENCE})",
-    "per_library": f"names of a library at most, so that no large one decides (default {PER_LIBRARY})",
-    "within": "'file' for every call, 'function' for those inside functions alone (default file)",
-    "propagate": "true: calls on what an imported name gave count, one step far (default false)",
-    "training": "a corpus by name: names of its libraries count as seen, for models that do not say what "
-    "they were trained on",
-    "frames": "share of the names whose calls and imports are also asked with other code around them, for "
-    f"the spread (default {FRAMED})",
-    "contexts": "at most so many lines of words before a statement, each a quiz of its own (default 0)",
-    "queries": "JSON file of words by name, in place of the first lines of documentation",
-    "separator": "what stands between words and statement (default a newline)",
-    "objective": "masked: a piece is left out; candidates: whole statements with each of several names, "
-    "which decoders score from left to right and other models by pseudo-log-likelihood (default where a "
-    "decoder is among the models); pll: the same, without decoders",
-    "candidates": f"names for each level at most, with candidates and pll (default {MOST})",
-}
+PROMPTED = (CALL, IMPORT, ALIAS)
 
 
-def wanted_of(options: Mapping[str, Any], size: int, seed: int) -> Wanted:
-    """The quizzes that options describe.
+class QuizOptions(Options):
+    """Options of every task about names of APIs."""
 
-    Raises:
-        UsageError: An option that makes no sense.
-        InputError: The file of queries cannot be read.
-    """
-    contexts = _whole(options, "contexts", 0, least=0)
-    per_library = _whole(options, "per_library", PER_LIBRARY, least=1)
-    named = str(options.get("templates", ",".join(TEMPLATES)))
-    return Wanted(
-        templates=tuple(one.strip() for one in named.split(",") if one.strip()),
-        reference=str(options.get("reference", REFERENCE)),
-        contexts=contexts,
-        queries=_queries(str(options["queries"])) if "queries" in options else {},
-        separator=str(options.get("separator", "\n")),
-        framed=_share(options, "frames", FRAMED),
-        per_library=per_library,
-        candidates=0 if objective_of(options) == MASKED else _candidates(options),
-        limit=size,
-        seed=seed,
+    lens = "cloze"
+
+    reference: str = option(
+        REFERENCE, "tokenizer that cuts names into pieces: a bundled model or a tokenizer.json"
     )
 
 
-def objective_of(options: Mapping[str, Any]) -> str:
-    """How answers are scored.
+class PromptOptions(QuizOptions):
+    """Options of the quizzes that are asked in words."""
 
-    Raises:
-        UnknownNameError: There is no such objective.
-    """
-    objective = str(options.get("objective", MASKED))
-    if objective not in OBJECTIVES:
-        raise UnknownNameError("objective", objective, OBJECTIVES)
-    return objective
+    lens = "prompting"
+
+    templates: tuple[Annotated[str, OneOf(PROMPTED)], ...] = option(
+        PROMPTED, "which statements are asked about"
+    )
 
 
-def _candidates(options: Mapping[str, Any]) -> int:
-    value = _whole(options, "candidates", MOST, least=2)
-    if value > MOST:
-        raise UsageError(f"option candidates = {value!r} is more than {MOST}")
-    return value
+class PairOptions(QuizOptions):
+    """Options of pairs of names, one of them the better."""
+
+    per_library: Count = option(PER_LIBRARY, "names of a library at most, so that no large one decides")
+    deprecated: str = option(
+        "",
+        "for task api_deprecated: CSV file with the columns deprecated and replacement, in place of the "
+        "pairs that the corpus states",
+    )
 
 
-def _whole(options: Mapping[str, Any], name: str, default: int, *, least: int) -> int:
-    value = options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"option {name} = {value!r} is not a whole number of at least {least}")
-    return value
+class StatementOptions(PairOptions):
+    """Options of the quizzes that are cut from statements."""
 
+    templates: tuple[Annotated[str, OneOf(TEMPLATES)], ...] = option(
+        TEMPLATES, "which statements are asked about"
+    )
+    within: Annotated[str, OneOf(WITHIN)] = option(
+        "file", "file for every call, function for those inside functions alone"
+    )
+    propagate: bool = option(False, "calls on what an imported name gave count, one step far")
+    training: str = option(
+        "",
+        "a corpus by name: names of its libraries count as seen, for models that do not say what they were "
+        "trained on",
+    )
+    frames: Share = option(
+        0.05, "share of the names whose calls and imports are also asked with other code around them"
+    )
+    contexts: Annotated[int, Ge(0), Le(LARGEST)] = option(
+        0, "at most so many lines of words before a statement, each a quiz of its own"
+    )
+    queries: str = option("", "JSON file of words by name, in place of the first lines of documentation")
+    separator: str = option("\n", "what stands between words and statement")
+    objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL))] = option(
+        MASKED,
+        "masked: a piece is left out; candidates: whole statements with each of several names, which "
+        "decoders score from left to right and other models by pseudo-log-likelihood; pll: the same, without "
+        "decoders; where none is named, candidates if a decoder is among the models",
+    )
+    candidates: Annotated[int, Ge(2), Le(MOST)] = option(
+        MOST, "names for each level at most, with candidates and pll"
+    )
 
-def _share(options: Mapping[str, Any], name: str, default: float) -> float:
-    value = options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise UsageError(f"option {name} = {value!r} is not a share between 0 and 1")
-    return float(value)
+    def wanted(self, size: int, seed: int) -> Wanted:
+        """The quizzes that they describe.
 
-
-def propagate_of(options: Mapping[str, Any]) -> bool:
-    """Whether calls on what an imported name gave count.
-
-    Raises:
-        UsageError: The option is neither true nor false.
-    """
-    value = options.get("propagate", False)
-    if not isinstance(value, bool):
-        raise UsageError(f"option propagate = {value!r} is neither true nor false")
-    return value
-
-
-def within_of(options: Mapping[str, Any]) -> str:
-    """Which calls count."""
-    return str(options.get("within", "file"))
+        Raises:
+            InputError: The file of queries cannot be read.
+        """
+        return Wanted(
+            templates=self.templates,
+            reference=self.reference,
+            contexts=self.contexts,
+            queries=_queries(self.queries) if self.queries else {},
+            separator=self.separator,
+            framed=self.frames,
+            per_library=self.per_library,
+            candidates=0 if self.objective == MASKED else self.candidates,
+            limit=size,
+            seed=seed,
+        )
 
 
 def _queries(name: str) -> Mapping[str, Sequence[str]]:

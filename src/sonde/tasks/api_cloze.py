@@ -16,7 +16,7 @@ from sonde.corpora import Intake, SourceFile, read_files
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_items import items_of_quizzes
-from sonde.tasks._cloze_options import propagate_of, wanted_of, within_of
+from sonde.tasks._cloze_options import StatementOptions
 from sonde.tasks._cloze_quizzes import Wanted, quizzes
 from sonde.tasks._names import Gathered, gather
 
@@ -59,7 +59,7 @@ class ApiCloze:
             seed: Draws other names and other adversarial aliases.
             language: Public name of the language.
             mode: No mode changes the quizzes.
-            options: See `sonde.tasks._cloze_options.OPTIONS`; what is not named there is not looked at.
+            options: See `sonde.tasks._cloze_options.StatementOptions`; others are not looked at.
 
         Raises:
             UsageError: An option that makes no sense.
@@ -70,16 +70,17 @@ class ApiCloze:
         if not given.is_empty():
             report = {"asked": size, "size": given.height, "files": len(held)}
             return Dataset(self.name, self.version, given, tuple(items_of_quizzes(given)), report)
-        gathered = gather(held, within=within_of(options), propagate=propagate_of(options))
-        made = quizzes(gathered, wanted_of(options, size, seed))
+        chosen = StatementOptions.among(options)
+        gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
+        made = quizzes(gathered, chosen.wanted(size, seed))
         if made.table.is_empty():
             raise InputError(
                 f"quizzes about names of APIs: {len(gathered.names)} names in {gathered.files} files of "
                 f"{language} give none under a limit of {size}; name a larger corpus, or raise the limit"
             )
         table = made.table
-        if training := str(options.get("training", "")):
-            table = table.with_columns(trained=_called_in(training, language))
+        if chosen.training:
+            table = table.with_columns(trained=_called_in(chosen.training, language))
         report = {
             "asked": size,
             "size": table.height,

@@ -19,6 +19,7 @@ from sonde.languages._deprecations import Deprecation, Deprecations
 from sonde.languages._imports import Imports
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_margins import FORMS, REPLACEMENT, margin_items, margin_rows, margin_table, shown
+from sonde.tasks._cloze_options import PairOptions
 from sonde.tasks._cloze_statements import CALL
 
 _KIND = "call"
@@ -60,7 +61,7 @@ class ApiDeprecated:
         Raises:
             InputError: The table cannot be read, or there is no pair.
         """
-        table = str(options.get("deprecated", ""))
+        table = PairOptions.among(options).deprecated
         left_out: Counter[str] = Counter()
         if table:
             pairs = {(language, *pair): 1 for pair in given_pairs(table)}

@@ -24,7 +24,7 @@ from sonde.tasks._cloze_margins import (
     margin_table,
     shown,
 )
-from sonde.tasks._cloze_options import PER_LIBRARY
+from sonde.tasks._cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks._cloze_segments import REFERENCE, segments
 from sonde.tasks._names import Gathered, Name, gather
 
@@ -67,10 +67,9 @@ class ApiFakes:
         """
         held = list(files)
         gathered = gather(held)
-        per_library = int(options.get("per_library", PER_LIBRARY))
-        reference = str(options.get("reference", REFERENCE))
+        chosen = PairOptions.among(options)
         known = words_of(file.text for file in held)
-        pairs, left_out = made_up(gathered, known, seed, per_library, reference)
+        pairs, left_out = made_up(gathered, known, seed, chosen.per_library, chosen.reference)
         examples = margin_table(pairs, size, seed)
         if examples.is_empty():
             raise InputError(

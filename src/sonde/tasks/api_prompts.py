@@ -15,13 +15,10 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_items import items_of_quizzes
-from sonde.tasks._cloze_options import PER_LIBRARY
+from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
 from sonde.tasks._cloze_quizzes import Wanted, quizzes
-from sonde.tasks._cloze_segments import FIRST, FULL, LAST, REFERENCE
-from sonde.tasks._cloze_statements import ALIAS, CALL, IMPORT
+from sonde.tasks._cloze_segments import FIRST, FULL, LAST
 from sonde.tasks._names import Gathered, gather
-
-TEMPLATES = (CALL, IMPORT, ALIAS)
 
 
 class ApiPrompts:
@@ -33,7 +30,7 @@ class ApiPrompts:
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
         """Every such quiz of a corpus; no mode changes them."""
-        return _asked(gather(files), {}, 0).drop("paths").to_dicts()
+        return _asked(gather(files), PromptOptions(), 0).drop("paths").to_dicts()
 
     def draw(
         self,
@@ -59,7 +56,7 @@ class ApiPrompts:
             InputError: No name gives a quiz.
         """
         gathered = gather(files)
-        table = _asked(gathered, options, seed)
+        table = _asked(gathered, PromptOptions.among(options), seed)
         templates = table["template"].unique(maintain_order=True).to_list()
         share = max(size // max(len(templates), 1), 1)
         chosen = table.group_by("template", maintain_order=True).head(share)
@@ -73,12 +70,11 @@ class ApiPrompts:
         return Dataset(self.name, self.version, examples, tuple(items_of_quizzes(examples)), report)
 
 
-def _asked(gathered: Gathered, options: Mapping[str, Any], seed: int) -> pl.DataFrame:
+def _asked(gathered: Gathered, options: PromptOptions, seed: int) -> pl.DataFrame:
     """The quizzes in an order by hash."""
-    named = str(options.get("templates", ",".join(TEMPLATES)))
     wanted = Wanted(
-        templates=tuple(one.strip() for one in named.split(",") if one.strip()),
-        reference=str(options.get("reference", REFERENCE)),
+        templates=options.templates,
+        reference=options.reference,
         per_library=PER_LIBRARY,
         seed=seed,
     )

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 
 import polars as pl
 
-from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.capture.requests import Pass, Plain, Prepared, RankRules, WordAttention, WordLookups
 from sonde.corpora import Item, split
@@ -22,6 +21,7 @@ from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Sco
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.choice import Predicted, combined, heads, keywords, offsets, usable
 from sonde.lenses.attention.observe import observe_items
+from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.quirks import LATER_WINS, QUIRKS, SELECTED_RELATIONS, SELF_COMPETES, active
 from sonde.lenses.attention.scores import (
     HEADS,
@@ -33,9 +33,9 @@ from sonde.lenses.attention.scores import (
     offset_scores,
     relation_scores,
 )
-from sonde.lenses.attention.snippet import SNIPPET, heads_of_relations, is_snippet, read_snippet, related
+from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
 from sonde.lenses.attention.sums import Key, Relation, collect
-from sonde.lenses.attention.words import FACET, MASKED, TASK, read_item, subwords_of
+from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
 from sonde.results.scores import Score
 
@@ -43,8 +43,6 @@ NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 FRACTIONS = (0.0, 0.3, 0.7)
 """Shares of training, validation and test; nothing is trained."""
-
-TWIN_SHARE = 0.25
 
 UNSHARED = "not read by every model of the run"
 
@@ -55,12 +53,7 @@ class Attention(LensDefaults):
     name = "attention"
     version = "2"
     quirks: Mapping[str, str] = QUIRKS
-    options: Mapping[str, str] = {
-        SNIPPET: "a file with a function whose attention is drawn in the page (also --snippet)",
-        MASKED: "newlines and semicolons that no dependent ends in cannot be predicted (default false)",
-        "twin_share": f"share of the items that a model with random weights reads (default {TWIN_SHARE})",
-    }
-    scoring_options = frozenset({SNIPPET})
+    typed_options = AttentionOptions
     tasks = (TASK,)
 
     def refuses(self, capabilities: Capabilities) -> str | None:
@@ -81,10 +74,8 @@ class Attention(LensDefaults):
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One model with weights drawn anew, over a share of the items."""
-        share = settings.options.get("twin_share", TWIN_SHARE)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise UsageError(f"lens 'attention': option twin_share = {share!r} is no share; give 0 to 1")
-        return (Twin(settings.seed, float(share)),) if share and not settings.stage else ()
+        share = AttentionOptions.read(settings.options).twin_share
+        return (Twin(settings.seed, share),) if share and not settings.stage else ()
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

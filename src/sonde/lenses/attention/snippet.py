@@ -19,10 +19,10 @@ from sonde.corpora import Intake, Item, language_of_path, read_text
 from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import LensSettings, Option
+from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.words import FACET
 from sonde.tasks.syntax_relations import task
 
-SNIPPET = "snippet"
 SUFFIX = "-snippet"
 """Ends its id, which so is that of no item, even of the same text."""
 
@@ -45,9 +45,10 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
         InputError: The file does not exist, is not text, or has more words than a picture holds.
         UsageError: Its language has no relations.
     """
-    if SNIPPET not in options:
+    named = AttentionOptions.read(options).snippet
+    if not named:
         return None
-    path = Path(str(options[SNIPPET])).expanduser()
+    path = Path(named).expanduser()
     where = f"snippet {str(path)!r}"
     if not path.is_file():
         raise InputError(f"{where}: no such file")

@@ -22,10 +22,9 @@ from sonde.languages import has_facet
 from sonde.languages._relations import Delimiters, Words
 from sonde.languages._text import blank
 from sonde.lenses._lens import LensSettings
+from sonde.lenses.attention.options import AttentionOptions
 from sonde.tasks._relation_rows import given_relations, relation_words
 from sonde.tasks.syntax_relations import NO_SEMICOLONS
-
-MASKED = "mask_delimiters"
 
 FACET = "relations"
 TASK = "syntax_relations"
@@ -100,7 +99,7 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
     delimiters = Delimiters(
         newlines=bool(rows["newlines"].any()),
         semicolons=NO_SEMICOLONS not in settings.quirks,
-        masked=bool(settings.options.get(MASKED, False)),
+        masked=AttentionOptions.read(settings.options).mask_delimiters,
     )
     # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
     quirks = frozenset[str]() if given_relations(item) else settings.quirks

@@ -29,6 +29,7 @@ from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.observe import TOP_K, observe_quizzes, observe_texts
+from sonde.lenses.cloze.options import UNIFIED, ClozeOptions
 from sonde.lenses.cloze.plan import (
     ONE,
     Ask,
@@ -40,11 +41,11 @@ from sonde.lenses.cloze.plan import (
 )
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
-from sonde.lenses.cloze.vocabulary import BOTH, UNIFIED, compared_models, ranking_of, unified
+from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import Capabilities
 from sonde.results.scores import Score
 from sonde.tasks._cloze_given import GIVEN
-from sonde.tasks._cloze_options import CANDIDATES, MASKED, OPTIONS, objective_of
+from sonde.tasks._cloze_options import CANDIDATES, MASKED
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -58,16 +59,7 @@ class Cloze(LensDefaults):
     name = "cloze"
     version = "3"
     quirks: Mapping[str, str] = {}
-    options: Mapping[str, str] = {
-        **OPTIONS,
-        "unified": "models, with commas, whose shared vocabulary is ranked beside the model's own (default: "
-        "the models of the run, where there are several)",
-        "ranking": f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared "
-        f"one; {UNIFIED}: of answers of one piece over the shared one alone, faster (default {BOTH})",
-        "deprecated": "for task api_deprecated: CSV file with the columns deprecated and replacement, in "
-        "place of the pairs that the corpus states",
-        "min_count": "fewest quizzes that a library needs for a row of its own (default 20)",
-    }
+    typed_options = ClozeOptions
     tasks = (TASK,)
     takes = frozenset({"corpus"})
     draws = True
@@ -93,7 +85,7 @@ class Cloze(LensDefaults):
         decoders = [name for name, model in models.items() if model.kind == "decoder"]
         if "objective" not in options:
             options = {**options, "objective": CANDIDATES if decoders else MASKED}
-        objective = objective_of(options)
+        objective = ClozeOptions.read(options).objective
         if decoders and objective != CANDIDATES:
             raise UsageError(
                 f"lens 'cloze': objective {objective!r} does not fit the decoder {decoders[0]!r} of this "
@@ -102,7 +94,8 @@ class Cloze(LensDefaults):
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
         compared = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
         options = {**compared, **options}
-        if ranking_of(options) == UNIFIED and not options.get("unified"):
+        settled = ClozeOptions.read(options)
+        if settled.ranking == UNIFIED and not settled.unified:
             raise UsageError(
                 f"lens 'cloze': option ranking = {UNIFIED!r} needs several models, or their names in the "
                 "option unified"
@@ -122,7 +115,7 @@ class Cloze(LensDefaults):
             UsageError: A task of another lens is among them.
             InputError: The models compared share no piece.
         """
-        if compared := compared_models(settings.options):
+        if compared := ClozeOptions.read(settings.options).unified:
             unified(compared)
         known = (TASK, *MARGIN_TASKS)
         for task in labels:
@@ -154,7 +147,9 @@ class Cloze(LensDefaults):
             plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",))
             return (plain, *_filled_in(texts))
         # Words that a published file brings compete by their probability, whatever models share.
-        alone = ranking_of(settings.options) == UNIFIED and GIVEN not in labels[TASK]["template"]
+        alone = (
+            ClozeOptions.read(settings.options).ranking == UNIFIED and GIVEN not in labels[TASK]["template"]
+        )
         return (*_pieces(asks, settings, alone=alone), *_filled_in(texts))
 
     def observe(
@@ -193,7 +188,7 @@ class Cloze(LensDefaults):
 
 def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone: bool) -> Iterator[Pass]:
     """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
-    compared = compared_models(settings.options)
+    compared = ClozeOptions.read(settings.options).unified
     right = {
         item: {
             ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.initial)
@@ -223,7 +218,7 @@ def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
 
 
 def _objective(settings: LensSettings) -> str:
-    return objective_of(settings.options)
+    return ClozeOptions.read(settings.options).objective
 
 
 def _quizzes(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[Quiz]]:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from sonde.base.errors import UsageError
-from sonde.lenses._lens import LensSettings, Scoring
+from sonde.lenses._lens import Scoring
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.compared import in_frames, in_words, paired_aliases, seen_against_unseen
 from sonde.lenses.cloze.controls import (
@@ -30,14 +29,13 @@ from sonde.lenses.cloze.judged import (
     with_agreement,
     with_seen,
 )
+from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
-from sonde.lenses.cloze.vocabulary import compared_models, unified
+from sonde.lenses.cloze.vocabulary import unified
 from sonde.results.scores import Score
 from sonde.tasks._cloze_given import GIVEN
-
-MINIMUM = 20
 
 _CUTS: Mapping[str, str] = {
     "place": "place",
@@ -69,7 +67,7 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     yield from _ranks(names, base, ranked)
     for template, part in by_template(published, base):
         yield from _ranks(part, template, ranked)
-        yield from _cuts(part, template, minimum_of(scoring.settings))
+        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     for template, part in by_template(alone, base):
         yield from _ranks(part, template, ["single"], by="mode")
         yield from _answers(part, template)
@@ -86,7 +84,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     if GIVEN in labels["template"]:
         yield from prediction_scores(answers, labels, base)
         return
-    compared = compared_models(scoring.settings.options)
+    compared = ClozeOptions.read(scoring.settings.options).unified
     shared = unified(compared) if compared else frozenset[str]()
     frame = with_seen(contested(answers, labels, shared), scoring.template.model)
     frame = with_frequent_candidates(frame.with_columns(status=pl.lit(ONE)))
@@ -105,7 +103,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from _controls(part, template, _SUMMED)
     for template, part in by_template(alone, base):
         yield from at_k(part, "rank", dataclasses.replace(template, params=_SUMMED), "mode")
-        yield from _cuts(part, template, minimum_of(scoring.settings))
+        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     yield from _compared(frame, names, labels, base)
 
 
@@ -130,18 +128,6 @@ def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         yield score
 
 
-def minimum_of(settings: LensSettings) -> int:
-    """Fewest quizzes that a library needs for a row of its own.
-
-    Raises:
-        UsageError: The option makes no sense.
-    """
-    value = settings.options.get("min_count", MINIMUM)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"lens 'cloze': option min_count = {value!r} is not a whole number of at least 1")
-    return value
-
-
 def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
     frame = judged(scoring.observations.collect(), labels)
@@ -149,7 +135,7 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     twin = twin_frame(scoring, labels)
     if twin is not None:
         frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
-    compared = compared_models(scoring.settings.options)
+    compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 
 

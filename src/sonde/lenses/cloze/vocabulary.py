@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from sonde.alignment import surfaces as surfaces_of
 from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError
 from sonde.models import ModelSpec, load_tokenizer
-
-BOTH, UNIFIED = "both", "unified"
-RANKINGS = (BOTH, UNIFIED)
-
-
-def ranking_of(options: Mapping[str, object]) -> str:
-    """Which rankings are wanted.
-
-    Raises:
-        UnknownNameError: There is no such ranking.
-    """
-    ranking = str(options.get("ranking", BOTH))
-    if ranking not in RANKINGS:
-        raise UnknownNameError("ranking", ranking, RANKINGS)
-    return ranking
-
-
-def compared_models(options: Mapping[str, object]) -> tuple[str, ...]:
-    """The models whose shared vocabulary is ranked; none where nothing is compared."""
-    named = str(options.get("unified", "")).split(",")
-    return tuple(one.strip() for one in named if one.strip())
 
 
 def own_vocabulary(model: str) -> Vocabulary:

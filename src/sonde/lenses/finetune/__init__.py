@@ -14,18 +14,17 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
-from sonde.lenses.finetune.baselines import CORPUS, applies, needs_model, options_of, train_baseline
+from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
     BAG,
     BAG_OPTIONS,
-    FOREIGN,
     MODEL_OPTIONS,
-    OPTIONS,
     PRETRAINED,
     QUIRKS,
     SCRATCH,
+    FinetuneOptions,
     read_options,
 )
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
@@ -49,13 +48,10 @@ class Finetune(LensDefaults):
     name = "finetune"
     version = "3"
     quirks: Mapping[str, str] = QUIRKS
-    options: Mapping[str, str] = OPTIONS
+    typed_options = FinetuneOptions
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})
     draws = True
-    # What an arm is trained with is its own, see `arms`; only a second test set changes what is drawn.
-    scoring_options = frozenset(OPTIONS) - {FOREIGN}
-    corpus_options = frozenset({CORPUS})
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
@@ -76,7 +72,7 @@ class Finetune(LensDefaults):
                 ):
                     if name not in options.arms or applies(name, task):
                         continue
-                    own = needs_model(options.baselines) if name in BASELINES else True
+                    own = needs_model(options) if name in BASELINES else True
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
@@ -91,12 +87,14 @@ class Finetune(LensDefaults):
             SondeError: The data or the model cannot be trained on.
         """
         options = read_options(training.settings)
+        recipe = dataclasses.replace(options.recipe(training.settings), seed=arm.seed)
         splits = splits_of(training.examples, options)
         data = data_of(arm.task, splits, training.language)
         if arm.name == BAG:
             return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
         if arm.name in BASELINES:
-            tuned = train_baseline(arm.name, arm.seed, options.baselines, data, splits, training)
+            own = options.baseline_recipe(recipe)
+            tuned = train_baseline(arm.name, own, options, data, splits, training)
             return trained_rows(tuned, splits, data)
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
@@ -104,7 +102,6 @@ class Finetune(LensDefaults):
         spec = training.model
         if arm.name == SCRATCH:
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", arm.seed) % 2**31)
-        recipe = dataclasses.replace(options.recipe, seed=arm.seed)
         tuned = tune(spec, data, recipe, training.folder)
         rows = trained_rows(tuned, splits, data)
         if arm.name == PRETRAINED and arm.seed == training.settings.seed:

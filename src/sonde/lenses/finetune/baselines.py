@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
+from annotated_types import Ge, Gt, Le, Lt
 
-from sonde.lenses._lens import LensSettings, Training
+from sonde.base.options import Count, OneOf, Options, option
+from sonde.lenses._lens import Training
 from sonde.lenses.finetune.data import POINTER_TASKS
 from sonde.lenses.finetune.unlabelled import further_texts
-from sonde.lenses.finetune.values import count, counts, known, number, rates
 from sonde.training.baselines.recipe import LSTM_POINTER, MODEL, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
 from sonde.training.finetuning.data import Data
 from sonde.training.finetuning.recipe import FineTuning
@@ -21,51 +21,81 @@ if TYPE_CHECKING:
     from sonde.training.baselines.vectors import Unlabelled
     from sonde.training.finetuning.tune import Tuned
 
-CORPUS = "word2vec_corpus"
+Rate = Annotated[float, Gt(0), Lt(1)]
+Dropout = Annotated[float, Ge(0), Le(0.9)]
 
 _DEFAULT = Sizes()
-_RATE = 1e-3
-"""What the search of CuBERT's paper always chose for BiLSTMs."""
-
-_SHARED: Mapping[str, str] = {
-    "baseline_rates": f"peak learning rates of the baselines, as rates is the model's (default {_RATE:g})",
-    "baseline_epochs": "most passes of the baselines, as epochs is the model's (default as epochs)",
-    "subwords": f"what baselines read, one of {', '.join(SUBWORDS)}: the model's subwords, or a vocabulary "
-    f"of program tokens learned on the training texts (default {_DEFAULT.subwords})",
-    "vocabulary": f"size of that vocabulary (default {_DEFAULT.vocabulary})",
-}
-_RECURRENT: Mapping[str, str] = {
-    "embedding": f"width of token vectors below an LSTM (default {_DEFAULT.embedding})",
-    "lstm_layers": f"layers of an LSTM (default {_DEFAULT.lstm_layers})",
-    "lstm_width": f"its hidden units in each direction (default {_DEFAULT.lstm_width})",
-    "lstm_dropout": f"dropout between its layers (default {_DEFAULT.lstm_dropout:g})",
-}
-_TRANSFORMER: Mapping[str, str] = {
-    "transformer_layers": f"layers of the arm transformer (default {_DEFAULT.transformer_layers})",
-    "transformer_width": f"its hidden units, in heads of 64 (default {_DEFAULT.transformer_width})",
-}
-_WORD2VEC: Mapping[str, str] = {
-    "word2vec_epochs": f"passes of Word2Vec over its texts (default {_DEFAULT.word2vec_epochs})",
-    "word2vec_window": f"subwords to each side that it looks at (default {_DEFAULT.word2vec_window})",
-    "word2vec_negative": "subwords drawn beside each that occurs, with negative sampling "
-    f"(default {_DEFAULT.word2vec_negative})",
-    CORPUS: "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster "
-    "with validation or test, or nearly repeats some of it, is left out (default none)",
-}
-BASELINE_OPTIONS: Mapping[str, str] = {**_SHARED, **_RECURRENT, **_TRANSFORMER, **_WORD2VEC}
-"""Options that baselines alone know."""
+_SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
+_RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
+_TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
+_WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
 
 _NOT_THEIRS = frozenset({"rates", "frozen"})
 """Options of fine-tuning that baselines do not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineOptions:
-    """The options of the baselines, with their defaults; see `BASELINE_OPTIONS`."""
+class BaselineOptions(Options):
+    """The options of the baselines."""
 
-    sizes: Sizes
-    recipe: FineTuning
-    corpus: str
+    lens = "finetune"
+
+    baseline_rates: tuple[Rate, ...] = option(
+        # What the search of CuBERT's paper always chose for BiLSTMs.
+        (1e-3,),
+        "peak learning rates of the baselines, as rates is the model's",
+        scoring=True,
+    )
+    baseline_epochs: tuple[Count, ...] = option(
+        (), "most passes of the baselines, as epochs is the model's", scoring=True, unset="as epochs"
+    )
+    subwords: Annotated[str, OneOf(SUBWORDS)] = option(
+        _DEFAULT.subwords,
+        "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
+        "training texts",
+        scoring=True,
+    )
+    vocabulary: Count = option(_DEFAULT.vocabulary, "size of that vocabulary", scoring=True)
+    embedding: Count = option(_DEFAULT.embedding, "width of token vectors below an LSTM", scoring=True)
+    lstm_layers: Count = option(_DEFAULT.lstm_layers, "layers of an LSTM", scoring=True)
+    lstm_width: Count = option(_DEFAULT.lstm_width, "its hidden units in each direction", scoring=True)
+    lstm_dropout: Dropout = option(_DEFAULT.lstm_dropout, "dropout between its layers", scoring=True)
+    transformer_layers: Count = option(
+        _DEFAULT.transformer_layers, "layers of the arm transformer", scoring=True
+    )
+    transformer_width: Count = option(
+        _DEFAULT.transformer_width, "its hidden units, in heads of 64", scoring=True
+    )
+    word2vec_epochs: Count = option(
+        _DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts", scoring=True
+    )
+    word2vec_window: Count = option(
+        _DEFAULT.word2vec_window, "subwords to each side that it looks at", scoring=True
+    )
+    word2vec_negative: Count = option(
+        _DEFAULT.word2vec_negative,
+        "subwords drawn beside each that occurs, with negative sampling",
+        scoring=True,
+    )
+    word2vec_corpus: str = option(
+        "",
+        "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
+        "validation or test, or nearly repeats some of it, is left out",
+        scoring=True,
+        corpus=True,
+    )
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the baselines."""
+        return Sizes(**self.model_dump(include={one.name for one in dataclasses.fields(Sizes)}))
+
+    def baseline_recipe(self, recipe: FineTuning) -> FineTuning:
+        """How a baseline is trained: as a model is, but for its rates and epochs."""
+        recipe = dataclasses.replace(recipe, rates=self.baseline_rates)
+        if not self.baseline_epochs:
+            return recipe
+        first, *others = self.baseline_epochs
+        return dataclasses.replace(recipe, epochs=first, other_epochs=tuple(others))
 
 
 def applies(name: str, task: str) -> str:
@@ -87,45 +117,14 @@ def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
     return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
 
 
-def read_baselines(settings: LensSettings, recipe: FineTuning) -> BaselineOptions:
-    """The baselines' options of a lens's settings.
-
-    Args:
-        settings: What the user chose.
-        recipe: How a model is fine-tuned; a baseline is trained so too, but for its rates and epochs.
-
-    Raises:
-        UsageError: A value that cannot be used.
-        UnknownNameError: Subwords of something that does not exist.
-    """
-    subwords = str(settings.options.get("subwords", _DEFAULT.subwords))
-    known("subwords", subwords, SUBWORDS)
-    sizes = Sizes(
-        subwords=subwords,
-        lstm_dropout=number(settings, "lstm_dropout", _DEFAULT.lstm_dropout, most=0.9),
-        **{
-            name: count(settings, name, getattr(_DEFAULT, name))
-            for name in (
-                *("vocabulary", "embedding", "lstm_layers", "lstm_width", "transformer_layers"),
-                *("transformer_width", "word2vec_epochs", "word2vec_window", "word2vec_negative"),
-            )
-        },
-    )
-    recipe = dataclasses.replace(recipe, rates=rates(settings, "baseline_rates", (_RATE,)))
-    if "baseline_epochs" in settings.options:
-        epochs = counts(settings, "baseline_epochs", recipe.epochs)
-        recipe = dataclasses.replace(recipe, epochs=epochs[0], other_epochs=epochs[1:])
-    return BaselineOptions(sizes, recipe, str(settings.options.get(CORPUS, "")))
-
-
 def needs_model(options: BaselineOptions) -> bool:
     """Whether a baseline reads the subwords of the model under study."""
-    return options.sizes.subwords == MODEL
+    return options.subwords == MODEL
 
 
 def train_baseline(
     name: str,
-    seed: int,
+    recipe: FineTuning,
     options: BaselineOptions,
     data: Data,
     splits: Mapping[str, pl.DataFrame],
@@ -139,14 +138,14 @@ def train_baseline(
     from sonde.training.baselines.tune import tune_baseline
 
     def further() -> Unlabelled:
-        return further_texts(options.corpus, training.language, splits)
+        return further_texts(options.word2vec_corpus, training.language, splits)
 
     return tune_baseline(
         name,
         training.model,
         data,
-        dataclasses.replace(options.recipe, seed=seed),
+        recipe,
         options.sizes,
         training.folder,
-        unlabelled=further if options.corpus else None,
+        unlabelled=further if options.word2vec_corpus else None,
     )

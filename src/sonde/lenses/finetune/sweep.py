@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.lenses._lens import Arm, LensSettings, Option
+from sonde.base.options import Option, guessed
+from sonde.lenses._lens import Arm, LensSettings
 
 SWEPT = frozenset(
     {
@@ -71,7 +72,7 @@ def variants(settings: LensSettings) -> tuple[Variant, ...]:
             raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
         if name in swept or len(set(given)) < len(given):
             raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
-        swept[name] = [_value(value) for value in given]
+        swept[name] = [guessed(value) for value in given]
     return tuple(
         Variant(
             ";".join(f"{name}={_text(value)}" for name, value in zip(swept, values, strict=True)),
@@ -132,17 +133,6 @@ def _unreadable(written: object) -> UsageError:
         f"lens 'finetune': option sweep = {written!r}: expected NAME: VALUE, VALUE, for example "
         "fraction: 0.33, 0.66, 1"
     )
-
-
-def _value(text: str) -> Option:
-    if text in ("true", "false"):
-        return text == "true"
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _text(value: Option) -> str:

@@ -17,7 +17,7 @@ from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
 from sonde.lenses.probe.headline import headline_lines
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
-from sonde.lenses.probe.options import OPTIONS, PREFIX, QUIRKS, TWIN_SEEDS, read_options
+from sonde.lenses.probe.options import PREFIX, QUIRKS, TWIN_SEEDS, ProbeOptions, read_options
 from sonde.lenses.probe.score import score_task
 from sonde.lenses.probe.structure import structure
 from sonde.models import Capabilities
@@ -37,11 +37,10 @@ class Probe(LensDefaults):
 
     name = "probe"
     version = "1"
-    options: Mapping[str, str] = OPTIONS
+    typed_options = ProbeOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})
     draws = True
-    scoring_options = frozenset({"probe", "l2", "seeds", "controls", "curves", "mdl", "device", "baseline"})
 
     @property
     def quirks(self) -> Mapping[str, str]:

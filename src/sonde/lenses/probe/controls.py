@@ -12,7 +12,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit, fit_several
-from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.results.scores import Score
 from sonde.training.probes.control import control_labels, parts_within_types
@@ -24,9 +24,7 @@ SEEN_TYPES = "types seen"
 """Slice of scores whose test tokens may occur in training, as a control task needs."""
 
 
-def selectivity(
-    states: States, examples: Examples, options: ProbeOptions, template: Score
-) -> Iterator[Score]:
+def selectivity(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
     """A token task against labels drawn a type, with the occurrences of types dealt to all splits.
 
     Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
@@ -69,7 +67,7 @@ class TwinStates:
 
 
 def random_weights(
-    states: States, examples: Examples, twins: list[TwinStates], options: ProbeOptions, template: Score
+    states: States, examples: Examples, twins: list[TwinStates], options: Probing, template: Score
 ) -> Iterator[Score]:
     """The model against itself with weights drawn anew, both on the examples that every twin read.
 

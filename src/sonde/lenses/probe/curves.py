@@ -13,14 +13,14 @@ from sonde.base.fingerprint import derive_seed
 from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit_several
-from sonde.lenses.probe.options import SIZES, ProbeOptions
+from sonde.lenses.probe.options import SIZES, Probing
 from sonde.results.scores import Score
 from sonde.training.probes.parts import Parts
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 
 
-def curves(states: States, examples: Examples, options: ProbeOptions, template: Score) -> Iterator[Score]:
+def curves(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
     """Accuracy of the layer chosen on validation, by the size of the data set.
 
     A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class, once a seed; all are
@@ -56,7 +56,7 @@ def _drawn(
     return np.sort(order[np.argsort(turn, kind="stable")[:size]])
 
 
-def codelength(states: States, examples: Examples, options: ProbeOptions, template: Score) -> Iterator[Score]:
+def codelength(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
     """Online codelength of the training labels: bits a label, and how often shorter than the uniform code."""
     from sonde.training.probes.codelength import online_codelength
 

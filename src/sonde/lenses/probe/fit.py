@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from sonde.lenses.probe.data import Examples, States
-from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, check_labels, check_states
 
 
@@ -34,7 +34,7 @@ class Fitted:
     best: int
 
 
-def fit(states: States, examples: Examples, options: ProbeOptions) -> Fitted:
+def fit(states: States, examples: Examples, options: Probing) -> Fitted:
     """Probe the labels of a task.
 
     Raises:
@@ -58,7 +58,7 @@ def fit_several(
     labels: Int[np.ndarray, "target example"],
     examples: Examples,
     parts: Parts,
-    options: ProbeOptions,
+    options: Probing,
 ) -> list[Fitted]:
     """Linear probes for several label sets of the same classes at once."""
     from sonde.training.probes import probe_unchecked
@@ -79,7 +79,7 @@ def fit_several(
     ]
 
 
-def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options: ProbeOptions) -> Fitted:
+def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options: Probing) -> Fitted:
     """Probes with one hidden layer; right is the share of the seeds that are."""
     from sonde.training.probes.adam import mlp_layers
 

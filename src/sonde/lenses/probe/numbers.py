@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sonde.lenses.probe.data import Examples, States
-from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST, r2_rows, spearman_row
 from sonde.results.scores import Score
 
@@ -17,7 +17,7 @@ WITHOUT_LENGTH = "without length"
 """Slice of scores from which length is partialled out."""
 
 
-def numbers(states: States, examples: Examples, options: ProbeOptions, template: Score) -> Iterator[Score]:
+def numbers(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
     """R2 of every layer, R2 and rank correlation of the one chosen on validation, and length's own R2.
 
     Partialled out means: the regression is on what is left of the number when length (code tokens and

@@ -21,7 +21,7 @@ from sonde.lenses.probe.data import ISOLATED, Examples, States, states_of
 from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.observe import SPAN
-from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
 from sonde.results.scores import Score
@@ -30,7 +30,7 @@ LEFT_OUT = "left_out"
 """Metric of a row whose slice says why something was not scored."""
 
 
-def score_task(scoring: Scoring, task: str, options: ProbeOptions) -> Iterator[Score]:
+def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
     """Every row of a task; one that says why where it cannot be scored."""
     template = dataclasses.replace(scoring.template, task=task, split="test")
     try:
@@ -61,7 +61,7 @@ class _Held:
     template: Score
 
 
-def _poolings(examples: Examples, options: ProbeOptions) -> tuple[str, ...]:
+def _poolings(examples: Examples, options: Probing) -> tuple[str, ...]:
     if examples.whole:
         return options.pooling
     if not (options.isolated and examples.about_tokens):
@@ -69,22 +69,20 @@ def _poolings(examples: Examples, options: ProbeOptions) -> tuple[str, ...]:
     return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
 
 
-def _hold(
-    scoring: Scoring, examples: Examples, pooling: str, options: ProbeOptions, template: Score
-) -> _Held:
+def _hold(scoring: Scoring, examples: Examples, pooling: str, options: Probing, template: Score) -> _Held:
     states, rows = _load(scoring.observations, scoring, examples, pooling, options)
     held = examples if len(rows) == len(examples.labels) else examples.only(rows)
     return _Held(held, states, len(examples.labels), template)
 
 
 def _load(
-    observations: pl.LazyFrame, scoring: Scoring, examples: Examples, pooling: str, options: ProbeOptions
+    observations: pl.LazyFrame, scoring: Scoring, examples: Examples, pooling: str, options: Probing
 ) -> tuple[States, np.ndarray]:
     language = scoring.template.language
     return states_of(observations, examples, pooling, language=language, alone=options.pooling[0])
 
 
-def _pooled(held: _Held, surfaces: Surfaces | None, options: ProbeOptions) -> Iterator[Score]:
+def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterator[Score]:
     """Rows of one pooling: coverage, layers, the chosen layer, surface baselines and the gain over them."""
     examples, template = held.examples, held.template
     clusters = examples.clusters[examples.parts.test]
@@ -107,7 +105,7 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: ProbeOptions) -> It
     yield difference_row(gain, found.correct[found.best], told[best], clusters, _params(found, found.best))
 
 
-def _qualified(held: _Held, scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
     """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
     examples, template = held.examples, held.template
     parts: dict[str, tuple[bool, Any]] = {
@@ -117,10 +115,10 @@ def _qualified(held: _Held, scoring: Scoring, options: ProbeOptions) -> Iterator
             lambda: selectivity(held.states, examples, options, template),
         ),
         "ridge": (
-            "ridge" in options.kinds and bool(np.isfinite(examples.values).any()),
+            "ridge" in options.probe and bool(np.isfinite(examples.values).any()),
             lambda: numbers(held.states, examples, options, template),
         ),
-        "mlp": ("mlp" in options.kinds, lambda: _hidden(held, options)),
+        "mlp": ("mlp" in options.probe, lambda: _hidden(held, options)),
         "curves": (options.curves, lambda: curves(held.states, examples, options, template)),
         "mdl": (options.mdl, lambda: codelength(held.states, examples, options, template)),
     }
@@ -171,12 +169,12 @@ def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[S
         yield from mean_rows(own, shares, clusters[members], fields)
 
 
-def _hidden(held: _Held, options: ProbeOptions) -> Iterator[Score]:
+def _hidden(held: _Held, options: Probing) -> Iterator[Score]:
     seeds = [derive_seed("mlp", held.template.seed, number) % 2**32 for number in range(options.seeds)]
     yield from _layers(fit_hidden(held.states, held.examples, seeds, options), held.examples, held.template)
 
 
-def _twins(held: _Held, scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+def _twins(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
     loaded: list[TwinStates] = []
     for twin in scoring.twins:
         states, rows = _load(twin.observations, scoring, held.examples, held.template.pooling, options)

@@ -15,7 +15,7 @@ from sonde.languages import LANGUAGES, CodeTokens, Tree
 from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.observe import SPAN, looked_at, unpack
-from sonde.lenses.probe.options import ProbeOptions
+from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.results.scores import Score
 
@@ -33,7 +33,7 @@ NEIGHBOURS, CEILING = "neighbours", "gold_distances"
 METRICS = ("distance_spearman", "uuas", "depth_spearman")
 
 
-def structure(scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
+def structure(scoring: Scoring, options: Probing) -> Iterator[Score]:
     """Rank correlations of distances and depths, and the share of links found, of every layer."""
     from sonde.lenses.probe.score import left_out
 
@@ -48,7 +48,7 @@ def structure(scoring: Scoring, options: ProbeOptions) -> Iterator[Score]:
 
 
 def _measured(
-    observations: pl.LazyFrame, scoring: Scoring, options: ProbeOptions, template: Score
+    observations: pl.LazyFrame, scoring: Scoring, options: Probing, template: Score
 ) -> Iterator[Score]:
     from sonde.training.probes.structural import compare, probe_structure
 

@@ -11,10 +11,10 @@ from functools import partial
 
 import polars as pl
 
-from sonde.base.errors import UsageError
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
 from sonde.lenses.prompting.answers import Reply, answered
-from sonde.lenses.prompting.endpoint import BASE_URL, KEY, PREFIX, Endpoint
+from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
+from sonde.lenses.prompting.options import PromptingOptions
 from sonde.lenses.prompting.scores import NAME, score_prompted
 from sonde.models import Capabilities, ModelSpec
 from sonde.results.scores import Score
@@ -22,7 +22,6 @@ from sonde.results.scores import Score
 NEEDS = ("decoder", "endpoint")
 
 TASK = "api_prompts"
-TOKENS = 256
 
 
 class Prompting(LensDefaults):
@@ -31,13 +30,7 @@ class Prompting(LensDefaults):
     name = "prompting"
     version = "1"
     quirks: Mapping[str, str] = {}
-    options: Mapping[str, str] = {
-        "base_url": f"address of the server for models named {PREFIX}NAME (default {BASE_URL}); its key is "
-        f"read from {KEY}",
-        "tokens": f"tokens of a reply at most (default {TOKENS})",
-        "templates": "which statements are asked about, with commas (default call,import,alias)",
-        "reference": "tokenizer that cuts names into pieces, as for the cloze lens",
-    }
+    typed_options = PromptingOptions
     tasks = (TASK,)
     draws = True
 
@@ -61,17 +54,12 @@ class Prompting(LensDefaults):
             UsageError: An option makes no sense.
             SondeError: The model cannot be asked.
         """
-        tokens = training.settings.options.get("tokens", TOKENS)
-        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
-            raise UsageError(
-                f"lens 'prompting': option tokens = {tokens!r} is not a whole number of at least 1"
-            )
+        options = PromptingOptions.read(training.settings.options)
         if training.model.name.startswith(PREFIX):
-            url = str(training.settings.options.get("base_url", BASE_URL))
-            endpoint = Endpoint(training.model.name, url)
-            reply: Reply = partial(endpoint.reply, most=tokens)
+            endpoint = Endpoint(training.model.name, options.base_url)
+            reply: Reply = partial(endpoint.reply, most=options.tokens)
         else:
-            reply = _writer(training.model, tokens)
+            reply = _writer(training.model, options.tokens)
         return answered(training.examples, reply, training.folder)
 
     def score(self, scoring: Scoring) -> list[Score]:

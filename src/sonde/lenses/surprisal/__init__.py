@@ -17,20 +17,12 @@ from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, Token
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
 from sonde.lenses._words import put_together, word_by_word
-from sonde.lenses.surprisal import before
+from sonde.lenses.surprisal.before import reading
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
-from sonde.lenses.surprisal.objective import (
-    OPTIONS,
-    PLL,
-    named,
-    objective_of,
-    read_by_masks,
-    refuse_quirks,
-    settled,
-    whole_number,
-)
+from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled
 from sonde.lenses.surprisal.observe import observe_items
+from sonde.lenses.surprisal.options import PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import by_origin
 from sonde.lenses.surprisal.pads import PADS, pad_rows
 from sonde.lenses.surprisal.quirks import QUIRKS, active
@@ -43,7 +35,6 @@ NEEDS = ("encoder", "decoder")
 
 TOP_K = 5
 BINS = 10
-MINIMUM_COUNT = 20
 
 
 class Surprisal(LensDefaults):
@@ -52,12 +43,7 @@ class Surprisal(LensDefaults):
     name = "surprisal"
     version = "3"
     quirks: Mapping[str, str] = QUIRKS
-    options: Mapping[str, str] = {
-        "min_count": f"fewest subwords that a slice needs for a row of its own (default {MINIMUM_COUNT})",
-        "with_internal_calls": "score only items with a call into their repository (PERPLEXED, section 3.1)",
-        **OPTIONS,
-        **before.OPTIONS,
-    }
+    typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
 
     def refuses(self, capabilities: Capabilities) -> str | None:
@@ -84,18 +70,20 @@ class Surprisal(LensDefaults):
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
         """The items; of many, or of long ones, masked models read a part."""
-        return read_by_masks(items, settings) if objective_of(settings.options) == PLL else items
+        options = SurprisalOptions.read(settings.options)
+        return read_by_masks(items, settings, options) if options.objective == PLL else items
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass, with the quirk that counts pads one over pads beside it; or a mask a subword."""
         scores = TokenScores(top_k=TOP_K)
-        if objective_of(settings.options) == PLL:
+        options = SurprisalOptions.read(settings.options)
+        if options.objective == PLL:
             refuse_quirks(settings)
             words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
             return (Pass(Masked(words), (scores,)),)
-        return before.reading(scores, settings.options, active(settings))
+        return reading(scores, options.bos, active(settings))
 
     def observe(
         self,
@@ -110,7 +98,7 @@ class Surprisal(LensDefaults):
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
         quirks = active(settings)
-        objective = objective_of(settings.options)
+        objective = SurprisalOptions.read(settings.options).objective
         scored = [_scores(one, objective) for one in observed]
         prepared = [one.prepared for one in observed]
         if PADS not in quirks:
@@ -124,9 +112,10 @@ class Surprisal(LensDefaults):
     def score(self, scoring: Scoring) -> list[Score]:
         """Every table of the lens, each number with its interval."""
         quirks = active(scoring.settings)
-        minimum = whole_number(scoring.settings, "min_count", MINIMUM_COUNT)
+        options = SurprisalOptions.read(scoring.settings.options)
+        minimum = options.min_count
         observations = scoring.observations
-        if scoring.settings.options.get("with_internal_calls", False):
+        if options.with_internal_calls:
             observations = _calling_internally(observations)
         sums = collect_sums(observations, quirks, bins=BINS)
         template = scoring.template
@@ -138,7 +127,7 @@ class Surprisal(LensDefaults):
             *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
             *frequency(sums.slices["tag"], "tag", template),
         ]
-        return list(named(scores, objective_of(scoring.settings.options)))
+        return list(named(scores, options.objective))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The most confusing constructs of each model."""

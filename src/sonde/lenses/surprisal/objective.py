@@ -9,42 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Option
 from sonde.lenses.surprisal.before import FIRST_UNSCORED
 from sonde.lenses.surprisal.observe import SHIFT
+from sonde.lenses.surprisal.options import CAUSAL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.pads import PADS
 from sonde.models import Capabilities
 from sonde.results.scores import Score
-
-CAUSAL, PLL = "causal", "pll"
-OBJECTIVES = (CAUSAL, PLL)
-
-ITEMS = 200
-"""Items that a masked model reads where nothing else is asked: each costs a forward a subword."""
-
-CHARACTERS = 1500
-"""Length of an item from which on it is left out: cost and memory grow with the square of it."""
-
-OPTIONS: Mapping[str, str] = {
-    "objective": "causal for decoders, pll (pseudo-log-likelihood, word by word from left to right) for "
-    "masked models (default by the kind of the models)",
-    "masked_items": f"with pll, items of a corpus and language at most (default {ITEMS})",
-    "masked_characters": f"with pll, longest item that is read, in characters (default {CHARACTERS})",
-}
-
-
-def objective_of(options: Mapping[str, Option]) -> str:
-    """How subwords are scored.
-
-    Raises:
-        UnknownNameError: There is no such objective.
-    """
-    objective = str(options.get("objective", CAUSAL))
-    if objective not in OBJECTIVES:
-        raise UnknownNameError("objective", objective, OBJECTIVES)
-    return objective
 
 
 def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
@@ -61,7 +34,7 @@ def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -
             "never share a table; run models of each kind by themselves"
         )
     fit = next(iter(fitting), CAUSAL)
-    if "objective" in options and objective_of(options) != fit:
+    if "objective" in options and SurprisalOptions.read(options).objective != fit:
         raise UsageError(
             f"lens 'surprisal': objective {options['objective']!r} does not fit the {kinds[0]} of this run; "
             f"give {fit}"
@@ -69,16 +42,15 @@ def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -
     return {**options, "objective": PLL} if fit == PLL else options
 
 
-def read_by_masks(items: Sequence[Item], settings: LensSettings) -> Sequence[Item]:
+def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:
     """The items that a masked model reads: the first ones that are short enough, in the order given.
 
     Raises:
-        UsageError: An option makes no sense, or a quirk of decoders is on.
+        UsageError: A quirk of decoders is on.
     """
-    most = whole_number(settings, "masked_items", ITEMS)
-    longest = whole_number(settings, "masked_characters", CHARACTERS)
     refuse_quirks(settings)
-    return [item for item in items if item.text.strip() and len(item.text) <= longest][:most]
+    longest = options.masked_characters
+    return [item for item in items if item.text.strip() and len(item.text) <= longest][: options.masked_items]
 
 
 def refuse_quirks(settings: LensSettings) -> None:
@@ -101,15 +73,3 @@ def named(scores: Iterable[Score], objective: str) -> Iterator[Score]:
         yield (
             dataclasses.replace(score, params={**score.params, "other": PLL}) if objective == PLL else score
         )
-
-
-def whole_number(settings: LensSettings, name: str, default: int) -> int:
-    """An option that is a whole number of at least 1.
-
-    Raises:
-        UsageError: It is not.
-    """
-    value = settings.options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"lens 'surprisal': option {name} = {value!r} is not a whole number of at least 1")
-    return value

@@ -1,0 +1,26 @@
+"""What a user may choose about quizzes and their ranks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from sonde.base.options import Count, OneOf, option
+from sonde.tasks._cloze_options import StatementOptions
+
+BOTH, UNIFIED = "both", "unified"
+
+
+class ClozeOptions(StatementOptions):
+    """The options of the lens, beside those of its tasks."""
+
+    unified: tuple[str, ...] = option(
+        (),
+        "models whose shared vocabulary is ranked beside the model's own",
+        unset="the models of the run, where there are several",
+    )
+    ranking: Annotated[str, OneOf((BOTH, UNIFIED))] = option(
+        BOTH,
+        f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared one; "
+        f"{UNIFIED}: of answers of one piece over the shared one alone, faster",
+    )
+    min_count: Count = option(20, "fewest quizzes that a library needs for a row of its own")

@@ -1,0 +1,18 @@
+"""What a user may choose about prompts."""
+
+from __future__ import annotations
+
+from sonde.base.options import Count, option
+from sonde.lenses.prompting.endpoint import BASE_URL, KEY, PREFIX
+from sonde.tasks._cloze_options import PromptOptions
+
+
+class PromptingOptions(PromptOptions):
+    """The options of the lens, beside those of its task."""
+
+    lens = "prompting"
+
+    base_url: str = option(
+        BASE_URL, f"address of the server for models named {PREFIX}NAME; its key is read from {KEY}"
+    )
+    tokens: Count = option(256, "tokens of a reply at most")

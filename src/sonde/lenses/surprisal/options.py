@@ -1,0 +1,42 @@
+"""What a user may choose about surprisal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from sonde.base.options import Count, OneOf, Options, option
+from sonde.capture.requests import Start
+
+CAUSAL, PLL = "causal", "pll"
+
+
+class SurprisalOptions(Options):
+    """The options of the lens."""
+
+    lens = "surprisal"
+
+    min_count: Count = option(20, "fewest subwords that a slice needs for a row of its own")
+    with_internal_calls: bool = option(
+        False, "score only items with a call into their repository (PERPLEXED, section 3.1)"
+    )
+    objective: Annotated[str, OneOf((CAUSAL, PLL))] = option(
+        CAUSAL,
+        "causal for decoders, pll (pseudo-log-likelihood, word by word from left to right) for masked "
+        "models; where none is named, that of the kind of the models",
+    )
+    bos: Start = option(
+        "auto",
+        "what a decoder reads before each text: auto (its start token, or its end of text in place of one, "
+        "where it has either), always (the same, and a model that has neither is refused), none, or "
+        "tokenizer (what the tokenizer puts there by itself)",
+    )
+    masked_items: Count = option(
+        # Each costs a forward a subword.
+        200,
+        "with pll, items of a corpus and language at most",
+    )
+    masked_characters: Count = option(
+        # Cost and memory grow with the square of it.
+        1500,
+        "with pll, longest item that is read, in characters",
+    )

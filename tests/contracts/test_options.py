@@ -1,0 +1,133 @@
+"""Every option of every lens is typed, explained, and refuses what it cannot be in one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from sonde.base.errors import UsageError
+from sonde.base.options import Options, Values
+from sonde.experiments import Experiment, overridden, parse_option
+from sonde.experiments.choices import lens_choices
+from sonde.lenses import LENSES, LensDefaults
+
+OPTIONS = [(name, option) for name in LENSES.names() for option in LENSES.load(name).options]
+
+
+def model(lens: str) -> type[Options]:
+    loaded = LENSES.load(lens)
+    assert isinstance(loaded, LensDefaults)
+    return loaded.typed_options
+
+
+def wrong(values: Values) -> list[Any]:
+    """Values of other types and outside the range."""
+    found: list[Any] = [[["a"]], {"a": 1}, b"a", None]
+    if values.kind is bool:
+        found += ["yes", 1, 0.5]
+    elif values.kind is str:
+        found += [1, 0.5, True]
+    else:
+        found += ["much", True, float("nan"), float("inf"), -float("inf")]
+        found += [0.5] if values.kind is int else []
+    found += ["no such name at all"] if values.names else []
+    for sign, bound in values.bounds:
+        step = 0 if len(sign) == 1 else 1
+        edge = bound - step if sign.startswith(">") else bound + step
+        found.append(int(edge) if values.kind is int else edge)
+    return found
+
+
+@pytest.mark.parametrize("lens", LENSES.names())
+def test_options_of_a_lens_are_those_of_its_model(lens: str) -> None:
+    typed = model(lens)
+    assert typed.lens == lens or not typed.names()
+    assert set(LENSES.load(lens).options) == typed.names()
+    assert LENSES.load(lens).scoring_options <= typed.names()
+    typed.read({})
+
+
+@pytest.mark.parametrize(("lens", "option"), OPTIONS)
+def test_an_option_says_what_it_is(lens: str, option: str) -> None:
+    line = LENSES.load(lens).options[option]
+    field = model(lens).model_fields[option]
+    assert field.description and "\n" not in line
+    assert str(Values.of(field)) in line and "default " in line
+    assert not field.is_required()
+
+
+@pytest.mark.parametrize(("lens", "option"), OPTIONS)
+def test_an_option_refuses_what_it_cannot_be(lens: str, option: str) -> None:
+    typed = model(lens)
+    for value in wrong(Values.of(typed.model_fields[option])):
+        with pytest.raises(UsageError) as caught:
+            typed.read({option: value})
+        line = str(caught.value)
+        assert "\n" not in line and option in line
+        for example in re.findall(r"for example ([\w.]+=\S+)", line):
+            lens_choices(overridden(Experiment(lenses=(lens,)), {"options": [parse_option(example)]}))
+
+
+@pytest.mark.parametrize(("lens", "option"), OPTIONS)
+def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
+    typed = model(lens)
+    field = typed.model_fields[option]
+    if field.default is None:
+        return
+    values = Values.of(field)
+    written = typed.written(option, values.spelled(field.default))
+    if written or values.kind is not str:
+        assert getattr(typed.read({option: written}), option) == field.default
+
+
+def test_the_example_of_an_option_that_cannot_be_read_is_valid() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_option("minimum=3")
+    (example,) = re.findall(r"for example (\S+=\S+)", str(caught.value))
+    parsed = parse_option(example)
+    (choice,) = lens_choices(overridden(Experiment(), {"options": [parsed]}))
+    assert choice.options == (("min_count", 50),)
+
+
+OUTSIDE = '''"""A lens from outside."""
+from sonde.lenses import LensDefaults
+
+
+class Mine(LensDefaults):
+    name = "my_lens"
+    version = "1"
+    quirks = {}
+    options = {"depth": "how deep to look (default 2)"}
+    tasks = ()
+
+    def refuses(self, capabilities):
+        return None
+
+    def passes(self, prepared, labels, settings):
+        return ()
+
+    def observe(self, observed, labels, settings, surfaces):
+        raise NotImplementedError
+
+    def score(self, scoring):
+        return []
+
+
+lens = Mine()
+'''
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_lens_from_outside_has_plain_options_or_none(tmp_path: Any, plain: bool) -> None:
+    path = tmp_path / "my_lens.py"
+    path.write_text(OUTSIDE if plain else OUTSIDE.replace('    options = {"depth"', '    other = {"depth"'))
+    asked = Experiment(lenses=(str(path),))
+    for written in ("my_lens.depth=3", f"{path}.depth=3"):
+        given = overridden(asked, {"options": [parse_option(written)]})
+        if plain:
+            assert lens_choices(given)[0].options == (("depth", 3),)
+        else:
+            with pytest.raises(UsageError, match="unknown option of lens 'my_lens' 'depth'"):
+                lens_choices(given)

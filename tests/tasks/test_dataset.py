@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, item_id
-from sonde.tasks import EXAMPLE_SCHEMA, Dataset, build
+from sonde.tasks import EXAMPLE_SCHEMA, Dataset, build, effective_clusters, lack_of_clusters
 from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
 from sonde.tasks._pool import length_class, pool_of
 
@@ -186,6 +186,38 @@ def test_short_functions_come_first(whole: str, functions: list[Item]) -> None:
     assert max(lengths[: len(functions)]) <= 250 < min(lengths[len(functions) :])
 
 
+@pytest.mark.parametrize("task", ["planted", "rea", "variable_misuse"])
+def test_clusters_take_turns_however_uneven_they_are(task: str, whole: str, uneven: list[Item]) -> None:
+    """Half of all functions stand in one of thirty clusters: a small data set is not filled by it."""
+    made = build(whole if task == "planted" else task, uneven, size=120, language="python")
+    assert made.examples.height >= 90
+    assert effective_clusters(made.examples) > 15
+    largest_share = made.examples["cluster"].value_counts()["count"].max() / made.examples.height
+    assert largest_share < 0.25  # 0.5 and more by hash alone
+
+
+@pytest.fixture(scope="module")
+def uneven() -> list[Item]:
+    draw = random.Random(11)
+    made: list[Item] = []
+    for number in range(1_200):
+        own, left, right = function(number, draw).text, word(draw), word(draw)
+        loop = f"    while {left} == {right}:\n        {left} = {right} + {word(draw)}\n    return {left}\n"
+        text = own + loop
+        made.append(item(text, "huge" if number % 2 else f"cluster{number // 2 % 29}", number))
+    return made
+
+
+def test_clusters_are_weighed_before_anything_is_read() -> None:
+    even = pl.DataFrame({"cluster": [f"c{at % 20}" for at in range(100)]})
+    assert effective_clusters(even) == pytest.approx(20)
+    assert lack_of_clusters(even) == ""
+    one_large = pl.DataFrame({"cluster": ["large"] * 90 + [f"c{at}" for at in range(10)]})
+    assert effective_clusters(one_large) == pytest.approx(100**2 / (90**2 + 10))
+    lack = lack_of_clusters(one_large)
+    assert "from 11 clusters, worth 1.2 of equal size" in lack and "\n" not in lack
+
+
 def test_a_class_with_too_few_examples_is_refused_in_one_line(tmp_path: Path, functions: list[Item]) -> None:
     name = planted(tmp_path, WHOLE, ("many", "one", "none"), "item")
     with pytest.raises(InputError, match="class 'none' has 0 examples") as caught:
@@ -277,7 +309,7 @@ def test_given_labels_and_splits_are_taken_as_they_are(whole: str) -> None:
     made = build(whole, items, size=10, language="python")
     texts = {one.item_id: one.text for one in items}
     found = {(texts[row["item_id"]], row["label"], row["split"]) for row in made.examples.to_dicts()}
-    assert found == set(rows)
+    assert found == set(rows) and made.examples["given_split"].all()
     with pytest.raises(InputError, match="test split of the published labels"):
         build(whole, [one for one in items if one.given[0].split != "test"], size=10, language="python")
 
@@ -289,7 +321,7 @@ def test_given_labels_without_a_split_are_dealt_by_cluster(whole: str) -> None:
         for n, text in enumerate(texts)
     ]
     made = build(whole, items, size=10, language="python")
-    assert counts(made)["train", "A"] == 30
+    assert counts(made)["train", "A"] == 30 and not made.examples["given_split"].any()
     assert made.examples.group_by("cluster").agg(pl.col("split").n_unique())["split"].max() == 1
 
 
@@ -404,7 +436,9 @@ def test_the_splits_of_a_built_corpus_are_kept(
     made = build(task, in_splits(functions, 3), size=100, language="python").examples
     assert {split[cluster] for cluster in made["cluster"]} == set(SHARES)
     assert made["split"].to_list() == [split[cluster] for cluster in made["cluster"]]
+    assert made["given_split"].all()
     dealt = build(task, functions, size=100, language="python").examples
+    assert not dealt["given_split"].any()
     assert dealt["split"].to_list() != [split[cluster] for cluster in dealt["cluster"]]
 
 

@@ -15,12 +15,23 @@ from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._progress import Progress
 from sonde.experiments.foreign import Foreign, read_foreign, with_foreign
 from sonde.experiments.labels import around_of, label_path
-from sonde.experiments.plan import Group, LensChoice
+from sonde.experiments.plan import Group, LensChoice, settings_of
 from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import LANGUAGES
+from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, Dataset, DrawingTask, Spread, Task, build
+from sonde.tasks import (
+    DRAWING,
+    TASKS,
+    Dataset,
+    DrawingTask,
+    Spread,
+    Task,
+    build,
+    effective_clusters,
+    lack_of_clusters,
+)
 
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
@@ -117,7 +128,7 @@ def draw(
                 progress.note(f"left out: {error}")
             else:
                 keys[name] = made.key
-                reports[name] = made.report
+                reports[name] = {**made.report, **_weighed(lens, name, group, store, progress)}
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
@@ -125,6 +136,20 @@ def draw(
         raise _nothing(refused)
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
     return Drawn(tuple(order), keys, tuple(refused), reports)
+
+
+def _weighed(
+    lens: LensChoice, task: str, group: Group, store: PartStore, progress: Progress
+) -> dict[str, Any]:
+    """How many clusters the tested examples are worth; too few for a verdict is said before the run."""
+    tested = LENSES.load(lens.source).tested(
+        pl.read_parquet(store.path(label_path(task, group.prefix))), settings_of(lens)
+    )
+    if tested.is_empty():
+        return {}
+    if lack := lack_of_clusters(tested):
+        progress.note(f"task {task!r} in {group.language}: {lack}")
+    return {"effective_clusters": round(effective_clusters(tested), 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +183,7 @@ def _data_set(
     beside_it = (foreign.key,) if foreign else ()
     key = fingerprint(
         "data set",
+        DRAWING,
         name,
         rules,
         size,

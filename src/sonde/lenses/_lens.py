@@ -183,6 +183,10 @@ class Lens(Protocol):
         """One line saying why this lens cannot read such a model and which can, or None."""
         ...
 
+    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+        """The rows of a drawn data set that scores rest on; none where they come in no clusters."""
+        ...
+
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of the lens, each with its interval."""
         ...
@@ -326,6 +330,12 @@ class LensDefaults:
     ) -> Sequence[Item]:
         """The items themselves."""
         return items
+
+    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+        """The test split of a data set that has one."""
+        if not {"split", "cluster"} <= set(examples.columns):
+            return examples.clear()
+        return examples.filter(pl.col("split") == "test")
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """One stage is all."""

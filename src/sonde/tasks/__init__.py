@@ -17,10 +17,12 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.tasks._bugs import Spread  # noqa: E402
-from sonde.tasks._dataset import build  # noqa: E402
+from sonde.tasks._dataset import DRAWING, build  # noqa: E402
+from sonde.tasks._effective import effective_clusters, lack_of_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 
 __all__ = [
+    "DRAWING",
     "EXAMPLE_SCHEMA",
     "LABEL_SCHEMA",
     "TASKS",
@@ -33,7 +35,9 @@ __all__ = [
     "Task",
     "ablations_of",
     "build",
+    "effective_clusters",
     "importing",
+    "lack_of_clusters",
     "needs_imports",
     "quirks_of",
     "repositories",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,15 @@ def largest(available: Mapping[str, int], wanted: int) -> int:
     while number > 0 and any(size > available.get(name, 0) for name, size in split_sizes(number).items()):
         number -= 1
     return number
+
+
+def weight_in_turns(examples: int) -> int:
+    """What a cluster of so many examples counts when splits are dealt, in hundredths: the root of its size.
+
+    Clusters take turns when a set is drawn from them, so a large one gives less than its size; dealt by its
+    size, it would be most of a split.
+    """
+    return math.isqrt(10_000 * examples)
 
 
 def deal(

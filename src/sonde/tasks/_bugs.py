@@ -26,7 +26,7 @@ from sonde.corpora import Given, Item
 from sonde.executors import EXECUTORS
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
-from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes
+from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes, weight_in_turns
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import mutated
@@ -231,7 +231,7 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     """
     task = asked.task
     assert isinstance(task, BugTask)
-    counted = {cluster: {CORRECT: size} for cluster, size in _sizes(pool).items()}
+    counted = {cluster: {CORRECT: weight_in_turns(size)} for cluster, size in _sizes(pool).items()}
     sides = deal(counted, asked.seed, pool.splits)
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[list[Example]]] = {name: [] for name in wanted}

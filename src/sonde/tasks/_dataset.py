@@ -12,12 +12,15 @@ from sonde.tasks import TASKS
 from sonde.tasks._bugs import ONE, BugTask, Spread, draw_bugs
 from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, Drawn, example_table
-from sonde.tasks._given import draw_given, is_given
+from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
 from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._task import Repository, Task, classes_of
 
-__all__ = ["EXAMPLE_SCHEMA", "Dataset", "build"]
+__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build"]
+
+DRAWING = "2"
+"""Raised when the same pool gives other examples: part of the key of every data set."""
 
 _DRAW = {"item": draw_items, "mutation": draw_mutated, "span": draw_tokens, "pair": draw_pairs}
 
@@ -65,6 +68,7 @@ def build(
     asked = Asked(task, size, seed, language, mode, quirks, repositories)
     if is_given(wanted, task.name):
         drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
+        given_split = brings_splits(wanted, task.name)
     else:
         classes = len(classes_of(task, mode, quirks)) or 2
         if size < 5 * classes:
@@ -80,10 +84,12 @@ def build(
         drawn = (
             draw_bugs(pool, asked, spread) if isinstance(task, BugTask) else _DRAW[task.target](pool, asked)
         )
-    return _dataset(task, drawn, pool, size)
+        # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
+        given_split = bool(pool.splits) and task.target != "span"
+    return _dataset(task, drawn, pool, size, given_split)
 
 
-def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int) -> Dataset:
+def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int, given_split: bool) -> Dataset:
     kept = Counter(one.label for _, _, one in drawn.rows)
     splits = Counter(split for split, _, _ in drawn.rows)
     derived = {one.item.item_id: one.item for _, _, one in drawn.rows if one.item is not one.source}
@@ -99,7 +105,7 @@ def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int) -> Dataset:
     return Dataset(
         task=task.name,
         version=task.version,
-        examples=example_table(drawn.rows, task.name, task.version),
+        examples=example_table(drawn.rows, task.name, task.version, given_split=given_split),
         inputs=tuple(derived[name] for name in sorted(derived)),
         report=report,
     )

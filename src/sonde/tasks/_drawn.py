@@ -12,9 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes
+from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes, weight_in_turns
 from sonde.tasks._examples import Drawn, Example
-from sonde.tasks._pool import Pool, count_tokens, edits_of, length_class
+from sonde.tasks._pool import Pool, count_tokens, edits_of, in_turns, length_class, tier_of
 from sonde.tasks._task import Repository, Task, classes_of
 
 _LENGTH_TASKS = frozenset({"len", "next_use"})
@@ -182,13 +182,23 @@ def _balanced(
     unlabelled: int,
     splits: Mapping[str, str],
 ) -> Drawn:
-    """Deal clusters to splits and take equally many of each class, in the order of ``examples``."""
+    """Deal clusters to splits and take equally many of each class, in the order of ``examples``.
+
+    Of each class and tier of length the clusters take turns; tokens come in turns of their types already.
+    """
+    typed = any(one.type for one in examples)
+    if not typed:
+        examples = in_turns(examples, lambda one: (tier_of(one.tokens), one.label, one.cluster))
+        examples.sort(key=lambda one: tier_of(one.tokens))
     labels = _classes(examples, asked)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         held = counts[example.cluster]
         if not example.type or held[example.label] < _WEIGHT:
             held[example.label] += 1
+    if not typed:
+        for held in counts.values():
+            held.update({label: weight_in_turns(count) - count for label, count in held.items()})
     sides = deal(counts, asked.seed, splits)
     by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
     for example in examples:

@@ -28,6 +28,7 @@ EXAMPLE_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "characters": pl.Int32,
     "tokens": pl.Int32,
     "matched": pl.Boolean,
+    "given_split": pl.Boolean,
 }
 """Columns of a data set, one row an example.
 
@@ -42,6 +43,8 @@ EXAMPLE_SCHEMA: Mapping[str, type[pl.DataType]] = {
 - ``type``: the surface of the token for token tasks, else empty.
 - ``characters, tokens``: length of the forwarded text in characters and in code tokens.
 - ``matched``: whether every other class has an example of the same length in the same split.
+- ``given_split``: whether the split is one that the source brings and that is to be kept: of a published data
+  set, or of a corpus that was built with splits. Else it was dealt here, and folds may be dealt in its place.
 """
 
 
@@ -75,7 +78,9 @@ class Drawn:
     report: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def example_table(rows: Iterable[tuple[str, bool, Example]], task: str, version: str) -> pl.DataFrame:
+def example_table(
+    rows: Iterable[tuple[str, bool, Example]], task: str, version: str, *, given_split: bool = False
+) -> pl.DataFrame:
     """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id.
 
     A published file may hold an example several times; each time counts, under an id of its own.
@@ -104,6 +109,7 @@ def example_table(rows: Iterable[tuple[str, bool, Example]], task: str, version:
             len(one.item.text),
             one.tokens,
             matched,
+            given_split,
         )
         for split, matched, one in rows
     ]

@@ -19,6 +19,11 @@ def is_given(items: Sequence[Item], task: str) -> bool:
     return any(given.task.lower() == task for item in items for given in item.given)
 
 
+def brings_splits(items: Sequence[Item], task: str) -> bool:
+    """Whether labels of the task come with a split, which is then kept."""
+    return any(given.split for item in items for given in item.given if given.task.lower() == task)
+
+
 def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
     """An example as its source gives it; those of one surface, where there is one, share a cluster."""
     return Example(

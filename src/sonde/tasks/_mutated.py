@@ -15,7 +15,7 @@ from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits
-from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes
+from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes, weight_in_turns
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
@@ -96,7 +96,7 @@ def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 
 def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
     sizes = Counter(item.cluster for item in pool.items)
-    return {cluster: {ORIGINAL: size} for cluster, size in sizes.items()}
+    return {cluster: {ORIGINAL: weight_in_turns(size)} for cluster, size in sizes.items()}
 
 
 def _example(

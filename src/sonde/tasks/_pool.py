@@ -6,8 +6,10 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeVar
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
@@ -25,6 +27,8 @@ _MOST = 40_000
 _PER_CLUSTER = 500
 """Of them of one cluster, so that no single one fills a data set."""
 
+T = TypeVar("T")
+
 _WORD = re.compile(r"\w+|[^\w\s]")
 _KEPT = 4
 
@@ -34,7 +38,7 @@ class Pool:
     """What is left of a corpus for data sets.
 
     Attributes:
-        items: Shorter ones first in three tiers, in each by hash.
+        items: Shorter ones first in three tiers; in each the clusters take turns, by hash.
         tokens: Code tokens by item id.
         dropped: How many were left out, by reason.
     """
@@ -115,6 +119,8 @@ def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
             continue
         index.add(item.item_id, words)
         kept.append(item)
+    kept = in_turns(kept, lambda item: (tier_of(tokens[item.item_id]), item.cluster))
+    kept.sort(key=lambda item: tier_of(tokens[item.item_id]))
     return Pool(tuple(kept), tokens, dict(sorted(dropped.items())))
 
 
@@ -155,5 +161,24 @@ def _refusal(item: Item, edits: Edits | None) -> str:
 
 
 def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:
-    tier = sum(tokens[item.item_id] > bound for bound in _TIERS)
-    return tier, unit_hash(seed, item.item_id), item.item_id
+    return tier_of(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
+
+
+def tier_of(tokens: int) -> int:
+    """0 for short functions, 1 for those of middling length, 2 for long ones."""
+    return sum(tokens > bound for bound in _TIERS)
+
+
+def in_turns(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
+    """The first of each group, then the second of each, and so on; of one turn as they come.
+
+    What is drawn from the front then holds about as many of each group, whatever their sizes: a set that a
+    few large clusters fill says little about clusters.
+    """
+    turns: Counter[Hashable] = Counter()
+    placed: list[tuple[int, T]] = []
+    for member in members:
+        own = group(member)
+        placed.append((turns[own], member))
+        turns[own] += 1
+    return [member for _, member in sorted(placed, key=itemgetter(0))]

@@ -205,7 +205,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 limit, folder = int(sys.argv[1]), Path(sys.argv[2])
-selection = Selection(limit=limit, languages=("python",), max_per_cluster=None, near_duplicates=False)
+selection = Selection(limit=limit, languages=("python",), per_cluster=0, near_duplicates=False)
 experiment = Experiment(models=("sonde/mini-encoder",), lenses=("attention",), selection=selection)
 run(experiment, Execution(output=folder))
 """

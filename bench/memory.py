@@ -13,7 +13,7 @@ from sonde.experiments.run import run
 from sonde.corpora import Selection
 from sonde.report import build_report
 limit, folder = int(sys.argv[1]), Path(sys.argv[2])
-selection = Selection(limit=limit, max_per_cluster=None, near_duplicates=False)
+selection = Selection(limit=limit, per_cluster=0, near_duplicates=False)
 experiment = Experiment(corpora=("stdlib",), selection=selection)
 outcome = run(experiment, Execution(output=folder))
 build_report(folder)

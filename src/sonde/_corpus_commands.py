@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._options import Corpora, Languages, Limit, Seed, Unit
+from sonde._options import Corpora, Languages, Limit, PerCluster, Seed, Unit
 from sonde.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,13 +94,15 @@ def corpus_lock(
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
+    per_cluster: PerCluster = None,
     seed: Seed = None,
 ) -> None:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
     from sonde.experiments.overrides import selection_of
 
-    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
+    selection = selection_of(given)
     chosen = select(corpus, selection)
     write_lock(chosen, output)
     typer.echo(f"{len(chosen.items)} items of {corpus} in {output}")

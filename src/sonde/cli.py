@@ -11,7 +11,7 @@ import typer
 
 from sonde import __version__
 from sonde._corpus_commands import corpus_app
-from sonde._options import Corpora, Languages, Limit, Mode, Models, Quirks, Seed, Unit
+from sonde._options import Corpora, Languages, Limit, Mode, Models, PerCluster, Quirks, Seed, Unit
 from sonde.base.errors import SondeError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def run(
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
+    per_cluster: PerCluster = None,
     mode: Mode = None,
     quirk: Quirks = None,
     lock: Annotated[
@@ -84,6 +85,7 @@ def run(
         "unit": unit,
         "languages": language,
         "limit": limit,
+        "per_cluster": per_cluster,
         "seed": seed,
     }
     bare = file is None and all(value is None for value in given.values())

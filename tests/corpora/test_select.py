@@ -1,4 +1,5 @@
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Intake, Item, ItemSet, Selection, SourceFile, Tag, read_items, select
 from sonde.corpora._items import items_of
+from sonde.experiments.selecting import account
 
 WORDS = [f"name{n}" for n in range(400)]
 
@@ -58,14 +60,18 @@ def test_items_are_exactly_the_files_characters(corpus: Fixed) -> None:
         assert texts[item.path][item.offset : item.offset + len(item.text)] == item.text
         assert item.text.startswith(f"def {item.name}():")
         assert chosen.file_hashes[item.path]
-    assert ids(chosen) == sorted(ids(chosen), key=lambda item: unit_hash(0, item))
+    first = [next(i for i in chosen.items if i.cluster == f"pkg{n}").item_id for n in range(7)]
+    assert set(ids(chosen)[:7]) == set(first)
+    for name in {item.cluster for item in chosen.items}:
+        mine = [item.item_id for item in chosen.items if item.cluster == name]
+        assert mine == sorted(mine, key=lambda item: unit_hash(0, item))
 
 
 def test_a_larger_limit_contains_a_smaller_one(corpus: Fixed) -> None:
-    for cap in (None, 3):
+    for cap in (0, 3):
         previous: list[str] = []
         for limit in (1, 7, 20, 60, None):
-            chosen = ids(select("fixed", Selection(limit=limit, max_per_cluster=cap)))
+            chosen = ids(select("fixed", Selection(limit=limit, per_cluster=cap)))
             assert chosen[: len(previous)] == previous
             previous = chosen
 
@@ -106,7 +112,7 @@ def test_filters(corpus: Fixed) -> None:
     assert {item.licence for item in select("fixed", Selection(licences=("mit",))).items} == {"MIT"}
     with pytest.raises(InputError, match="100 other licence"):
         select("fixed", Selection(licences=("GPL",)))
-    assert len(select("fixed", Selection(max_per_cluster=2)).items) == 14
+    assert len(select("fixed", Selection(per_cluster=2)).items) == 14
     assert "lonely" not in {item.repository for item in select("fixed", Selection(several_files=True)).items}
     longest = max(len(item.text) for item in select("fixed", Selection()).items)
     assert len(select("fixed", Selection(max_chars=longest)).items) == 100
@@ -178,3 +184,71 @@ def test_identity_is_content_not_place() -> None:
 
     assert only("a.py", "function").item_id == only("b.py", "function").item_id
     assert only("a.py", "function").item_id != only("a.py", "file").item_id
+
+
+def test_clusters_give_in_turn(corpus: Fixed) -> None:
+    rng = random.Random(1)
+    big = "\n\n".join(body(rng, f"g{k}") for k in range(150))
+    corpus.given.append(SourceFile("big/a.py", big, "python", "big", "big"))
+    chosen = select("fixed", Selection(limit=80))
+    sizes = Counter(item.cluster for item in chosen.items)
+    assert sizes == {"big": 10, **{f"pkg{n}": 10 for n in range(7)}}
+    assert chosen.found == 250 and chosen.left_out == {"beyond the limit": 170}
+
+
+def test_one_cluster_has_no_cap_and_every_item_is_accounted_for(corpus: Fixed) -> None:
+    rng = random.Random(2)
+    text = "\n\n".join(body(rng, f"g{k}") for k in range(300))
+    copy = body(random.Random(3), "copied")
+    corpus.given[:] = [
+        SourceFile("a.py", text + "\n\n" + copy, "python", "one", "one"),
+        SourceFile("b.py", copy, "python", "one", "two"),
+    ]
+    chosen = select("fixed", Selection(limit=2000, per_cluster=200))
+    assert (len(chosen.items), chosen.found, chosen.left_out) == (301, 302, {"exact duplicate": 1})
+    assert {item.cluster for item in chosen.items} == {"one"}
+    assert account(chosen) == "fixed: 301 of 302 functions: 1 exact duplicate"
+    corpus.given.append(SourceFile("c/d.py", body(rng, "other"), "python", "second", "second"))
+    capped = select("fixed", Selection(per_cluster=200))
+    assert account(capped) == "fixed: 201 of 303 functions: 101 beyond --per-cluster 200, 1 exact duplicate"
+    assert len(select("fixed", Selection(per_cluster=0)).items) == 302
+
+
+@pytest.mark.parametrize(
+    ("paths", "clusters"),
+    [
+        (
+            ("lib/web/a.py", "lib/web/b.py", "lib/db/c.py", "lib/__init__.py"),
+            {"lib/web", "lib/db", "__init__"},
+        ),
+        (("lib/a.py", "lib/b.py"), {"a", "b"}),
+        (("lib/a.py",), {"repo"}),
+    ],
+)
+def test_one_repository_falls_back_to_packages_then_files(
+    corpus: Fixed, paths: tuple[str, ...], clusters: set[str]
+) -> None:
+    rng = random.Random(4)
+    corpus.given[:] = [SourceFile(path, body(rng, "f"), "python", "repo", "repo") for path in paths]
+    assert {item.cluster for item in select("fixed", Selection()).items} == clusters
+
+
+def test_one_repository_of_single_functions_falls_back_to_their_files(corpus: Fixed) -> None:
+    rng = random.Random(5)
+    rows = (("lib/a.py#1", "1"), ("lib/a.py#2", "2"), ("lib/b.py#3", "3"), ("4", "4"))
+    corpus.given[:] = [
+        SourceFile(path, body(rng, "f"), "python", "repo", "repo", unit="function", identifier=name)
+        for path, name in rows
+    ]
+    found = {item.identifier: item.cluster for item in select("fixed", Selection()).items}
+    assert found == {"1": "a", "2": "a", "3": "b", "4": "repo"}
+
+
+def test_a_folder_that_is_one_package_is_many_clusters(tmp_path: Path) -> None:
+    rng = random.Random(6)
+    for place in ("__init__", "one/__init__", "one/a", "two/b", "top"):
+        path = tmp_path / "src" / "lib" / f"{place}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body(rng, "f"))
+    found = {item.cluster for item in select(f"local:{tmp_path / 'src'}", Selection()).items}
+    assert found == {"__init__", "lib/one", "lib/two", "top"}

@@ -21,11 +21,13 @@ from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
 from sonde.corpora._open import CORPORA, read_files
 from sonde.corpora._rebuild import rebuild_corpus
-from sonde.corpora._select import content_hash, select
+from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._splits import split
 from sonde.corpora._suffixes import language_of_path
 
 __all__ = [
+    "BEYOND_CAP",
+    "BEYOND_LIMIT",
     "CORPORA",
     "Building",
     "Given",

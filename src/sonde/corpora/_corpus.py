@@ -163,11 +163,13 @@ class Source(Protocol):
 class Selection:
     """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
 
+    Items are taken from the clusters in turn, so that as many clusters as there are speak in a small sample.
+
     Attributes:
         unit: ``"function"`` or ``"file"``.
         languages: Public names; empty means every language that the corpus holds.
         limit: At most this many items a language; a larger limit contains a smaller one.
-        max_per_cluster: Cap of items a cluster.
+        per_cluster: Cap of items a cluster, 0 for none; a corpus of one cluster has no cap.
         min_chars: Shorter items are left out.
         max_chars: Longer items are left out.
         licences: Keep only items whose licence contains one of these words; empty keeps all.
@@ -180,7 +182,7 @@ class Selection:
     unit: str = "function"
     languages: tuple[str, ...] = ()
     limit: int | None = None
-    max_per_cluster: int | None = 200
+    per_cluster: int = 200
     min_chars: int = 1
     max_chars: int | None = None
     licences: tuple[str, ...] = ()
@@ -192,15 +194,17 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ItemSet:
-    """The items of a run, in hash order.
+    """The items of a run, in the order in which they were chosen: those of a smaller limit come first.
 
     Attributes:
         corpus: The corpus as named on the command line.
-        items: The chosen items.
+        items: The chosen items, language by language.
         corpus_hash: Hash of every file's path and content hash that the source yielded.
         intake: What was skipped or dropped on the way, by reason.
         selection: How the items were chosen.
         file_hashes: Path to content hash, of the files that hold the items.
+        found: How many items the corpus holds in the languages wanted; 0 where they were not counted.
+        left_out: How many of them were not chosen, by reason; the reasons and the items add up to ``found``.
     """
 
     corpus: str
@@ -209,3 +213,5 @@ class ItemSet:
     intake: Intake
     selection: Selection = field(default_factory=Selection)
     file_hashes: Mapping[str, str] = field(default_factory=dict)
+    found: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)

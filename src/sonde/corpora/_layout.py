@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -37,19 +37,26 @@ class Packages:
     """The packages of one project.
 
     A file's package is the uppermost folder on its way down that itself holds source files; namespace
-    folders such as ``com/example`` and the source root ``src`` are passed through. A file right in the
-    project or in its source root is a package by itself, named by its stem.
+    folders such as ``com/example`` and the source root ``src`` are passed through. Where all files are in one
+    package, that is passed through as well. A file right in the project, in its source root or in its one
+    package is a package by itself, named by its stem.
 
     Attributes:
         folders: Folders that directly hold source files.
+        passed: Folders among them that are passed through.
     """
 
     folders: frozenset[str]
+    passed: frozenset[str] = frozenset({_SOURCE_ROOT})
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Packages:
         """The packages of a project by the paths of its source files."""
-        return cls(frozenset(str(PurePosixPath(path).parent) for path in paths))
+        listed = list(paths)
+        found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
+        while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
+            found = cls(found.folders, found.passed | only)
+        return found
 
     def package(self, path: str) -> str:
         """Name of the package of a path, with forward slashes.
@@ -61,6 +68,22 @@ class Packages:
         parts = PurePosixPath(path).parts
         for depth in range(1, len(parts)):
             folder = "/".join(parts[:depth])
-            if folder in self.folders and folder != _SOURCE_ROOT:
+            if folder in self.folders and folder not in self.passed:
                 return folder
         return PurePosixPath(path).stem
+
+
+def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
+    """The packages of one repository by the paths of its files, else its files.
+
+    Args:
+        units: Path to unit, as sources give them: ``file``, or ``function`` for what was cut out of a file,
+            whose path is then ``file#id``; one without a file belongs to no package.
+
+    Returns:
+        Path to package; empty where there is only one.
+    """
+    files = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
+    packages = Packages.of(file for file in files.values() if file)
+    clusters = {path: packages.package(file) for path, file in files.items() if file}
+    return clusters if len(set(clusters.values())) > 1 else {}

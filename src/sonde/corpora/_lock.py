@@ -106,6 +106,8 @@ def _selection(given: dict[str, Any]) -> Selection:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
     }
+    if "max_per_cluster" in values:  # as earlier lock files name it, null for none
+        values["per_cluster"] = values.pop("max_per_cluster") or 0
     return Selection(**values)
 
 

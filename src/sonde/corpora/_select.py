@@ -1,10 +1,11 @@
-"""Choosing items from a corpus: exact and near duplicates out, filters, caps, a sample by hash."""
+"""Choosing items from a corpus: copies and near-copies out, filters, caps, clusters in turn by hash."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
@@ -12,19 +13,24 @@ from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._items import items_of
+from sonde.corpora._layout import clusters_of
 from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
 from sonde.languages import LANGUAGES
 
 UNITS = ("function", "file")
 
+BEYOND_LIMIT = "beyond the limit"
+BEYOND_CAP = "beyond the cap of a cluster"
+
 
 def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemSet:
     """Choose the items of a run.
 
-    All items of the corpus are put in an order by hash; each is kept unless it repeats one kept before,
-    fails a filter or finds its cluster full, until there are enough. So the choice depends neither on the
-    order of files nor on the machine, and a larger limit contains a smaller one.
+    The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
+    their next item that repeats none kept before and fails no filter, until there are enough or a cluster has
+    given all it may. So the choice depends neither on the order of files nor on the machine, a larger limit
+    contains a smaller one, and no cluster has much more in a sample than another that could give as much.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -44,7 +50,10 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
     gathered = _Gathered(selection, locked, intake)
     for file in read_files(corpus, selection.languages, intake):
         gathered.take(file)
-    items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered, intake)
+    gathered.settle_clusters()
+    items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered)
+    if locked:
+        gathered.leave_out("not in the lock file", gathered.found - len(items))
     if not items:
         raise InputError(_nothing(corpus, selection, gathered, intake))
     return ItemSet(
@@ -54,6 +63,8 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
         intake=intake,
         selection=selection,
         file_hashes={item.path: gathered.hashes[item.path] for item in items},
+        found=gathered.found,
+        left_out=dict(gathered.left_out),
     )
 
 
@@ -62,6 +73,8 @@ class _Gathered:
 
     Attributes:
         items: Candidates; those that a cheap filter refuses are never held.
+        found: How many items there are, the refused ones among them.
+        left_out: Items that were refused, by reason.
         hashes: Path to content hash, of every file.
         repository_files: Number of files by language and repository.
     """
@@ -69,8 +82,12 @@ class _Gathered:
     def __init__(self, selection: Selection, locked: Lock | None, intake: Intake) -> None:
         self.selection = selection
         self.items: list[Item] = []
+        self.found = 0
+        self.left_out: Counter[str] = Counter()
         self.hashes: dict[str, str] = {}
         self.repository_files: Counter[tuple[str, str]] = Counter()
+        self._clusters: set[tuple[str, str]] = set()
+        self._units: dict[str, str] = {}
         self._wanted = None if locked is None else {row.path for row in locked.items}
         self._intake = intake
         # A lock file names its items one by one: nothing is left for a filter to refuse.
@@ -80,13 +97,32 @@ class _Gathered:
         """Hash a file and keep its candidates."""
         self.hashes[file.path] = content_hash(file)
         self.repository_files[file.language, file.repository] += 1
+        self._clusters.add((file.cluster, file.repository))
+        self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
             return
         for item in items_of(file, self.selection.unit, self._intake):
+            self.found += 1
             if reason := self._refusal(item):
-                self._intake.note(reason, item.path)
+                self.leave_out(reason, 1, item.path)
             else:
                 self.items.append(item)
+
+    def leave_out(self, reason: str, number: int, path: str = "") -> None:
+        """Count items that are not chosen."""
+        if number:
+            self.left_out[reason] += number
+            self._intake.counts[reason] += number - 1
+            self._intake.note(reason, path)
+
+    def settle_clusters(self) -> None:
+        """Where a corpus is one repository in one cluster, its packages are the clusters, else its files."""
+        if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
+            clusters = clusters_of(self._units)
+            self.items = [
+                dataclasses.replace(item, cluster=clusters.get(item.path, item.cluster))
+                for item in self.items
+            ]
 
 
 def content_hash(file: SourceFile) -> str:
@@ -114,59 +150,77 @@ def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
     return refusal
 
 
-def _choose(gathered: _Gathered, intake: Intake) -> tuple[Item, ...]:
+def _choose(gathered: _Gathered) -> tuple[Item, ...]:
     selection = gathered.selection
-    unique = _without_copies(gathered.items, intake)
+    unique = _without_copies(gathered)
     if selection.several_files:
         several = gathered.repository_files
         kept = [item for item in unique if several[item.language, item.repository] > 1]
-        intake.counts["repository of one file"] += len(unique) - len(kept)
+        gathered.leave_out("repository of one file", len(unique) - len(kept))
         unique = kept
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
     chosen: list[Item] = []
     for language in sorted({item.language for item in unique}):
-        chosen += _greedy([item for item in unique if item.language == language], selection, intake)
-    return tuple(sorted(chosen, key=lambda item: (order[item.item_id], item.item_id)))
+        chosen += _in_turn([item for item in unique if item.language == language], gathered)
+    return tuple(chosen)
 
 
-def _without_copies(items: Iterable[Item], intake: Intake) -> list[Item]:
+def _without_copies(gathered: _Gathered) -> list[Item]:
     """One item for each content: of copies, the one whose path and offset come first."""
     first: dict[str, Item] = {}
-    for item in items:
+    for item in gathered.items:
         known = first.setdefault(item.item_id, item)
         if known is not item:
-            intake.note("exact duplicate", item.path)
+            gathered.leave_out("exact duplicate", 1, item.path)
             if (item.path, item.offset) < (known.path, known.offset):
                 first[item.item_id] = item
     return list(first.values())
 
 
-def _greedy(candidates: list[Item], selection: Selection, intake: Intake) -> list[Item]:
+def _in_turn(candidates: list[Item], gathered: _Gathered) -> list[Item]:
     """The items of one language that stay, in order; the costly filters see only what is reached."""
+    selection = gathered.selection
     limit = len(candidates) if selection.limit is None else selection.limit
-    cap = len(candidates) if selection.max_per_cluster is None else selection.max_per_cluster
-    index = NearDuplicateIndex()
+    waiting: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in reversed(candidates):
+        waiting[item.cluster].append(item)
+    one = len(waiting) == 1
+    cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
+    stays = _costly_filter(gathered)
     kept: list[Item] = []
-    in_cluster: Counter[str] = Counter()
-    for item in candidates:
-        if len(kept) >= limit:
+    turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster), cluster))
+    for _ in range(cap):
+        for cluster in turn:
+            if len(kept) < limit and (item := next(stays(waiting[cluster]), None)):
+                kept.append(item)
+        turn = [cluster for cluster in turn if waiting[cluster]]
+        if len(kept) == limit or not turn:
             break
-        if in_cluster[item.cluster] >= cap:
-            intake.note("cluster is full", item.path)
-            continue
-        if selection.parses and LANGUAGES.load(item.language).parse(item.text).has_error:
-            intake.note("does not parse", item.path)
-            continue
-        if selection.near_duplicates:
-            tokens = duplicate_tokens(item.text)
-            if index.find(tokens) is not None:
-                intake.note("near duplicate", item.path)
-                continue
-            index.add(item.item_id, tokens)
-        in_cluster[item.cluster] += 1
-        kept.append(item)
+    left = sum(map(len, waiting.values()))
+    gathered.leave_out(BEYOND_LIMIT if len(kept) == limit else BEYOND_CAP, left)
     return kept
+
+
+def _costly_filter(gathered: _Gathered) -> Callable[[list[Item]], Iterator[Item]]:
+    """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
+    selection, index = gathered.selection, NearDuplicateIndex()
+
+    def stays(waiting: list[Item]) -> Iterator[Item]:
+        while waiting:
+            item = waiting.pop()
+            if selection.parses and LANGUAGES.load(item.language).parse(item.text).has_error:
+                gathered.leave_out("does not parse", 1, item.path)
+                continue
+            if selection.near_duplicates:
+                tokens = duplicate_tokens(item.text)
+                if index.find(tokens) is not None:
+                    gathered.leave_out("near duplicate", 1, item.path)
+                    continue
+                index.add(item.item_id, tokens)
+            yield item
+
+    return stays
 
 
 def _nothing(corpus: str, selection: Selection, gathered: _Gathered, intake: Intake) -> str:

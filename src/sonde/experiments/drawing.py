@@ -76,7 +76,7 @@ class Drawn:
 
 def pool_selection(selection: Selection) -> Selection:
     """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats."""
-    return dataclasses.replace(selection, limit=None, max_per_cluster=None, near_duplicates=False)
+    return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False)
 
 
 def unseen(group: Group) -> list[Item]:

@@ -48,9 +48,7 @@ def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
     if not corpus:
         return None
     # A published test set is told as it is: nothing is capped, and what repeats counts.
-    chosen = select(
-        str(corpus), Selection(languages=(language,), max_per_cluster=None, near_duplicates=False)
-    )
+    chosen = select(str(corpus), Selection(languages=(language,), per_cluster=0, near_duplicates=False))
     brought = {given.task.lower() for item in chosen.items for given in item.given}
     if not brought & set(lens.tasks):
         raise UsageError(

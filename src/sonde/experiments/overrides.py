@@ -14,7 +14,7 @@ from sonde.corpora import Selection
 from sonde.experiments._experiment import MODES, Experiment
 from sonde.lenses import LENSES, typed_options
 
-_SELECTION = ("unit", "languages", "limit", "seed")
+_SELECTION = ("unit", "languages", "limit", "per_cluster", "seed")
 
 
 def selection_of(given: Mapping[str, Any], base: Selection | None = None) -> Selection:

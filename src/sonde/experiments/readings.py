@@ -63,6 +63,11 @@ def read_drawn(
     read = Read([], [], {})
     for pool in pools:
         items = list(pool.items) if experiment.include_seen else unseen(pool)
+        if left := len(pool.items) - len(items):
+            progress.note(
+                f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions are in the "
+                "training data of a bundled model and in no data set (--include-seen takes them in)"
+            )
         for lens in lenses:
             drawn = draw(lens, pool, items, size, store, progress, workers=workers)
             read.readings.append(_drawn_reading(lens, pool, drawn, store))

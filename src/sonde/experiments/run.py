@@ -12,6 +12,7 @@ from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
+from sonde.experiments.adequacy import warnings
 from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
@@ -46,7 +47,15 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     refuse_early(experiment, execution)
     lenses = settled_options(lenses, experiment, execution)
     readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
+    for line in warnings(readings, experiment.selection.unit, store):
+        progress.note(line)
     models = model_choices(experiment, execution, readings)
+    for model in models:
+        if model.seen:
+            progress.note(
+                f"{model.name}: {len(model.seen):,} inputs were in its training data and are left out "
+                "(--include-seen takes them in)"
+            )
     languages = {reading.group.language for reading in readings}
     versions = {language: components(language) for language in sorted(languages)}
     scores: dict[str, list[Score]] = {}

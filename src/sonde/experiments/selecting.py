@@ -7,7 +7,16 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, ItemSet, Selection, content_hash, read_files, select
+from sonde.corpora import (
+    BEYOND_CAP,
+    BEYOND_LIMIT,
+    Intake,
+    ItemSet,
+    Selection,
+    content_hash,
+    read_files,
+    select,
+)
 from sonde.experiments._progress import Progress
 from sonde.experiments.plan import Group
 
@@ -28,7 +37,25 @@ def select_items(
         for corpus in corpora:
             sets.append(select(corpus, selection, lock))
             advance()
+    for chosen in sets:
+        progress.note(account(chosen))
     return sets
+
+
+def account(chosen: ItemSet) -> str:
+    """How many items of a corpus were taken, and where the others went.
+
+    >>> account(ItemSet("stdlib", (), "", Intake(), found=9, left_out={BEYOND_CAP: 8, "near duplicate": 1}))
+    'stdlib: 0 of 9 functions: 8 beyond --per-cluster 200, 1 near duplicate'
+    """
+    options = {
+        BEYOND_LIMIT: f"beyond --limit {chosen.selection.limit}",
+        BEYOND_CAP: f"beyond --per-cluster {chosen.selection.per_cluster}",
+    }
+    reasons = sorted(chosen.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    left = ", ".join(f"{count:,} {options.get(reason, reason)}" for reason, count in reasons)
+    taken = f"{chosen.corpus}: {len(chosen.items):,} of {chosen.found:,} {chosen.selection.unit}s"
+    return f"{taken}: {left}" if left else taken
 
 
 def groups_of(sets: Sequence[ItemSet]) -> tuple[Group, ...]:

@@ -75,6 +75,8 @@ def _corpus(chosen: ItemSet, language: str, readings: Sequence[Reading]) -> dict
         "items": len(items),
         "files": len({item.path for item in items}),
         "clusters": len({item.cluster for item in items}),
+        "found": chosen.found,
+        "left_out": dict(chosen.left_out),
         "skipped": {reason: count for reason, count in chosen.intake.counts.most_common() if count},
         "examples": chosen.intake.examples,
     }

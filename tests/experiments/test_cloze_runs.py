@@ -89,7 +89,8 @@ def test_models_of_every_kind_answer_the_same_quizzes(
         table = scores(tmp_path, model).filter(first)
         whole = table.filter((pl.col("slice") == "all") & (pl.col("other") == "sum"))
         counts = dict(whole.select("name", "n").iter_rows())
-        assert counts == {"candidates": quizzes.height, "unified": answerable}
+        every = {"candidates": quizzes.height, "common": quizzes.height}
+        assert counts == {**every, "unified": answerable}
         agree = table.filter(pl.col("slice").str.contains("agree=true")).filter(pl.col("name") == "single")
         assert agree["n"].sum() == alike
 

@@ -18,7 +18,7 @@ from sonde.lenses.cloze import vocabulary as cloze_vocabulary
 from sonde.lenses.cloze.controls import NEVER, with_majority, with_unigram
 from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses.cloze.plan import CUT, ONE
+from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import preferred
 from sonde.lenses.cloze.scores import KS
 from sonde.lenses.cloze.statements import candidate_ids, statements
@@ -111,6 +111,25 @@ def many() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         rank = None if rng.random() < 0.1 else int(rng.integers(1, 80))
         answers.append(answer(f"q{number}", rank))
     return quizzes, answers
+
+
+def test_models_are_also_compared_on_what_all_of_them_were_asked() -> None:
+    quizzes = [quiz(number, library=f"lib{number % 3}") for number in range(12)]
+    mine = [answer(f"q{number}", 1 + number % 2) for number in range(12)]
+    # The other model was not asked the first four, and has the next two in several pieces.
+    other = [answer(f"q{number}", None if number < 4 else 1) for number in range(12)]
+    for row in other[4:6]:
+        row |= {"rank": None, "rank_id": None, "status": SEVERAL, "pieces": 2, "nats": 3.0}
+    beside = (tables([], other)[0].lazy(),)
+    scores = lens.score(dataclasses.replace(scoring(quizzes, mine), beside=beside))
+    own = found(scores, "p_at_k", "template=call", name="single", k=1)
+    common = found(scores, "p_at_k", "template=call", name="common", k=1)
+    assert (own.n, own.value) == (12, 0.5)
+    assert (common.n, common.value) == (6, 0.5)
+    assert found(scores, "mrr", "all", name="common").n == 6
+    assert found(scores, "greedy", "template=call;mode=full", name="common").n == 8
+    alone = lens.score(scoring(quizzes, mine))
+    assert not any(score.params.get("name") == "common" for score in alone)
 
 
 def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:

@@ -29,6 +29,8 @@ ANSWERERS: Mapping[str, str] = {
 }
 """Controls beside the model itself, in the order in which they are shown."""
 
+COMMON = "model, of what every model was asked"
+
 TEMPLATE = "template="
 
 WHOLE = "candidates"
@@ -37,11 +39,24 @@ WHOLE = "candidates"
 
 def hits(run: RunData) -> pl.DataFrame:
     """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``."""
-    rows = run.scores(metrics=["p_at_k"], prefix=TEMPLATE, lens=LENS, controls=True)
-    return with_k(run, headline_rows(rows).filter(pl.col("label").is_in(list(TEMPLATES)))).with_columns(
-        who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
-        statement=pl.col("label").replace(dict(TEMPLATES)),
+    return _named(run, headline_rows(_rates(run))).with_columns(
+        who=pl.col("control").fill_null("").replace(dict(ANSWERERS))
     )
+
+
+def common_hits(run: RunData) -> pl.DataFrame:
+    """P@k over what every model of the run was asked, as `hits`; none where the run has one model."""
+    rows = _rates(run).filter(pl.col("params_name") == "common")
+    return _named(run, rows).with_columns(who=pl.lit(COMMON))
+
+
+def _rates(run: RunData) -> pl.DataFrame:
+    return run.scores(metrics=["p_at_k"], prefix=TEMPLATE, lens=LENS, controls=True)
+
+
+def _named(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+    held = rows.filter(pl.col("label").is_in(list(TEMPLATES)))
+    return with_k(run, held).with_columns(statement=pl.col("label").replace(dict(TEMPLATES)))
 
 
 def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._cloze import ANSWERERS, LENS, TEMPLATES, WHOLE, hits, table_of_k
+from sonde.report._cloze import ANSWERERS, COMMON, LENS, TEMPLATES, WHOLE, common_hits, hits, table_of_k
 from sonde.report._cloze_charts import curves
 from sonde.report._numbers import number, with_interval
 from sonde.report._plot import Chart, Figure
@@ -39,8 +39,11 @@ class ClozeCurves:
             for template in _SHOWN
             if (part := rows.filter(pl.col("label") == template)).height
         ]
-        order = {name: place for place, name in enumerate(ANSWERERS.values())}
-        shown = rows.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
+        model, *controls = ANSWERERS.values()
+        order = {name: place for place, name in enumerate((model, COMMON, *controls))}
+        common = common_hits(run).filter(pl.col("label").is_in(_SHOWN))
+        both = pl.concat([rows, common], how="diagonal")
+        shown = both.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
         lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
         return Figure(
             lead=_lead(rows),

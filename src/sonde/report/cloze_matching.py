@@ -18,9 +18,11 @@ _COUNTED: Mapping[str, str] = {
     "any": "any right answer",
     "id": "the very piece of the vocabulary",
     "unified": "among the pieces that all models have",
+    "common": "of what every model of the run was asked",
     f"{WHOLE} sum": "log-probability summed over the statement",
     f"{WHOLE} mean": "log-probability a subword",
     "unified sum": "summed, among names that are one piece for all models",
+    "common sum": "summed, of what every model of the run was asked",
 }
 _METRICS: Mapping[str, tuple[str, float, int]] = {
     "p_at_k": ("P@", 100, 1),

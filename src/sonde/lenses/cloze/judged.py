@@ -27,6 +27,7 @@ MATCHINGS: Mapping[str, str] = {
     "any": "rank_any",
     "id": "rank_id",
     "unified": "rank_unified",
+    "common": "rank_common",
 }
 """How an answer is counted, and the column that holds its rank."""
 
@@ -45,24 +46,53 @@ def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return _with_groups(_with_other_answers(joined))
 
 
+def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Add ``rank_common`` and ``asked_of_all``: what every model of a run was asked, and how it ranks.
+
+    ``rank_common`` is the rank where the answer is one piece for every model, ``asked_of_all`` whether every
+    model has a log-probability of it. As they are where the run has one model.
+
+    Args:
+        frame: From `judged`.
+        beside: The answers of every other model of the run.
+    """
+    if not beside:
+        return frame
+    asked, ranked = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    for answers in beside:
+        others = answers.select("quiz_id", "nats", "rank").collect()
+        for_nats, for_rank = (
+            others.filter(pl.col(column).is_not_null())["quiz_id"].implode() for column in ("nats", "rank")
+        )
+        asked, ranked = asked & pl.col("quiz_id").is_in(for_nats), ranked & pl.col("quiz_id").is_in(for_rank)
+    return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
+
+
 def contested(
-    answers: pl.DataFrame, labels: pl.DataFrame, shared: frozenset[str] = frozenset()
+    answers: pl.DataFrame,
+    labels: pl.DataFrame,
+    shared: frozenset[str] = frozenset(),
+    beside: Sequence[pl.LazyFrame] = (),
 ) -> pl.DataFrame:
     """Quizzes decided by whole statements: the rank of the right one among its candidates.
 
     ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
     ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
-    none. Ties count against the right one; a quiz of which a statement was not scored is left out.
+    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Ties count
+    against the right one; a quiz of which a statement was not scored is left out.
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
         shared: Pieces that the vocabularies of the models compared share.
+        beside: The answers of every other model of the run.
     """
+    everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
-    rows: list[tuple[str, int, int, int | None, float, int]] = []
+    rows: list[tuple[str, int, int, int | None, int | None, float, int]] = []
     for row in labels.iter_rows(named=True):
-        found = [nats.get(item) for item in candidate_ids(row)]
+        wanted = candidate_ids(row)
+        found = [nats.get(item) for item in wanted]
         held = [one for one in found if one is not None]
         if len(held) < len(found):
             continue
@@ -71,12 +101,14 @@ def contested(
         ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
         among = [name in shared for name in row["candidates"]]
         unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
-        rows.append((row["quiz_id"], *ranks, unified, float(sums[0]), len(held)))
+        common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
+        rows.append((row["quiz_id"], *ranks, unified, common, float(sums[0]), len(held)))
     schema = {
         "quiz_id": pl.String,
         "rank": pl.Int32,
         "rank_per_piece": pl.Int32,
         "rank_unified": pl.Int32,
+        "rank_common": pl.Int32,
         "nats": pl.Float64,
         "competing": pl.Int32,
     }

@@ -27,6 +27,7 @@ from sonde.lenses.cloze.judged import (
     contested,
     judged,
     with_agreement,
+    with_common,
     with_seen,
 )
 from sonde.lenses.cloze.options import ClozeOptions
@@ -50,7 +51,13 @@ _CONTROLS: Mapping[str, str] = {UNIGRAM: "rank_unigram", MAJORITY: "rank_majorit
 _SINGLE: Mapping[str, str | int | float | None] = {"name": "single"}
 _SUMMED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "sum"}
 _AVERAGED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "mean"}
-_SHARED: Mapping[str, str | int | float | None] = {"name": "unified", "other": "sum"}
+_OF_STATEMENTS: Mapping[str, Mapping[str, str | int | float | None]] = {
+    "rank": _SUMMED,
+    "rank_per_piece": _AVERAGED,
+    "rank_unified": {"name": "unified", "other": "sum"},
+    "rank_common": {"name": "common", "other": "sum"},
+}
+"""Columns of ranks among candidates, and what their scores are named."""
 
 
 def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -71,6 +78,9 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     for template, part in by_template(alone, base):
         yield from _ranks(part, template, ["single"], by="mode")
         yield from _answers(part, template)
+        if "asked_of_all" in part.columns:
+            shared = dataclasses.replace(template, params={"name": "common"})
+            yield from _answers(part.filter("asked_of_all"), shared)
         yield from _coverage(part, template)
     for template, part in ((base, names), *by_template(published, base)):
         yield from _controls(part, template, _SINGLE)
@@ -86,7 +96,8 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         return
     compared = ClozeOptions.read(scoring.settings.options).unified
     shared = unified(compared) if compared else frozenset[str]()
-    frame = with_seen(contested(answers, labels, shared), scoring.template.model)
+    contest = contested(answers, labels, shared, scoring.beside)
+    frame = with_seen(contest, scoring.template.model)
     frame = with_frequent_candidates(frame.with_columns(status=pl.lit(ONE)))
     frame = with_agreement(frame, compared) if compared else frame
     twin = twin_candidates(scoring, labels)
@@ -95,7 +106,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
-        for column, params in (("rank", _SUMMED), ("rank_per_piece", _AVERAGED), ("rank_unified", _SHARED)):
+        for column, params in _OF_STATEMENTS.items():
             named = dataclasses.replace(template, params=params)
             yield from at_k(part, column, named)
             yield from mrr(part, column, named)
@@ -130,7 +141,7 @@ def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
-    frame = judged(scoring.observations.collect(), labels)
+    frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
     frame = with_majority(with_unigram(with_seen(frame, model), scoring.frequencies))
     twin = twin_frame(scoring, labels)
     if twin is not None:

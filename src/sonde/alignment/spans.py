@@ -22,6 +22,7 @@ class Subwords:
         surface: A readable form of each piece; distinct ids may share one.
         lossless: Whether the pieces spell exactly the text's bytes.
         unknown: Pieces that the vocabulary does not hold.
+        unknown_id: The id of such pieces; -1 where the vocabulary has none.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Subwords:
     surface: tuple[str, ...]
     lossless: bool = False
     unknown: int = 0
+    unknown_id: int = -1
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -9,6 +9,7 @@ text) the offsets into the original text are put in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def _placed(
         surface=tuple(map(codec.surfaces.__getitem__, numbers)),
         lossless=spelled is not None,
         unknown=numbers.count(codec.unknown),
+        unknown_id=codec.unknown,
     )
 
 
@@ -89,6 +91,43 @@ def _utf8(text: str) -> tuple[bytes, str]:
     except UnicodeEncodeError:
         legible = "".join(_SURROGATE_STAND_IN if "\ud800" <= c <= "\udfff" else c for c in text)
         return legible.encode("utf-8"), legible
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretches:
+    """The text cut at the ends of its pieces: what each piece answers for, gaps before it included.
+
+    The first piece answers for all before it and the last one for all behind it, so that the columns add up
+    to the text, whatever a tokenizer leaves out of it or changes in it.
+
+    Attributes:
+        characters: Characters of each stretch.
+        bytes: Their UTF-8.
+        covered: Characters among them that the piece itself stands for; none where it is the unknown piece.
+    """
+
+    characters: Int[np.ndarray, " subword"]
+    bytes: Int[np.ndarray, " subword"]
+    covered: Int[np.ndarray, " subword"]
+
+
+def stretches(subwords: Subwords) -> Stretches:
+    """Cut a text at the ends of its pieces.
+
+    >>> cut = stretches(Subwords("ab  c ", *np.array([[1, 2], [0, 4], [2, 5], [2, 1]]), ("ab", "c")))
+    >>> cut.characters.tolist(), cut.bytes.tolist(), cut.covered.tolist()
+    ([2, 4], [2, 4], [2, 1])
+    """
+    data, _ = _utf8(subwords.text)
+    after = _byte_ends(subwords.text, data)
+    reach = np.maximum.accumulate(subwords.end)
+    begin = np.concatenate([reach[:0], [0], reach[:-1]])[: len(reach)]
+    known = subwords.ids != subwords.unknown_id
+    covered = np.where(known, np.maximum(reach - np.maximum(begin, subwords.start), 0), 0)
+    reach[-1:] = len(subwords.text)
+    # Pieces inside one character share its bytes, which the stretches of characters cannot say.
+    lengths = subwords.bytes if subwords.lossless else after[reach] - after[begin]
+    return Stretches(reach - begin, lengths, covered)
 
 
 def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:

@@ -16,6 +16,7 @@ from sonde.report._run import BITS_PER_NAT, MIN_CLUSTERS, MIN_COUNT, ModelInfo, 
 _METRICS = {
     "bits_per_byte": ("Bits per byte", 1.0, 3),
     "bits_per_character": ("Bits per character", 1.0, 3),
+    "coverage": ("Characters covered by subwords, %", 100.0, 1),
     "nats_per_token": ("Bits per code token", BITS_PER_NAT, 2),
     "bits": ("Bits per subword", 1.0, 2),
     "top1": ("Right first, %", 100.0, 1),
@@ -38,6 +39,7 @@ class Headline:
         corpus: Names of the corpora.
         read: How much was read, from how many clusters.
         detail: The other half of the sentence.
+        shared: The same over what all models of the run cover; empty where that is all that this one read.
         few: Whether it rests on too few clusters for a verdict.
     """
 
@@ -48,6 +50,7 @@ class Headline:
     corpus: str
     read: str
     detail: str
+    shared: str
     few: bool
 
 
@@ -67,6 +70,7 @@ def headlines(run: RunData) -> list[Headline]:
                     corpus=_corpora(run, row["language"]),
                     read=_read(run, row),
                     detail=_extremes(run, model, row["language"]),
+                    shared=_shared(run, row),
                     few=too_few(row),
                 )
             )
@@ -83,6 +87,15 @@ def _read(run: RunData, row: Mapping[str, Any]) -> str:
     items = sum(entry.get("items") or 0 for entry in entries)
     units = f"{count(items)} items from " if items else ""
     return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes"
+
+
+def _shared(run: RunData, row: Mapping[str, Any]) -> str:
+    """What can be compared between models: the same number over the characters that all of them cover."""
+    rows = run.scores(metrics=["bits_per_byte"], slices=["shared"])
+    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
+    for one in rows.filter(same & (pl.col("n") < row["n"])).iter_rows(named=True):
+        return f"{with_interval(one)} over the {count(one['n'])} bytes that all models of the run cover"
+    return ""
 
 
 def _corpora(run: RunData, language: str) -> str:
@@ -113,11 +126,11 @@ def _readable(label: str) -> str:
 
 def scoreboard(run: RunData) -> Table | None:
     """Every overall number with interval, n and clusters."""
-    rows = run.scores(metrics=list(_METRICS), slices=["all", "code", "layout"])
+    rows = run.scores(metrics=list(_METRICS), slices=["all", "code", "layout", "shared"])
     if rows.is_empty():
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
-    slices = {"all": "everything", "code": "code", "layout": "blanks"}
+    slices = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
     cells = [
         (
             order[row["metric"]],

@@ -27,6 +27,7 @@ from sonde.lenses.surprisal.origin import by_origin
 from sonde.lenses.surprisal.pads import PADS, pad_rows
 from sonde.lenses.surprisal.quirks import QUIRKS, active
 from sonde.lenses.surprisal.rows import by_slice, overall
+from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.results.scores import Score
@@ -41,7 +42,7 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "3"
+    version = "4"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
@@ -121,6 +122,7 @@ class Surprisal(LensDefaults):
         template = scoring.template
         scores = [
             *overall(sums, template),
+            *shared(observations, scoring.beside, scoring.texts, template),
             *by_slice(sums, template, minimum),
             *by_origin(sums.calls, template, minimum, quirks),
             *calibration(sums.calibration, template, BINS),

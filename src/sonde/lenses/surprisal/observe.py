@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Int
 
-from sonde.alignment import Alignment
+from sonde.alignment import Alignment, stretches
 from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
 from sonde.alignment.quirks import quirky_tags
 from sonde.capture.requests import Prepared, ScoredSubwords
@@ -117,6 +117,7 @@ def observe_items(
         calls = CallColumns(
             *(_of_previous(column, laid) for column in (calls.origin, calls.part, calls.form))
         )
+    cut = [stretches(one.alignment.subwords) for one in prepared]
     position = np.arange(len(laid.item)) - laid.row[laid.item]
     columns: dict[str, Pooled | Sequence[str] | np.ndarray] = {
         "item_id": laid.of_items(lambda one: one.item.item_id),
@@ -133,6 +134,9 @@ def observe_items(
         "entropy": scores.entropy,
         "context": scores.context,
         "bytes": laid.column(lambda alignment: alignment.subwords.bytes),
+        "text_characters": np.concatenate([one.characters for one in cut]),
+        "text_bytes": np.concatenate([one.bytes for one in cut]),
+        "covered": np.concatenate([one.covered for one in cut]),
         "kind": laid.strings(lambda alignment: alignment.kind),
         "role": laid.strings(lambda alignment: alignment.role),
         "tag": tags,

@@ -42,7 +42,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
         "rank": scores.rank,
         "entropy": scores.entropy,
         "context": np.full(size, before),
-        "bytes": np.zeros(size),
+        **{name: np.zeros(size) for name in ("bytes", "text_characters", "text_bytes", "covered")},
         "kind": ["pad"] * size,
         "merged": np.zeros(size),
         "token": np.full(size, -1),

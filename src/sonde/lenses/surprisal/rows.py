@@ -19,33 +19,35 @@ BITS = 1.0 / math.log(2.0)
 JACKKNIFE = "clustered jackknife"
 
 # Metric: column of the numerator, column of the denominator, factor.
-_Ratios = Mapping[str, tuple[str, str, float]]
-_PER_SUBWORD: _Ratios = {
+Ratios = Mapping[str, tuple[str, str, float]]
+_PER_SUBWORD: Ratios = {
     "nats": ("nats", "n", 1.0),
     "bits": ("nats", "n", BITS),
     "top1": ("top1", "n", 1.0),
 }
-_FULL: _Ratios = {
+_FULL: Ratios = {
     **_PER_SUBWORD,
     "top5": ("top5", "n", 1.0),
     "mrr": ("reciprocal", "n", 1.0),
     "entropy": ("entropy", "n", 1.0),
     "nats_per_token": ("nats", "tokens", 1.0),
 }
-_OVERALL: _Ratios = {**_FULL, "bits_per_byte": ("nats", "bytes", BITS)}
-_NAMES: _Ratios = {"nats_per_token": ("nats", "tokens", 1.0)}
+_OVERALL: Ratios = {**_FULL, "bits_per_byte": ("nats", "text_bytes", BITS)}
+_PER_CHARACTER: Ratios = {
+    "bits_per_character": ("nats", "characters", BITS),
+    "coverage": ("covered", "characters", 1.0),
+}
+_NAMES: Ratios = {"nats_per_token": ("nats", "tokens", 1.0)}
 
 
 def overall(sums: Sums, template: Score) -> Iterator[Score]:
     """Scores of all subwords, of code and of layout."""
     everything = sums.slices["all"]
-    yield from _table(everything, _OVERALL, template, minimum=1)
+    yield from table(everything, _OVERALL, template, minimum=1)
     per_character = everything.filter(pl.col("slice") == "all").join(
         sums.characters, on=["language", "cluster"]
     )
-    yield from _table(
-        per_character, {"bits_per_character": ("nats", "characters", BITS)}, template, minimum=1
-    )
+    yield from table(per_character, _PER_CHARACTER, template, minimum=1)
 
 
 def by_slice(sums: Sums, template: Score, minimum: int) -> Iterator[Score]:
@@ -55,14 +57,23 @@ def by_slice(sums: Sums, template: Score, minimum: int) -> Iterator[Score]:
             continue
         named = frame.with_columns(slice=pl.lit(f"{dimension}=") + pl.col("slice"))
         ratios = _PER_SUBWORD if dimension == "subword" else _FULL
-        yield from _table(named, ratios, template, minimum=minimum, counted="n")
+        yield from table(named, ratios, template, minimum=minimum, counted="n")
     named = sums.names.with_columns(slice=pl.lit("name=") + pl.col("slice"))
-    yield from _table(named, _NAMES, template, minimum=minimum, counted="tokens")
+    yield from table(named, _NAMES, template, minimum=minimum, counted="tokens")
 
 
-def _table(
-    frame: pl.DataFrame, ratios: _Ratios, template: Score, *, minimum: int, counted: str = "n"
+def table(
+    frame: pl.DataFrame, ratios: Ratios, template: Score, *, minimum: int, counted: str = "n"
 ) -> Iterator[Score]:
+    """Ratios of sums by language and slice.
+
+    Args:
+        frame: ``language, slice, cluster`` and the columns to be added up.
+        ratios: For each metric the column above, the column below and a factor.
+        template: What the scores share.
+        minimum: What a slice needs of ``counted`` for a row of its own.
+        counted: A column.
+    """
     groups = frame.group_by("language", "slice").agg(pl.col(counted).sum().alias("_counted"))
     groups = groups.filter(pl.col("_counted") >= minimum).sort("language", "slice").with_row_index("_group")
     if groups.is_empty():

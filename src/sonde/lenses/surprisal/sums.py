@@ -22,8 +22,8 @@ BIN_KEYS = ("language", "bin", "step", "cluster")
 
 _COLUMNS = (
     "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
-    "bytes", "kind", "role", "tag", "merged", "token", "word", "construct", "ancestors", "origin",
-    "origin_part", "call_form", "user_tag", "top_nats",
+    "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word", "construct",
+    "ancestors", "origin", "origin_part", "call_form", "user_tag", "top_nats",
 )  # fmt: skip
 _BATCH_ROWS = 25_000
 _PENDING_ROWS = 50_000
@@ -41,7 +41,7 @@ _SUMS = (
     pl.col("entropy").sum(),
     pl.col("reciprocal").sum(),
     pl.col("top5").sum(),
-    pl.col("bytes").sum(),
+    pl.col("text_bytes").sum(),
     pl.col("tokens").sum(),
 )
 
@@ -78,10 +78,12 @@ class Sums:
 
     Attributes:
         slices: For each dimension (``all`` for the three overall slices), by ``language, slice, cluster``:
-            ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``bytes``
-            and ``tokens`` (code tokens that begin there); for ``subword`` only the first three of these.
+            ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``,
+            ``text_bytes`` and ``tokens`` (code tokens that begin there); for ``subword`` only the first
+            three of these.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
-        characters: By ``language, cluster``: the characters that scored subwords span.
+        characters: By ``language, cluster``: the ``characters`` of the text that scored subwords answer for,
+            and how many of them are ``covered`` by a piece that the vocabulary holds.
         calls: By ``language, origin, part, form, tag, cluster``: ``n`` and ``nats``.
         calibration: By ``language, bin, step, cluster``: ``n``, ``confidence``, ``top1``.
         vocabulary: ``slice, subword_id``: the ids behind each slice of the dimension ``subword``.
@@ -167,7 +169,7 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
     return batch.with_columns(
         _whole(pl.col("nats")),
         _whole(pl.col("entropy")),
-        pl.col("bytes").cast(pl.Int64),
+        pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
         item=item,
         reciprocal=_whole(1.0 / pl.col("rank")),
         top1=(pl.col("rank") == 1).cast(pl.Int64),
@@ -213,10 +215,9 @@ def _names(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _characters(rows: pl.DataFrame) -> pl.DataFrame:
-    spans = rows.group_by("language", "cluster", "item").agg(
-        (pl.col("end").max() - pl.col("start").min()).cast(pl.Int64).alias("characters")
+    return rows.group_by("language", "cluster").agg(
+        pl.col("text_characters").sum().alias("characters"), pl.col("covered").sum()
     )
-    return spans.group_by("language", "cluster").agg(pl.col("characters").sum())
 
 
 def _calls(rows: pl.DataFrame) -> pl.DataFrame:

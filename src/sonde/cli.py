@@ -186,6 +186,17 @@ def align(
 
 
 @app.command()
+def convert(
+    checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
+    directory: Annotated[Path, typer.Argument(help="The new folder.")],
+) -> None:
+    """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
+    from sonde.models import convert as to_safetensors
+
+    typer.echo(to_safetensors(checkpoint, directory))
+
+
+@app.command()
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[

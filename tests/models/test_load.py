@@ -25,7 +25,7 @@ from sonde.models import (
     split_revision,
 )
 
-from .conftest import build, tiny_tokenizer
+from .conftest import tiny_tokenizer
 
 
 def test_a_decoder_loads_ready_for_capture(saved):
@@ -120,14 +120,6 @@ def test_precision_and_device_are_checked(saved):
         load_model(ModelSpec(name=name, dtype="float8"))
     with pytest.raises(UsageError, match="device 'abacus'"):
         load_model(ModelSpec(name=name, device="abacus"))
-
-
-def test_pickled_weights_are_refused(saved, tmp_path):
-    shutil.copytree(saved("llama"), tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").unlink()
-    torch.save(build("llama").state_dict(), tmp_path / "model" / "pytorch_model.bin")
-    with pytest.raises(InputError, match="no safetensors"):
-        load_model(ModelSpec(name=str(tmp_path / "model"), device="cpu"))
 
 
 def test_incomplete_weights_are_refused(saved, tmp_path):

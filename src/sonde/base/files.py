@@ -9,6 +9,11 @@ from pathlib import Path
 from sonde.base.errors import StoreError
 
 
+def cache_folder(name: str) -> Path:
+    """Where what can be made or fetched again is kept: ``$XDG_CACHE_HOME/sonde/NAME``, or in ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sonde" / name
+
+
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a file through a temporary neighbour, flushed to disk, then renamed over the target.
 

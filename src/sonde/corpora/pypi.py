@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.files import cache_folder
 from sonde.corpora._archive import read_metadata, read_tar, read_zip
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._distribution import is_test, licence_of, normalise
@@ -64,8 +64,7 @@ class PyPI:
 
 def _archive(name: str, version: str) -> Path:
     """The release's archive, from the cache or fetched into it."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "sonde" / "pypi" / name / version
+    folder = cache_folder("pypi") / name / version
     kept = _kept(folder)
     if kept is None:
         trouble = _download_wheel(name, version, folder)

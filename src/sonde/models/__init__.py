@@ -3,6 +3,7 @@
 from sonde.base.registry import Registry
 from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
 from sonde.models._catalogue import known_models
+from sonde.models._convert import convert
 from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._load import (
     describe,
@@ -25,6 +26,7 @@ __all__ = [
     "ModelSpec",
     "SpecialTokens",
     "bundled_names",
+    "convert",
     "describe",
     "describe_special",
     "frequencies",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models import _endpoint
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._resolve import Location, content_hash, locate
+from sonde.models._files import file_of, read_object
+from sonde.models._resolve import content_hash, locate
 from sonde.models._weights import device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
@@ -100,7 +99,10 @@ def resolve_revision(spec: ModelSpec) -> str:
     if place.local:
         revision = content_hash(place.name)
     else:
-        revision = getattr(_config(spec), "_commit_hash", None) or place.revision or "main"
+        from transformers.utils.hub import extract_commit_hash
+
+        file = file_of(place, "config.json")
+        revision = extract_commit_hash(None if file is None else str(file), None) or place.revision or "main"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
@@ -140,9 +142,8 @@ def _tokenizer(spec: ModelSpec) -> Any:
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
     """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
-    place = locate(spec)
-    path = _cached(place, "special_tokens_map.json")
-    listed = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+    path = file_of(locate(spec), "special_tokens_map.json")
+    listed = read_object(path, spec.name) if path is not None else {}
     more = listed.get("additional_special_tokens", [])
     if not any(isinstance(token, dict) and "__type" not in token for token in more):
         return {}
@@ -151,21 +152,6 @@ def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
     return {
         "extra_special_tokens": [AddedToken(**token) if isinstance(token, dict) else token for token in more]
     }
-
-
-def _cached(place: Location, file: str) -> Path | None:
-    """A file of a model, None where it has none or it cannot be fetched."""
-    from transformers.utils.hub import cached_file
-
-    found = cached_file(
-        place.name,
-        file,
-        revision=place.revision or "main",
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    return None if found is None else Path(found)
 
 
 def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:

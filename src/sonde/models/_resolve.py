@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -78,12 +79,21 @@ def _neighbours(name: str) -> list[str]:
 
 def content_hash(folder: str) -> str:
     """Hash a model folder's configuration, vocabulary and weights into 32 hexadecimal digits."""
-    files = sorted(path for path in Path(folder).iterdir() if path.suffix in _CONTENT and path.is_file())
-    return _content_hash(tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+    held = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    files = [path for path in held if path.suffix in _CONTENT]
+    if not any(path.suffix == ".safetensors" for path in files):
+        # Pickles count where they are what is read.
+        files = [path for path in held if path in files or path.match("pytorch_model*.bin")]
+    return files_hash(files)
+
+
+def files_hash(files: Iterable[Path]) -> str:
+    """Hash files with their names, in the order given, into 32 hexadecimal digits."""
+    return _files_hash(tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files))
 
 
 @lru_cache(maxsize=16)
-def _content_hash(stamps: tuple[tuple[str, int, int], ...]) -> str:
+def _files_hash(stamps: tuple[tuple[str, int, int], ...]) -> str:
     whole = hashlib.blake2b(digest_size=16)
     for path, _, _ in stamps:
         with Path(path).open("rb") as handle:

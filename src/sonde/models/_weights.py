@@ -1,4 +1,4 @@
-"""Reading weights: safetensors only, in a stated precision, on a stated device."""
+"""Reading weights: from safetensors, in a stated precision, on a stated device."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
+from sonde.models._convert import converted
 from sonde.models._family import ModelSpec
-from sonde.models._resolve import locate
+from sonde.models._files import weights_of
+from sonde.models._headers import read_header
+from sonde.models._resolve import Location, locate
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -26,11 +29,12 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
         head_required: Whether a checkpoint without its head is refused.
 
     Raises:
-        InputError: The weights are missing, incomplete or not safetensors.
+        InputError: The weights are missing, incomplete, damaged, or refused by the reader of pickles.
         UsageError: An unknown device or precision.
     """
     import torch
     import transformers
+    from safetensors import SafetensorError
 
     device = device_of(spec)
     dtype = dtype_of(spec, config, device)
@@ -41,7 +45,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
             model = picker.from_config(copy.deepcopy(config), trust_remote_code=spec.trust_remote_code)
         model = model.to(dtype)
     else:
-        place = locate(spec)
+        place = _safe_place(spec)
         try:
             with quiet():
                 model, report = picker.from_pretrained(
@@ -53,10 +57,24 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
                     trust_remote_code=spec.trust_remote_code,
                     output_loading_info=True,
                 )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(f"model {spec.name!r}: {_weight_fault(error)}") from error
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            line = " ".join(str(error).split())[:300]
+            raise InputError(f"model {spec.name!r}: cannot be loaded: {line}") from error
         _complete(spec.name, model, report, head_required=head_required)
     return model.to(device).eval().requires_grad_(requires_grad=False)
+
+
+def _safe_place(spec: ModelSpec) -> Location:
+    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use."""
+    place = locate(spec)
+    with quiet():
+        weights = weights_of(place, spec.name)
+    if weights.pickled:
+        place = Location(name=str(converted(place, weights, spec.name)), local=True, revision="")
+        weights = weights_of(place, spec.name)
+    for file in weights.files:
+        read_header(file, spec.name)
+    return place
 
 
 def device_of(spec: ModelSpec) -> Any:
@@ -103,13 +121,6 @@ def _complete(name: str, model: Any, report: dict[str, Any], *, head_required: b
             f"model {name!r}: {count} weights of {type(model).__name__} are not in the checkpoint "
             f"({example!r} first); name a checkpoint saved with its head"
         )
-
-
-def _weight_fault(error: Exception) -> str:
-    line = " ".join(str(error).split())
-    if "safetensors" in line:
-        return "it has no safetensors weights and sonde reads no pickles; name a revision that has them"
-    return f"cannot be loaded: {line[:300]}"
 
 
 @contextmanager

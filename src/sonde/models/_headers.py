@@ -1,0 +1,75 @@
+"""Headers of safetensors files: what a file holds, and whether it is all there, before a weight is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from sonde.base.errors import InputError
+
+_LFS = b"version https://git-lfs"
+_LIMIT = 100_000_000
+"""Bytes of a header that safetensors itself takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One entry of a header.
+
+    Attributes:
+        dtype: As safetensors names it (``F32``, ``BF16``).
+        shape: Its axes.
+        bytes: What it takes in the file.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+def read_header(path: Path, model: str) -> dict[str, Tensor]:
+    """What a safetensors file holds, by name.
+
+    Args:
+        path: The file.
+        model: Whose it is, for errors.
+
+    Raises:
+        InputError: The file is a pointer of Git LFS, was fetched by half, or is no safetensors.
+    """
+    about = f"model {model!r}: {path.name}"
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        start = handle.read(max(8, len(_LFS)))
+        if start.startswith(_LFS):
+            raise InputError(
+                f"{about} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`"
+            )
+        length = int.from_bytes(start[:8], "little")
+        if size < 8 or (length <= _LIMIT and 8 + length > size):
+            raise InputError(f"{about} ends inside its header ({size} bytes); fetch the file again")
+        if length > _LIMIT:
+            raise InputError(f"{about} is no safetensors file; fetch it again")
+        handle.seek(8)
+        raw = handle.read(length)
+    try:
+        held = _tensors(json.loads(raw))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{about} has a damaged header; fetch the file again") from error
+    whole = 8 + length + sum(tensor.bytes for tensor in held.values())
+    if whole != size:
+        fault = "was fetched by half" if size < whole else "does not match its header"
+        raise InputError(f"{about} {fault}: {size} of {whole} bytes; fetch the file again")
+    return held
+
+
+def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
+    header.pop("__metadata__", None)
+    found: dict[str, Tensor] = {}
+    for name, entry in header.items():
+        first, last = cast("list[int]", entry["data_offsets"])
+        shape = tuple(int(axis) for axis in entry["shape"])
+        found[name] = Tensor(dtype=str(entry["dtype"]), shape=shape, bytes=last - first)
+    return found

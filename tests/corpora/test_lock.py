@@ -1,4 +1,6 @@
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,40 @@ def test_what_is_no_lock_file(tmp_path: Path, content: str) -> None:
     lock.write_text(content)
     with pytest.raises(InputError, match="line 1 cannot be read"):
         read_lock(lock)
+
+
+def header(**changes: Any) -> str:
+    head = {"format": "sonde corpus lock 1", "corpus": "local:x", "version": "1", "corpus_hash": "h"}
+    return json.dumps({**head, "selection": {}, **changes}) + "\n"
+
+
+ROW = {"path": "a.py", "offset": 0, "item_id": "i", "file": "h"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (header(corpus=3), "corpus = 3 is not a text"),
+        (header(selection={"seed": 1.5}), "seed = 1.5 is not a whole number"),
+        (header(selection={"limit": "many"}), "limit = 'many' is not a whole number"),
+        (header(selection={"parses": "no"}), "parses = 'no' is not true or false"),
+        (header(selection={"unit": "class"}), "unknown unit 'class'"),
+        (header(selection={"colour": 1}), "colour"),
+        (header(selection=[]), "line 1"),
+        ("[" * 100_000, "line 1"),
+        (header() + json.dumps({**ROW, "offset": "0"}) + "\n", "line 2 .*offset = '0' is not a whole number"),
+        (header() + json.dumps({**ROW, "offset": float("nan")}) + "\n", "line 2 .*offset = nan"),
+        (header() + json.dumps({**ROW, "path": None}) + "\n", "line 2 .*path = None is not a text"),
+        (header() + json.dumps({**ROW, "item_id": ["i"]}) + "\n", "line 2 .*item_id"),
+        (header() + "3\n", "line 2 cannot be read"),
+    ],
+)
+def test_rubbish_is_one_line(tmp_path: Path, content: str, words: str) -> None:
+    lock = tmp_path / "corpus.lock"
+    lock.write_text(content)
+    with pytest.raises(InputError, match=words) as caught:
+        read_lock(lock)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_damaged_row_is_named(folder: Path, tmp_path: Path) -> None:

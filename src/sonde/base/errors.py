@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Self
 
 
 class SondeError(Exception):
@@ -27,6 +28,11 @@ class UsageError(SondeError):
     """An argument, option or experiment file that does not make sense."""
 
     exit_code = 2
+
+    def located(self, where: str) -> Self:
+        """The same error, saying where it was found."""
+        self.args = (f"{self}; in {where}",)
+        return self
 
 
 class UnknownNameError(UsageError):

@@ -13,18 +13,31 @@ commas. Their ranges are those of `annotated_types` (``Annotated[float, Ge(0), L
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sonde.base.errors import UnknownNameError, UsageError
 
 Option = str | int | float | bool
+
+UNKNOWN = "unknown_name"
+"""Type of pydantic's error about a name that there is not."""
 
 LARGEST = 2**31 - 1
 """Largest whole number that tables hold."""
@@ -32,15 +45,50 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The names that an option may have, beside its type ``str``."""
+    """The names that a text may be, as ``Annotated[str, OneOf(("mean", "last"))]``."""
 
     names: tuple[str, ...]
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check what has been found to be a text."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, name: str) -> str:
+        if name not in self.names:
+            raise PydanticCustomError(UNKNOWN, "unknown name")
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form that a text has, beside its type ``str``.
+
+    Attributes:
+        pattern: A regular expression that the whole text matches.
+        words: What it is, behind "is not".
+    """
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check what has been found to be a text."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise PydanticCustomError("form", "other form")
+        return text
+
 
 Count = Annotated[int, Ge(1), Le(LARGEST)]
+Whole = Annotated[int, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
 PositiveShare = Annotated[float, Gt(0), Le(1)]
 Positive = Annotated[float, Gt(0)]
+_DEVICE = r"cpu|mps|(cuda|xpu)(:\d{1,3})?"
+Device = Annotated[str, Form(_DEVICE, "a device: cpu, cuda, cuda:N, mps or xpu")]
+AnyDevice = Annotated[str, Form(f"auto|{_DEVICE}", "a device: auto, cpu, cuda, cuda:N, mps or xpu")]
 
 
 def option(
@@ -73,12 +121,14 @@ class Values:
         several: Whether several may be given, with commas.
         names: All of them, where they are few.
         bounds: What they have to be, as ``(">=", 1)``.
+        form: The form of a text, in words.
     """
 
     kind: type
     several: bool = False
     names: tuple[str, ...] = ()
     bounds: tuple[tuple[str, float], ...] = ()
+    form: str = ""
 
     @classmethod
     def of(cls, field: FieldInfo) -> Values:
@@ -91,13 +141,14 @@ class Values:
         names = next((mark.names for mark in marks if isinstance(mark, OneOf)), ())
         if get_origin(kind) is Literal:
             kind, names = str, get_args(kind)
-        return cls(kind, several, names, tuple(_bounds(marks)))
+        form = next((mark.words for mark in marks if isinstance(mark, Form)), "")
+        return cls(kind, several, names, tuple(_bounds(marks)), form)
 
     def __str__(self) -> str:
         """What they are in words, behind "is not"."""
         if self.names:
             return f"{'any' if self.several else 'one'} of {', '.join(self.names)}" + self._commas(", ")
-        words = _WORDS[self.kind]
+        words = self.form or _WORDS.get(self.kind, "a table")
         held = dict(self.bounds)
         if ">=" in held and "<=" in held and held["<="] < LARGEST:
             words += f" from {held['>=']:g} to {held['<=']:g}"
@@ -105,6 +156,11 @@ class Values:
             said = [f"{_BOUNDS[sign]} {value:g}" for sign, value in self.bounds if value < LARGEST]
             words += f" {' and '.join(said)}" if said else ""
         return words + self._commas(", or several ")
+
+    def expected(self, value: object) -> str:
+        """What a value should have been, in words behind "is not"."""
+        too_large = isinstance(value, int) and value > LARGEST and ("<=", LARGEST) in self.bounds
+        return f"at most {LARGEST}" if too_large else str(self)
 
     def _commas(self, before: str) -> str:
         return f"{before}separated by commas" if self.several else ""
@@ -137,7 +193,13 @@ class Values:
         return part
 
 
-_WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_WORDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a path",
+}
 _BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
@@ -233,7 +295,9 @@ class Options(BaseModel):
     @classmethod
     def _default(cls, field: FieldInfo) -> str:
         spelled = Values.of(field).spelled(field.default)
-        return _extra(field)["unset"] if field.default in (None, "") else spelled.replace("\n", "a newline")
+        return (
+            _extra(field)["unset"] if field.default in (None, "", ()) else spelled.replace("\n", "a newline")
+        )
 
     @classmethod
     def _refusal(cls, error: ValidationError, given: Mapping[str, object]) -> UsageError:
@@ -242,12 +306,9 @@ class Options(BaseModel):
             return UsageError(f"lens {cls.lens!r}: {first['msg']}")
         name = str(first["loc"][0])
         values = Values.of(cls.model_fields[name])
-        context = first.get("ctx", {})
-        unknown = context.get("name", first["input"])
-        if first["type"] in (_UNKNOWN, "literal_error") and isinstance(unknown, str):
-            return UnknownNameError(f"{name} of lens {cls.lens!r}", unknown, values.names)
-        too_large = context.get("le") == LARGEST
-        return cls.refused(name, given[name], f"at most {LARGEST}" if too_large else str(values))
+        if first["type"] in (UNKNOWN, "literal_error") and isinstance(first["input"], str):
+            return UnknownNameError(f"{name} of lens {cls.lens!r}", first["input"], values.names)
+        return cls.refused(name, given[name], values.expected(given[name]))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -256,18 +317,10 @@ class Options(BaseModel):
 
     @field_validator("*", mode="after")
     @classmethod
-    def _known(cls, value: object, info: ValidationInfo) -> object:
-        field = cls.model_fields[str(info.field_name)]
-        names = Values.of(field).names
-        if value == () and field.default:
+    def _not_empty(cls, value: object, info: ValidationInfo) -> object:
+        if value == () and cls.model_fields[str(info.field_name)].default:
             raise PydanticCustomError("empty", "empty")
-        for one in value if isinstance(value, tuple) else (value,):
-            if names and one is not None and one not in names:
-                raise PydanticCustomError(_UNKNOWN, "unknown name", {"name": one})
         return value
-
-
-_UNKNOWN = "unknown_name"
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
+from sonde.base.checked import check_fields
 from sonde.base.fingerprint import fingerprint
+from sonde.base.options import Count, OneOf, Whole
+
+UNITS = ("function", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +183,20 @@ class Selection:
         seed: Draws another sample.
     """
 
-    unit: str = "function"
+    unit: Annotated[str, OneOf(UNITS)] = "function"
     languages: tuple[str, ...] = ()
-    limit: int | None = None
-    per_cluster: int = 200
-    min_chars: int = 1
-    max_chars: int | None = None
+    limit: Count | None = None
+    per_cluster: Whole = 200
+    min_chars: Whole = 1
+    max_chars: Whole | None = None
     licences: tuple[str, ...] = ()
     parses: bool = False
     several_files: bool = False
     near_duplicates: bool = True
-    seed: int = 0
+    seed: Whole = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

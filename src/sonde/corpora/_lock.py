@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import sonde
-from sonde.base.errors import InputError
+from sonde.base.checked import check_fields
+from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
+from sonde.base.options import Whole
 from sonde.corpora._corpus import Item, ItemSet, Selection
 
 _FORMAT = "sonde corpus lock 1"
@@ -27,9 +29,12 @@ class LockedItem:
     """One item of a lock file: where it is, and the hashes of the item and of its file."""
 
     path: str
-    offset: int
+    offset: Whole
     item_id: str
     file_hash: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,9 @@ class Lock:
     corpus_hash: str
     selection: Selection
     items: tuple[LockedItem, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def write_lock(item_set: ItemSet, path: Path) -> None:
@@ -96,9 +104,12 @@ def read_lock(path: Path) -> Lock:
         for line in lines:
             number += 1
             row = json.loads(line)
-            items.append(LockedItem(row["path"], int(row["offset"]), row["item_id"], row["file"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"lock file {str(path)!r}: line {number} cannot be read: {error}") from error
+            items.append(LockedItem(row["path"], row["offset"], row["item_id"], row["file"]))
+    except OSError as error:
+        raise InputError(f"lock file {str(path)!r}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"lock file {str(path)!r}: line {number} cannot be read: {reason}") from error
     return dataclasses.replace(lock, items=tuple(items))
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
@@ -17,8 +17,6 @@ from sonde.corpora._layout import clusters_of
 from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
 from sonde.languages import LANGUAGES
-
-UNITS = ("function", "file")
 
 BEYOND_LIMIT = "beyond the limit"
 BEYOND_CAP = "beyond the cap of a cluster"
@@ -41,8 +39,6 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
             holds what the lock file names.
     """
-    if selection.unit not in UNITS:
-        raise UsageError(f"unknown unit {selection.unit!r}; known: {', '.join(UNITS)}")
     locked = read_lock(lock) if lock is not None else None
     if locked is not None:
         selection = locked.selection

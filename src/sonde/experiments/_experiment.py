@@ -7,13 +7,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from sonde.base.checked import check_fields
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.base.options import Option
+from sonde.base.options import AnyDevice, Count, OneOf, Option
 from sonde.corpora import Selection
 
 MODES = ("corrected", "paper")
+DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +39,13 @@ class Experiment:
     tasks: tuple[str, ...] = ()
     corpora: tuple[str, ...] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
-    mode: str = "corrected"
+    mode: Annotated[str, OneOf(MODES)] = "corrected"
     quirks: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
     include_seen: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def seed(self) -> int:
@@ -64,11 +69,14 @@ class Execution:
 
     output: Path
     executor: str = "local"
-    workers: int = 1
-    device: str = "auto"
-    dtype: str = "auto"
+    workers: Count = 1
+    device: AnyDevice = "auto"
+    dtype: Annotated[str, OneOf(DTYPES)] = "auto"
     lock: Path | None = None
     trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -89,37 +97,21 @@ def load_experiment(path: Path) -> Experiment:
 
 
 def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
-    known = {f.name for f in dataclasses.fields(Experiment)}
+    values = dict(table)
+    selection = values.get("selection", {})
+    if not isinstance(selection, dict):
+        raise UsageError(f"selection = {selection!r} is not a table; in {where}")
+    try:
+        values["selection"] = Selection(**_known(Selection, selection, "selection"))
+        return Experiment(**_known(Experiment, values, "experiment"))
+    except UsageError as error:
+        raise error.located(where) from None
+
+
+def _known(kind: type[Experiment | Selection], table: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The values of a table, its lists as tuples; a key that there is not is refused."""
+    known = [field.name for field in dataclasses.fields(kind)]
     for key in table:
         if key not in known:
-            raise UnknownNameError("experiment key", key, known, f"in {where}")
-    values = dict(table)
-    for name in ("models", "lenses", "tasks", "corpora", "quirks"):
-        if name in values:
-            values[name] = _strings(values[name], f"{name} in {where}")
-    values["selection"] = _selection(values.get("selection", {}), where)
-    experiment = Experiment(**values)
-    if experiment.mode not in MODES:
-        raise UnknownNameError("mode", experiment.mode, MODES, f"in {where}")
-    return experiment
-
-
-def _selection(table: Any, where: str) -> Selection:
-    if not isinstance(table, dict):
-        raise UsageError(f"selection in {where}: a table was expected, got {table!r}")
-    values: dict[str, Any] = dict(table)
-    known = {f.name: f for f in dataclasses.fields(Selection)}
-    for key, value in values.items():
-        if key not in known:
-            raise UnknownNameError("selection key", key, known, f"in {where}")
-        if key in ("languages", "licences"):
-            values[key] = _strings(value, f"selection.{key} in {where}")
-        elif isinstance(value, list | dict):
-            raise UsageError(f"selection.{key} in {where}: a single value was expected, got {value!r}")
-    return Selection(**values)
-
-
-def _strings(value: Any, where: str) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
-        return tuple(value)
-    raise UsageError(f"{where}: a list of strings was expected, got {value!r}")
+            raise UnknownNameError(f"{what} key", key, known)
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option, guessed
 from sonde.corpora import Selection
-from sonde.experiments._experiment import MODES, Experiment
+from sonde.experiments._experiment import Experiment
 from sonde.lenses import LENSES, typed_options
 
 _SELECTION = ("unit", "languages", "limit", "per_cluster", "seed")
@@ -41,10 +41,7 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
             values[name] = given[name]
     if given.get("options"):
         values["options"] = _merged(start.options, values.get("lenses", start.lenses), given["options"])
-    experiment = dataclasses.replace(start, **values)
-    if experiment.mode not in MODES:
-        raise UnknownNameError("mode", experiment.mode, MODES)
-    return experiment
+    return dataclasses.replace(start, **values)
 
 
 def parse_option(text: str) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from sonde.base.options import Count, OneOf, Options, Positive, Share, option
+from sonde.base.options import Count, Device, OneOf, Options, Positive, Share, option
 from sonde.lenses._lens import LensSettings
 
 PREFIX = "inspect."
@@ -51,7 +51,7 @@ class ProbeOptions(Options):
     structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
     isolated: bool = option(False, "show tokens alone as well as in their function")
     twin_share: Share = option(0.25, "share of the inputs that models with random weights read")
-    device: str = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)
+    device: Device = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)
     baseline: str = option("", "model that the report counts from, by name", scoring=True)
 
 

@@ -1,0 +1,65 @@
+"""Plain data whose fields are checked when it is made, whoever makes it: a file, the command line, or code.
+
+The types and ranges are those of the fields' annotations (``Annotated[int, Ge(1)]``, `OneOf`); nothing is
+converted, so that ``"no"`` is not true and 1.5 is no seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from sonde.base.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from pydantic import BaseModel
+
+
+def check_fields(record: DataclassInstance) -> None:
+    """Refuse a value that its field cannot have; call it in ``__post_init__``.
+
+    Raises:
+        UnknownNameError: A name that does not exist; the nearest is named.
+        UsageError: A value of the wrong type or outside its range.
+    """
+    from pydantic import ValidationError
+
+    given = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    try:
+        _model(type(record)).model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _refusal(type(record), first["loc"], first["input"], given) from None
+
+
+@cache
+def _model(kind: type[DataclassInstance]) -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
+    hints = get_type_hints(kind, include_extras=True)
+    fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(kind)}
+    config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    return create_model(kind.__name__, __config__=config, **fields)
+
+
+def _refusal(
+    kind: type[DataclassInstance], place: tuple[int | str, ...], found: object, given: dict[str, Any]
+) -> UsageError:
+    from sonde.base.options import Values
+
+    name = str(place[0])
+    values = Values.of(_model(kind).model_fields[name])
+    if values.names and isinstance(found, str):
+        return UnknownNameError(name, found, values.names)
+    if values.several:
+        return UsageError(f"{name} = {given[name]!r} is not a list of texts")
+    if len(place) > 1:
+        expected = "a table" if len(place) == _TABLE else "a text, a number, true or false"
+        return UsageError(f"{'.'.join(map(str, place[:_VALUE]))} = {found!r} is not {expected}")
+    return UsageError(f"{name} = {given[name]!r} is not {values.expected(given[name])}")
+
+
+_TABLE, _VALUE = 2, 3
+"""Parts of the names of a table, and of a value, of the options of a lens."""

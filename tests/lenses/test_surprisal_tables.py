@@ -121,7 +121,7 @@ def test_tables_equal_the_slow_version(study, monkeypatch: pytest.MonkeyPatch) -
     observations = random_observations(0)
     scores = study(options={"min_count": 1}).score(observations)
     ratios = scores.filter(
-        (pl.col("task") == "") & (pl.col("ci_method").str.starts_with("clustered jackknife"))
+        (pl.col("task") == "") & (pl.col("ci_method").str.contains("^clustered jackknife|^Korn-Graubard"))
     )
     found = {(row["slice"], row["metric"]): row for row in ratios.iter_rows(named=True)}
 
@@ -140,7 +140,9 @@ def test_tables_equal_the_slow_version(study, monkeypatch: pytest.MonkeyPatch) -
             assert row["value"] == pytest.approx(value), (name, metric)
             assert row["n_clusters"] == size
             if row["ci_low"] is not None:
-                assert row["ci_low"] == pytest.approx(low), (name, metric)
+                assert row["ci_low"] <= row["value"] <= row["ci_high"], (name, metric)
+            if row["ci_low"] is not None and row["ci_method"] == "clustered jackknife":
+                assert row["ci_low"] == pytest.approx(max(low, 0.0)), (name, metric)
             checked += 1
     # Every slice is there, and nothing but ratios of slices, characters, names and confidences is left.
     assert {
@@ -183,7 +185,7 @@ def test_calibration_equals_the_slow_version(study) -> None:
     assert study.value(scores, "all", "ece", "equal_width") == pytest.approx(error)
     row = scores.filter((pl.col("metric") == "ece") & (pl.col("name") == "equal_mass")).row(0, named=True)
     assert 0 <= row["ci_low"] <= row["value"] <= row["ci_high"] <= 1
-    assert row["ci_method"] == "clustered bootstrap"
+    assert row["ci_method"] == "clustered bootstrap, logit"
     assert row["params"]["k"] == 10
 
 

@@ -186,7 +186,7 @@ def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) ->
     )
     expected = ("If:if->test", "sees-all, encoder", "first word", "1.2", "80.0", "+1", "if", "80.0")
     assert (*expected, "10.0 [5.0, 15.0]") in rows
-    assert ("3 (too few)",) in column(figure, "Functions")
+    assert ("3, no verdict",) in column(figure, "Functions")
 
 
 def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import Reading
-from sonde.results.inference import ENOUGH_CLUSTERS, kish
+from sonde.results.clusters import kish
+from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.store.parts import PartStore
 
 

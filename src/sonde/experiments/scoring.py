@@ -13,6 +13,7 @@ from sonde.experiments.plan import Answer, Part, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, Scoring, TwinObservations
 from sonde.models import frequencies
+from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, slug
@@ -32,7 +33,7 @@ def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> 
         relative, beside = _relative(answer), _beside(answer, answers)
         # Models are compared on what all of them could read, so each answer depends on the others.
         others = sorted(other.key for other in beside)
-        key = fingerprint("beside", answer.key, others) if others else answer.key
+        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION)
         if store.notes(relative, key) is None:
             store.put(relative, key, scores_frame(_score(store, answer, beside, key)), {})
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_ratio
+from sonde.results.clusters import ClusterSums
+from sonde.results.estimate import ratios
+from sonde.results.intervals import Kind
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
-METHOD = "clustered jackknife"
 CLUSTER = "library"
 
 
@@ -23,6 +24,7 @@ def means(
     by: str | None = None,
     prefix: str = "",
     minimum: int = 1,
+    kinds: Kind | Mapping[str, Kind] = "proportion",
 ) -> Iterator[tuple[str, Score]]:
     """The mean of each value in each group, with its interval; rows without a value do not count.
 
@@ -33,6 +35,7 @@ def means(
         by: Column that makes groups; None takes all rows as one.
         prefix: What stands before a group's name in the slice.
         minimum: Fewest quizzes that a group needs.
+        kinds: What the values are, all alike or by name; ``difference``: of 0/1, paired within a row.
 
     Yields:
         The name of the value, and its score without a metric of its own.
@@ -51,46 +54,21 @@ def means(
                 value.is_not_null().sum().cast(pl.Float64).alias(f"w.{name}")
                 for name, value in values.items()
             ),
+            *((value.cast(pl.Float64) ** 2).sum().alias(f"s.{name}") for name, value in values.items()),
         )
         .sort("_group", CLUSTER)
     )
     group = sums["_group"].cast(pl.Int64).to_numpy()
     cluster = (sums[CLUSTER].rank("dense").cast(pl.Int64) - 1).to_numpy()
     slices = [_slice(template.slice, prefix, name) for name in sizes["_slice"].to_list()]
+    templates = [dataclasses.replace(template, slice=name) for name in slices]
     for name in values:
-        held = ClusterSums(
-            group, cluster, sums[f"x.{name}"].to_numpy(), sums[f"w.{name}"].to_numpy(), len(slices)
-        )
-        counts = held.total(held.w)
-        for score in scores_of(clustered_ratio(held), template, slices, counts.tolist()):
+        x, w, squares = (sums[f"{part}.{name}"].to_numpy() for part in "xws")
+        held = ClusterSums(group, cluster, x, w, len(slices))
+        kind = kinds if isinstance(kinds, str) else kinds[name]
+        apart = held.total(squares) if kind == "difference" else None
+        for score in rows_of(ratios(held, kind, squares=apart), templates, held.total(held.w)):
             yield name, score
-
-
-def scores_of(
-    estimates: Estimates, template: Score, slices: Sequence[str], counts: Sequence[float]
-) -> Iterator[Score]:
-    """One score a slice; slices without a value are left out, intervals without ends are null."""
-    columns = (
-        estimates.value.tolist(),
-        estimates.low.tolist(),
-        estimates.high.tolist(),
-        estimates.n_clusters.tolist(),
-        estimates.too_few.tolist(),
-    )
-    for name, n, value, low, high, clusters, too_few in zip(slices, counts, *columns, strict=True):
-        if not math.isfinite(value):
-            continue
-        known = math.isfinite(low) and math.isfinite(high)
-        yield dataclasses.replace(
-            template,
-            slice=name,
-            value=value,
-            ci_low=low if known else None,
-            ci_high=high if known else None,
-            ci_method=ci_method(METHOD, too_few=too_few),
-            n=int(n),
-            n_clusters=int(clusters),
-        )
 
 
 def _slice(outer: str, prefix: str, name: str) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_difference, clustered_ratio
+from sonde.results.clusters import sums_of
+from sonde.results.estimate import Estimates, ratios
+from sonde.results.intervals import Kind
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
-
-JACKKNIFE = "clustered jackknife"
+from sonde.results.seeds import BySeed, trained_difference, trained_mean
 
 
 def mean_rows(
@@ -20,17 +22,19 @@ def mean_rows(
     values: Float[np.ndarray, "row example"],
     clusters: Int[np.ndarray, " example"],
     fields: Sequence[Mapping[str, Any]],
+    kind: Kind = "proportion",
 ) -> list[Score]:
     """Means over examples, one row each.
 
     Args:
         template: What the rows share.
-        values: For example whether each example was told right.
+        values: For example whether each example was classified right.
         clusters: Cluster of each example.
         fields: What sets each row apart.
+        kind: What the values are.
     """
-    found = clustered_ratio(_sums(np.asarray(values, dtype=np.float64), clusters))
-    return rows_of(template, found, values.shape[1], fields, JACKKNIFE)
+    found = ratios(sums_of(np.asarray(values, dtype=np.float64), clusters), kind)
+    return filled(template, found, values.shape[1], fields)
 
 
 def difference_row(
@@ -40,48 +44,44 @@ def difference_row(
     clusters: Int[np.ndarray, " example"],
     fields: Mapping[str, Any],
 ) -> Score:
-    """The difference of two means over the same examples."""
-    one, two = (_sums(np.asarray(side, dtype=np.float64)[None], clusters) for side in (first, second))
-    return rows_of(template, clustered_difference(one, two), len(first), [fields], f"paired {JACKKNIFE}")[0]
+    """The difference of two means of what lies between 0 and 1, over the same examples."""
+    one, two = (np.asarray(side, dtype=np.float64)[None] for side in (first, second))
+    return filled(template, trained_difference(one, two, clusters), one.shape[1], [fields])[0]
 
 
-def _sums(values: Float[np.ndarray, "row example"], clusters: Int[np.ndarray, " example"]) -> ClusterSums:
-    kept, index = np.unique(clusters, return_inverse=True)
-    rows = len(values)
-    place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
-    x = np.bincount(place, values.ravel(), minlength=rows * len(kept))
-    w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
-    return ClusterSums(
-        group=np.repeat(np.arange(rows), len(kept)), cluster=np.tile(kept, rows), x=x, w=w, n_groups=rows
-    )
+def trained_row(
+    template: Score, values: BySeed, clusters: Int[np.ndarray, " example"], fields: Mapping[str, Any]
+) -> Score:
+    """The mean over seeds of what was trained; its interval holds both seeds and clusters.
+
+    Args:
+        template: What the row carries besides.
+        values: One row a seed, each value between 0 and 1.
+        clusters: Cluster of each example.
+        fields: What the row has of its own, for example ``seeds``.
+    """
+    return filled(template, trained_mean(values, clusters), values.shape[1], [fields])[0]
 
 
-def rows_of(
-    template: Score, found: Estimates, n: int, fields: Sequence[Mapping[str, Any]], method: str
-) -> list[Score]:
-    """One row an estimate; an end of an interval that is not known is null.
+def trained_difference_row(
+    template: Score,
+    first: BySeed,
+    second: BySeed,
+    clusters: Int[np.ndarray, " example"],
+    fields: Mapping[str, Any],
+) -> Score:
+    """The difference of two such means over the same examples; see `sonde.results.seeds`."""
+    return filled(template, trained_difference(first, second, clusters), first.shape[1], [fields])[0]
+
+
+def filled(template: Score, found: Estimates, n: int, fields: Sequence[Mapping[str, Any]]) -> list[Score]:
+    """One row an estimate.
 
     Args:
         template: What the rows share.
         found: The estimates.
         n: Examples behind each.
         fields: What sets each row apart.
-        method: Name of the intervals' method.
     """
-    return [
-        dataclasses.replace(
-            template,
-            value=float(found.value[row]),
-            ci_low=_finite(found.low[row]),
-            ci_high=_finite(found.high[row]),
-            ci_method=ci_method(method, too_few=bool(found.too_few[row])),
-            n=n,
-            n_clusters=int(found.n_clusters[row]),
-            **own,
-        )
-        for row, own in enumerate(fields)
-    ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    templates = [dataclasses.replace(template, **own) for own in fields]
+    return list(rows_of(found, templates, [n] * len(templates)))

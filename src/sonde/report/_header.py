@@ -11,7 +11,8 @@ import polars as pl
 
 from sonde.report._numbers import clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Table
-from sonde.report._run import BITS_PER_NAT, MIN_CLUSTERS, MIN_COUNT, ModelInfo, RunData
+from sonde.report._run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
+from sonde.results.verdict import ENOUGH_CLUSTERS
 
 _METRICS = {
     "bits_per_byte": ("Bits per byte", 1.0, 3),
@@ -195,7 +196,7 @@ def corpus_facts(run: RunData) -> list[dict[str, Any]]:
                 f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
             ),
             "hash": str(entry.get("hash", ""))[:12],
-            "few": int(entry.get("clusters") or MIN_CLUSTERS) < MIN_CLUSTERS,
+            "few": int(entry.get("clusters") or ENOUGH_CLUSTERS) < ENOUGH_CLUSTERS,
             "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
         }
         for entry in run.summary.get("corpus") or ()

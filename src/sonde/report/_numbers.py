@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sonde.report._plot import Cell
-from sonde.report._run import MIN_CLUSTERS
-from sonde.results.inference import TOO_FEW
+from sonde.results.verdict import verdict_allowed
 
 DASH = "–"
 
@@ -54,13 +53,15 @@ def readable(surface: str) -> str:
 
 
 def too_few(row: Mapping[str, Any]) -> bool:
-    """Whether a score rests on fewer effective clusters than a verdict needs."""
-    return TOO_FEW in (row.get("ci_method") or "") or (row.get("n_clusters") or 0) < MIN_CLUSTERS
+    """Whether a score rests on too little for a verdict; see `sonde.results.verdict`."""
+    return not verdict_allowed(row)
 
 
 def clusters(row: Mapping[str, Any]) -> str:
-    """Number of clusters, flagged where it is too low."""
-    return f"{count(row['n_clusters'])}{' (too few)' if too_few(row) else ''}"
+    """Number of clusters, how many of equal size they are worth, and whether that allows no verdict."""
+    effective = row.get("effective_clusters")
+    worth = f" (worth {number(effective, 1)})" if effective is not None else ""
+    return f"{count(row['n_clusters'])}{worth}{', no verdict' if too_few(row) else ''}"
 
 
 def score_cells(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> tuple[Cell, Cell, Cell, Cell]:

@@ -20,8 +20,9 @@ from sonde.report import _header as header
 from sonde.report._export import write_table
 from sonde.report._plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._render import page_spec, themes, vega_runtime, write_figures
-from sonde.report._run import MIN_CLUSTERS, RunData
+from sonde.report._run import RunData
 from sonde.report._theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
+from sonde.results.verdict import ENOUGH_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         models=header.model_facts(run),
         method=header.method_facts(run),
         rerun=header.rerun(run),
-        min_clusters=MIN_CLUSTERS,
+        min_clusters=ENOUGH_CLUSTERS,
         specs={chart.name: page_spec(chart) for chart in charts},
         themes=themes(),
         runtime=Markup(vega_runtime()) if charts else "",

@@ -134,7 +134,7 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
 
 def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
-    few = sum(too_few(row) for row in frame.select("ci_method", "n_clusters").iter_rows(named=True))
+    few = sum(too_few(row) for row in frame.iter_rows(named=True))
     if few:
         notes.append(
             f"{few:,} of {frame.height:,} rest on too few clusters for a verdict; their dots are hollow."

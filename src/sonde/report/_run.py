@@ -11,14 +11,11 @@ from typing import Any
 import polars as pl
 
 from sonde.results.observations import OBSERVATIONS_SCHEMA
-from sonde.results.scores import SCORES_SCHEMA
+from sonde.results.scores import SCORES_SCHEMA, known_columns
 from sonde.store.rundir import RunDirectory, slug
 
 MIN_COUNT = 20
 """Occurrences below which a slice is not ranked; said on the page."""
-
-MIN_CLUSTERS = 10
-"""Clusters below which the page says "too few clusters" instead of a verdict (DESIGN, section 5)."""
 
 BITS_PER_NAT = 1.4426950408889634
 
@@ -95,7 +92,7 @@ class RunData:
         if not path.is_file():
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
         usable = pl.col("value").is_not_null() & pl.col("value").is_finite()
-        return pl.scan_parquet(path).filter(usable).collect()
+        return known_columns(pl.read_parquet(path)).filter(usable)
 
     @cached_property
     def _scores(self) -> pl.DataFrame:

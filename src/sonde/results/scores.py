@@ -35,6 +35,11 @@ SCORES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "ci_method": pl.String,
     "n": pl.Int64,
     "n_clusters": pl.Int64,
+    "effective_clusters": pl.Float64,
+    "n_eff": pl.Float64,
+    "df": pl.Float64,
+    "p_value": pl.Float64,
+    "seeds": pl.Int64,
     "seed": pl.Int64,
     "control": pl.String,
     "mode": pl.String,
@@ -68,6 +73,11 @@ class Score:
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str = ""
+    effective_clusters: float | None = None
+    n_eff: float | None = None
+    df: float | None = None
+    p_value: float | None = None
+    seeds: int | None = None
     seed: int = 0
     control: str | None = None
     mode: str = "corrected"
@@ -83,10 +93,16 @@ def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(SCORES_SCHEMA), orient="row")
 
 
+def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of scores with every column of the schema; what an earlier version did not write is null."""
+    lacking = [pl.lit(None, kind).alias(name) for name, kind in SCORES_SCHEMA.items() if name not in frame]
+    return frame.with_columns(lacking).select(list(SCORES_SCHEMA))
+
+
 def scores_from(frame: pl.DataFrame) -> list[Score]:
     """The scores of such a table, in its order."""
     scores: list[Score] = []
-    for row in frame.iter_rows(named=True):
+    for row in known_columns(frame).iter_rows(named=True):
         values: dict[str, Any] = dict(row)
         values["params"] = {name: value for name, value in row["params"].items() if value is not None}
         scores.append(Score(**values))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sonde.results.inference import ENOUGH_CLUSTERS, kish
+from sonde.results.clusters import kish
+from sonde.results.verdict import ENOUGH_CLUSTERS
 
 
 def effective_clusters(examples: pl.DataFrame) -> float:

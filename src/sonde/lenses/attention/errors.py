@@ -17,7 +17,9 @@ from sonde.lenses._lens import Captured, LensSettings, Option
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
 from sonde.lenses.attention.words import Edges, given_split, read_item
-from sonde.results.inference import ClusterSums, ci_method, clustered_ratio
+from sonde.results.clusters import ClusterSums
+from sonde.results.estimate import ratios
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
 ITEMS = 400
@@ -214,17 +216,5 @@ def _shares(rows: pl.DataFrame, column: str, prefix: str, template: Score) -> It
         w=np.tile(weight, len(values)).astype(np.float64),
         n_groups=len(values),
     )
-    estimates = clustered_ratio(sums)
-    for place, value in enumerate(values):
-        low, high = float(estimates.low[place]), float(estimates.high[place])
-        yield dataclasses.replace(
-            template,
-            slice=f"{prefix}{value}",
-            metric="picked",
-            value=float(estimates.value[place]),
-            ci_low=low if np.isfinite(low) else None,
-            ci_high=high if np.isfinite(high) else None,
-            ci_method=ci_method("clustered jackknife", too_few=bool(estimates.too_few[place])),
-            n=int(weight.sum()),
-            n_clusters=int(estimates.n_clusters[place]),
-        )
+    templates = [dataclasses.replace(template, slice=f"{prefix}{value}", metric="picked") for value in values]
+    yield from rows_of(ratios(sums, "proportion"), templates, [int(weight.sum())] * len(values))

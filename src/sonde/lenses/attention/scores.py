@@ -12,18 +12,10 @@ from jaxtyping import Float, Int
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, Relation
-from sonde.results.inference import (
-    ClusterSums,
-    Estimates,
-    ci_method,
-    clustered_difference,
-    clustered_ratio,
-    jackknife,
-    kish,
-)
+from sonde.results.clusters import ClusterSums
+from sonde.results.estimate import Estimates, differences, jackknife, ratios
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
-
-JACKKNIFE = "clustered jackknife"
 
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""
@@ -59,7 +51,7 @@ def relation_scores(side: Side, predictor: str, template: Score) -> Iterator[Sco
     """Hits of one kind of predictor on each relation, for each metric and k."""
     for name, found in side.predicted[predictor].items():
         relation = side.relations[name]
-        estimates = clustered_ratio(_sums(relation, found))
+        estimates = ratios(_sums(relation, found), "proportion")
         templates = [
             dataclasses.replace(
                 template,
@@ -79,7 +71,10 @@ def gains(side: Side, over: str, template: Score) -> Iterator[Score]:
     """How far the heads are ahead of a control on each relation, and on average."""
     for name, found in side.predicted[HEADS].items():
         relation, other = side.relations[name], side.predicted[over][name]
-        estimates = clustered_difference(_sums(relation, found), _sums(relation, other))
+        apart = np.abs(found.hits.astype(np.int64) - other.hits).sum(axis=0).reshape(-1)
+        estimates = differences(
+            _sums(relation, found), _sums(relation, other), "difference", discordant=apart.astype(np.float64)
+        )
         templates = [
             dataclasses.replace(
                 template,
@@ -160,7 +155,7 @@ def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterato
             metric="mean_offset",
             params={"name": distance},
         )
-        yield from _filled(clustered_ratio(sums), [one], int(relation.edges.sum()))
+        yield from _filled(ratios(sums, "nonnegative"), [one], int(relation.edges.sum()))
         for split, rows in (("valid", ~relation.test), ("test", relation.test)):
             edges = int(relation.edges[rows].sum())
             yield dataclasses.replace(
@@ -262,19 +257,9 @@ def _mean_of_ratios(
         with np.errstate(invalid="ignore"):
             return np.where(known, mine, 0.0).sum(axis=1) / known.sum(axis=1)
 
-    return jackknife(statistic, np.concatenate([*hits, weights], axis=1), kish(weights.sum(1)))
+    kind = "unit" if len(hits) == 1 else "difference"
+    return jackknife(statistic, np.concatenate([*hits, weights], axis=1), weights.sum(1), kind)
 
 
 def _filled(estimates: Estimates, templates: Sequence[Score], n: int) -> Iterator[Score]:
-    for place, template in enumerate(templates):
-        low, high = float(estimates.low[place]), float(estimates.high[place])
-        known = math.isfinite(low) and math.isfinite(high)
-        yield dataclasses.replace(
-            template,
-            value=float(estimates.value[place]),
-            ci_low=low if known else None,
-            ci_high=high if known else None,
-            ci_method=ci_method(JACKKNIFE, too_few=bool(estimates.too_few[place])),
-            n=n,
-            n_clusters=int(estimates.n_clusters[place]),
-        )
+    return rows_of(estimates, templates, [n] * len(templates))

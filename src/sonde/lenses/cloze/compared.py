@@ -9,10 +9,13 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses._library_means import METHOD, means, scores_of
+from sonde.lenses._library_means import means
 from sonde.lenses.cloze.judged import PUBLISHED_MODES
 from sonde.lenses.cloze.rates import KS, by_template
-from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_difference, jackknife, kish
+from sonde.results.clusters import ClusterSums
+from sonde.results.estimate import differences, jackknife
+from sonde.results.intervals import Kind
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
 PLAIN = "plain"
@@ -32,7 +35,8 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits())
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
     values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
-    yield from _at_ks(pairs, values, dataclasses.replace(base, slice="template=alias-adversarial"))
+    named = dataclasses.replace(base, slice="template=alias-adversarial")
+    yield from _at_ks(pairs, values, named, kind="difference")
 
 
 def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -52,7 +56,8 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     for side, values in sides.items():
         for template, part in by_template(pairs, base):
             named = dataclasses.replace(template, slice=f"{template.slice};words={side}")
-            yield from _at_ks(part, values, named)
+            kind = "difference" if side == "with-without" else "unit"
+            yield from _at_ks(part, values, named, kind=kind)
 
 
 def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -75,7 +80,7 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         yield from _at_ks(whole, values, template, by="frame")
         averaged = whole.group_by("base_id", "library", maintain_order=True).agg(pl.col(list(values)).mean())
         every = dataclasses.replace(template, slice=f"{template.slice};frame={EVERY}")
-        yield from _at_ks(averaged, values, every)
+        yield from _at_ks(averaged, values, every, kind="unit")
         yield from _spread(whole, template)
 
 
@@ -88,9 +93,14 @@ def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         numbered = part.with_columns(_cluster=pl.col("library").rank("dense").cast(pl.Int64) - 1)
         seen, unseen = (numbered.filter(pl.col("seen") == side) for side in (True, False))
         for k in KS:
-            found = clustered_difference(_sums(seen, k), _sums(unseen, k))
-            named = dataclasses.replace(template, metric="p_at_k", params={"name": "single", "k": k})
-            yield from scores_of(found, named, [f"{template.slice};seen=true-false"], [part.height])
+            found = differences(_sums(seen, k), _sums(unseen, k), "difference")
+            named = dataclasses.replace(
+                template,
+                metric="p_at_k",
+                slice=f"{template.slice};seen=true-false",
+                params={"name": "single", "k": k},
+            )
+            yield from rows_of(found, [named], [part.height])
 
 
 def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -106,9 +116,9 @@ def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
         )
         sums = np.column_stack([table.select(frames).to_numpy(), weight])
         for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
-            found = jackknife(statistic, sums, kish(weight))
+            found = jackknife(statistic, sums, weight, "nonnegative")
             named = dataclasses.replace(template, metric=metric, params={"name": "single", "k": k})
-            yield _score(found, named, int(weight.sum()))
+            yield from rows_of(found, [named], [weight.sum()])
 
 
 def _deviation(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
@@ -126,21 +136,6 @@ def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "rep
         return sums[:, :-1] / sums[:, -1:]
 
 
-def _score(found: Estimates, template: Score, count: int) -> Score:
-    """A score of a spread, whose interval does not go below nothing."""
-    low, high = float(found.low[0]), float(found.high[0])
-    known = bool(np.isfinite(low) and np.isfinite(high))
-    return dataclasses.replace(
-        template,
-        value=float(found.value[0]),
-        ci_low=max(low, 0.0) if known else None,
-        ci_high=high if known else None,
-        ci_method=ci_method(METHOD, too_few=bool(found.too_few[0])),
-        n=count,
-        n_clusters=int(found.n_clusters[0]),
-    )
-
-
 def _sums(frame: pl.DataFrame, k: int) -> ClusterSums:
     """Hits and quizzes by cluster."""
     held = frame.group_by("_cluster").agg(x=(pl.col("rank") <= k).sum(), w=pl.len()).sort("_cluster")
@@ -153,7 +148,11 @@ def _hits() -> list[pl.Expr]:
 
 
 def _at_ks(
-    frame: pl.DataFrame, values: Mapping[str, pl.Expr], template: Score, by: str | None = None
+    frame: pl.DataFrame,
+    values: Mapping[str, pl.Expr],
+    template: Score,
+    by: str | None = None,
+    kind: Kind = "proportion",
 ) -> Iterator[Score]:
-    for k, score in means(frame, values, template, by=by, prefix=by or ""):
+    for k, score in means(frame, values, template, by=by, prefix=by or "", kinds=kind):
         yield dataclasses.replace(score, metric="p_at_k", params={"name": "single", "k": int(k)})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.rates import by_template
+from sonde.results.intervals import Kind
 from sonde.results.scores import Score
 
 
@@ -47,5 +48,7 @@ def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
     """How many aliases a name has that has any, and the share with several (INK, section 5.2)."""
     names = labels.filter(pl.col("aliases") > 0).unique(["language", "name", "kind"], maintain_order=True)
     values = {"aliases": pl.col("aliases"), "share_several_aliases": pl.col("aliases") > 1}
-    for metric, score in means(names, values, dataclasses.replace(base, slice="names=aliased")):
+    kinds: Mapping[str, Kind] = {"aliases": "nonnegative", "share_several_aliases": "proportion"}
+    aliased = dataclasses.replace(base, slice="names=aliased")
+    for metric, score in means(names, values, aliased, kinds=kinds):
         yield dataclasses.replace(score, metric=metric)

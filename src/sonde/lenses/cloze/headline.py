@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.inference import TOO_FEW
+from sonde.results.words import bounds, standing
 
 _K = (1, 10)
 
@@ -43,7 +43,7 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
         yield f"{model}, statements in {language}: the better of two preferred, in %"
         for row in rows.sort("slice").iter_rows(named=True):
             name = row["slice"].removeprefix("pair=").replace("_", " ")
-            yield f"  {name:<14} {100 * row['value']:5.1f}  {_bounds(row):<14} {_count(row)}"
+            yield f"  {name:<14} {100 * row['value']:5.1f}  {bounds(row, 100):<14} {_count(row)}"
 
 
 def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
@@ -54,20 +54,9 @@ def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
 
 def _line(row: dict[str, Any], control: str) -> str:
     beside = f"  best control: {control}" if control else ""
-    numbers = f"{100 * row['value']:5.1f}  {_bounds(row):<14} {_count(row)}"
+    numbers = f"{100 * row['value']:5.1f}  {bounds(row, 100):<14} {_count(row)}"
     return f"  {row['template']:<12} k={row['k']:<3} {numbers}{beside}"
 
 
-def _bounds(row: dict[str, Any]) -> str:
-    """The interval; nothing where too few libraries speak for it to say anything."""
-    if row["ci_low"] is None or _few(row):
-        return ""
-    return f"[{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
-
-
 def _count(row: dict[str, Any]) -> str:
-    return f"n={row['n']}, {row['n_clusters']} libraries{' (too few)' if _few(row) else ''}"
-
-
-def _few(row: dict[str, Any]) -> bool:
-    return TOO_FEW in (row["ci_method"] or "")
+    return f"n={row['n']}, {row['n_clusters']} libraries{standing(row)}"

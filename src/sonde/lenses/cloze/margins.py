@@ -12,6 +12,7 @@ from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import TWIN
 from sonde.lenses.cloze.observe import CAUSAL, PLL
 from sonde.lenses.cloze.statements import candidate_ids
+from sonde.results.intervals import Kind
 from sonde.results.scores import Score
 from sonde.tasks._cloze_margins import PAIRS
 
@@ -75,7 +76,8 @@ def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[
         named = dataclasses.replace(template, params={**template.params, "other": other})
         # What is as likely as the better one counts against it.
         values = {"margin": pl.col(other), "preferred": pl.col(other) > _TIE}
-        for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+        kinds: Mapping[str, Kind] = {"margin": "real", "preferred": "proportion"}
+        for metric, score in means(frame, values, named, by=by, prefix="form" if by else "", kinds=kinds):
             yield dataclasses.replace(score, metric=metric)
 
 

@@ -26,7 +26,9 @@ def at_k(frame: pl.DataFrame, column: str, template: Score, by: str | None = Non
 
 def mrr(frame: pl.DataFrame, column: str, template: Score, by: str | None = None) -> Iterator[Score]:
     """Mean reciprocal rank."""
-    for _, score in means(frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, prefix=by or ""):
+    for _, score in means(
+        frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, prefix=by or "", kinds="unit"
+    ):
         yield dataclasses.replace(score, metric="mrr")
 
 

@@ -35,6 +35,7 @@ from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
 from sonde.lenses.cloze.vocabulary import unified
+from sonde.results.intervals import Kind
 from sonde.results.scores import Score
 from sonde.tasks._cloze_given import GIVEN
 
@@ -135,7 +136,7 @@ def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, ba
 def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What one draw among the candidates gets right."""
     named = dataclasses.replace(template, control="chance", metric="p_at_k", params={**_SUMMED, "k": 1})
-    for _, score in means(frame, {"chance": 1.0 / pl.col("competing")}, named):
+    for _, score in means(frame, {"chance": 1.0 / pl.col("competing")}, named, kinds="unit"):
         yield score
 
 
@@ -177,7 +178,10 @@ def _first_ten(
     frame: pl.DataFrame, template: Score, prefix: str, *, by: str | None = None, minimum: int = 1
 ) -> Iterator[Score]:
     values = {"1": pl.col("rank") <= 1, "10": pl.col("rank") <= 10, "mrr": 1.0 / pl.col("rank")}
-    for name, score in means(frame, values, template, by=by or prefix, prefix=prefix, minimum=minimum):
+    kinds: Mapping[str, Kind] = {"1": "proportion", "10": "proportion", "mrr": "unit"}
+    for name, score in means(
+        frame, values, template, by=by or prefix, prefix=prefix, minimum=minimum, kinds=kinds
+    ):
         if name == "mrr":
             yield dataclasses.replace(score, metric="mrr")
         else:
@@ -191,7 +195,10 @@ def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         "nats_per_character": pl.col("nats") / pl.col("characters"),
         "greedy": pl.col("greedy"),
     }
-    for metric, score in means(frame, values, template, by="mode", prefix="mode"):
+    kinds: Mapping[str, Kind] = {
+        "nats": "nonnegative", "nats_per_character": "nonnegative", "greedy": "proportion"
+    }  # fmt: skip
+    for metric, score in means(frame, values, template, by="mode", prefix="mode", kinds=kinds):
         yield dataclasses.replace(score, metric=metric)
 
 
@@ -218,5 +225,5 @@ def _controls(
         gains = {
             str(k): (pl.col("rank") <= k).cast(pl.Int8) - (pl.col(column) <= k).cast(pl.Int8) for k in KS
         }
-        for k, score in means(both, gains, named):
+        for k, score in means(both, gains, named, kinds="difference"):
             yield dataclasses.replace(score, metric="p_at_k_gain", params={**params, "k": int(k)})

@@ -11,6 +11,7 @@ from sonde.lenses.finetune.options import BAG, SCRATCH
 from sonde.lenses.finetune.score import ACCURACY, LEFT_OUT
 from sonde.lenses.finetune.splits import OTHER, TOLD
 from sonde.lenses.finetune.sweep import WHOLE
+from sonde.results.words import bounds, standing
 
 NAMES = {
     SCRATCH: "the same architecture from scratch",
@@ -55,12 +56,8 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _interval(row: dict[str, Any]) -> str:
-    value = f"{100 * row['value']:.1f} %"
-    low, high = row["ci_low"], row["ci_high"]
-    return value if low is None or high is None else f"{value} ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{100 * row['value']:.1f} % {bounds(row, 100)}{standing(row)}"
 
 
 def _points(row: dict[str, Any]) -> str:
-    value = f"{100 * row['value']:+.1f}"
-    low, high = row["ci_low"], row["ci_high"]
-    return value if low is None or high is None else f"{value} ({100 * low:+.1f} to {100 * high:+.1f}) points"
+    return f"{100 * row['value']:+.1f} {bounds(row, 100, sign='+')} points{standing(row)}"

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses._rows import difference_row, mean_rows
+from sonde.lenses._rows import mean_rows, trained_difference_row, trained_row
 from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
@@ -32,12 +32,26 @@ _CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
-    """One metric of one arm: a value an example (the mean over seeds), and one a seed."""
+    """One metric of one arm: a value an example and seed.
+
+    Attributes:
+        examples: Ids of the examples.
+        clusters: Their clusters.
+        values: What each training gives, between 0 and 1.
+        seeds: Seeds of the trainings.
+        trained: Whether another seed could have given other values; not so for a surface baseline.
+    """
 
     examples: list[str]
     clusters: list[str]
     values: Float[np.ndarray, "seed example"]
     seeds: tuple[int, ...]
+    trained: bool
+
+    @property
+    def trainings(self) -> int | None:
+        """Independent trainings behind the values; None where nothing was trained by chance."""
+        return len(self.seeds) if self.trained else None
 
 
 def score_all(scoring: Scoring) -> Iterator[Score]:
@@ -198,16 +212,22 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
     first = ordered.filter(pl.col("seed") == ordered["seed"][0])
     seeds = ordered["seed"].unique(maintain_order=True).to_list()
     values = ordered["value"].to_numpy().reshape(len(seeds), first.height)
-    return _Measured(first["example_id"].to_list(), first["cluster"].to_list(), values, tuple(seeds))
+    return _Measured(
+        first["example_id"].to_list(),
+        first["cluster"].to_list(),
+        values,
+        tuple(seeds),
+        trained=bool((rows["baseline"] == "").all()),
+    )
 
 
 def _means(template: Score, one: _Measured, *, whole: bool) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     clusters = _numbered(one.clusters)
-    yield from mean_rows(template, one.values.mean(0)[None], clusters, [{"seed": one.seeds[0]}])
+    yield trained_row(template, one.values, clusters, {"seed": one.seeds[0], "seeds": one.trainings})
     if template.metric != "truncated" and len(one.seeds) > 1:
         before = "" if whole else f"{template.slice};"
-        each = [{"seed": seed, "slice": f"{before}seed={seed}"} for seed in one.seeds]
+        each = [{"seed": seed, "seeds": 1, "slice": f"{before}seed={seed}"} for seed in one.seeds]
         yield from mean_rows(template, one.values, clusters, each)
 
 
@@ -215,7 +235,8 @@ def _difference(template: Score, first: _Measured, second: _Measured) -> Score:
     """The mean over seeds of one arm less that of another, over the same examples."""
     assert first.examples == second.examples
     clusters = _numbered(first.clusters)
-    return difference_row(template, first.values.mean(0), second.values.mean(0), clusters, {})
+    seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
+    return trained_difference_row(template, first.values, second.values, clusters, {"seeds": seeds})
 
 
 def _courses(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:

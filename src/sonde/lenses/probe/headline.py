@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.score import LEFT_OUT
+from sonde.results.words import bounds, standing
 
 _KEY = ("model", "task", "language")
 
@@ -23,19 +23,18 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     joined = chosen.join(gains, on=_KEY, how="left", suffix="_gain", maintain_order="left")
     for row in joined.iter_rows(named=True):
         line = (
-            f"{row['task']} ({row['language']}), {row['model']}: accuracy {_interval(row, '')} "
-            f"at layer {row['layer']}"
+            f"{row['task']} ({row['language']}), {row['model']}: accuracy {100 * row['value']:.1f} % "
+            f"{bounds(row, 100)} at layer {row['layer']}{standing(row)}"
         )
         if row["value_gain"] is not None:
-            line += f"; {100 * row['value_gain']:+.1f} points over {row['control_gain']}"
+            gain = {
+                name.removesuffix("_gain"): value for name, value in row.items() if name.endswith("_gain")
+            }
+            line += (
+                f"; {100 * gain['value']:+.1f} {bounds(gain, 100, sign='+')} points over {gain['control']}"
+            )
+            line += standing(gain)
         yield line
     for row in scores.filter(pl.col("metric") == LEFT_OUT).iter_rows(named=True):
         what = f" ({row['control']})" if row["control"] else ""
         yield f"left out{what}, {row['model']}: {row['slice']}"
-
-
-def _interval(row: dict[str, Any], suffix: str) -> str:
-    value, low, high = (row[f"{name}{suffix}"] for name in ("value", "ci_low", "ci_high"))
-    if low is None or high is None:
-        return f"{100 * value:.1f} %"
-    return f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"

@@ -10,14 +10,12 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from scipy.stats import rankdata
 
-from sonde.lenses._rows import JACKKNIFE, rows_of
-from sonde.results.inference import cluster_bootstrap, jackknife, kish
+from sonde.lenses._rows import filled
+from sonde.results.estimate import bootstrap, jackknife
 from sonde.results.scores import Score
 
 BEST = "best"
 """Slice of the layer that was chosen on validation."""
-
-_BOOTSTRAP = "cluster bootstrap"
 
 
 def r2_rows(
@@ -34,8 +32,7 @@ def r2_rows(
     for values, own in zip(predicted, fields, strict=True):
         columns = np.column_stack([np.ones(len(gold)), centred, centred**2, (gold - values) ** 2])
         totals = np.stack([np.bincount(clusters, column) for column in columns.T], axis=1)
-        found = jackknife(_r2, totals, kish(weight))
-        rows += rows_of(template, found, len(gold), [own], JACKKNIFE)
+        rows += filled(template, jackknife(_r2, totals, weight, "r2"), len(gold), [own])
     return rows
 
 
@@ -60,8 +57,8 @@ def spearman_row(
         return np.array([_weighted_spearman(gold, predicted, weight) for weight in weights])
 
     weight = np.bincount(clusters).astype(np.float64)
-    found = cluster_bootstrap(statistic, owners, weight, np.random.default_rng(seed))
-    return rows_of(template, found, size, [fields], _BOOTSTRAP)[0]
+    found = bootstrap(statistic, owners, weight, np.random.default_rng(seed), "correlation")
+    return filled(template, found, size, [fields])[0]
 
 
 def _weighted_spearman(

@@ -17,6 +17,7 @@ from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.observe import SPAN, looked_at, unpack
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
+from sonde.results.intervals import Kind
 from sonde.results.scores import Score
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ def _measured(
     for at, metric in enumerate(METRICS):
         values = getattr(found, metric)
         own = dataclasses.replace(template, metric=metric)
-        yield from mean_rows(own, values, clusters, [{"layer": at} for at in range(len(values))])
-        yield from mean_rows(own, values[[found.best]], clusters, [{"layer": found.best, "slice": BEST}])
+        kind: Kind = "unit" if metric == "uuas" else "correlation"
+        layers = [{"layer": at} for at in range(len(values))]
+        yield from mean_rows(own, values, clusters, layers, kind)
+        best = [{"layer": found.best, "slice": BEST}]
+        yield from mean_rows(own, values[[found.best]], clusters, best, kind)
         for name, measured in controls.items() if template.control is None else ():
             control = dataclasses.replace(own, control=name)
-            yield from mean_rows(control, measured[None, :, at], clusters, [{"slice": BEST}])
+            yield from mean_rows(control, measured[None, :, at], clusters, [{"slice": BEST}], kind)
 
 
 def _sentences(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, Sentence]:

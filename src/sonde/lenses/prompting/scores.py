@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.lenses._lens import Scoring
 from sonde.lenses._library_means import means
+from sonde.results.intervals import Kind
 from sonde.results.scores import Score
 
 KS = (1, 5, 10, 20)
@@ -44,5 +45,7 @@ def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Itera
         "share_too_long": ~pl.col("asked"),
         "listed": pl.col("listed"),
     }
-    for metric, score in means(frame, others, named, by=by, prefix=by or ""):
+    kinds: dict[str, Kind] = dict.fromkeys(others, "proportion")
+    kinds |= {"mrr": "unit", "listed": "nonnegative"}
+    for metric, score in means(frame, others, named, by=by, prefix=by or "", kinds=kinds):
         yield dataclasses.replace(score, metric=metric)

@@ -11,12 +11,18 @@ from jaxtyping import Float
 from scipy import sparse
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.surprisal.rows import JACKKNIFE, cluster_sums, scores_of
-from sonde.results.inference import Estimates, Statistic, cluster_bootstrap, clustered_ratio
+from sonde.lenses.surprisal.rows import cluster_sums
+from sonde.results.estimate import Statistic, bootstrap, ratios
+from sonde.results.intervals import Kind
 from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
-BOOTSTRAP = "clustered bootstrap"
+# What is averaged in each bin of confidence: its column, and what kind of number it is.
+_CURVES: tuple[tuple[str, str, Kind], ...] = (
+    ("accuracy", "top1", "proportion"),
+    ("confidence", "confidence", "unit"),
+)
 
 
 def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
@@ -56,12 +62,12 @@ def frequency(
         slices = held.select("slice").unique().sort("slice")
         sums, weight = _matrix(held)
         corpus = dataclasses.replace(named, metric="spearman_frequency_corpus", n=slices.height)
-        yield from _drawn(_loss_by_count(None), sums, weight, corpus, low=-1.0)
+        yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation")
         if trained is not None:
             seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
             known = seen.fill_null(0).cast(pl.Float64).to_numpy()
             training = dataclasses.replace(named, metric="spearman_frequency_training", n=slices.height)
-            yield from _drawn(_loss_by_count(known), sums, weight, training, low=-1.0)
+            yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation")
 
 
 def _curve(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
@@ -71,10 +77,10 @@ def _curve(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
         dataclasses.replace(template, slice=f"confidence={index / bins:.4g}-{(index + 1) / bins:.4g}")
         for index in range(bins)
     ]
-    for metric, column in (("accuracy", "top1"), ("confidence", "confidence")):
+    for metric, column, kind in _CURVES:
         ratio = cluster_sums(held, column, "n", bins)
         named = [dataclasses.replace(one, metric=metric) for one in templates]
-        yield from scores_of(clustered_ratio(ratio), named, ratio.total(ratio.w), method=JACKKNIFE)
+        yield from rows_of(ratios(ratio, kind), named, ratio.total(ratio.w))
 
 
 def _error(frame: pl.DataFrame, column: str, template: Score, bins: int) -> Iterator[Score]:
@@ -90,7 +96,7 @@ def _error(frame: pl.DataFrame, column: str, template: Score, bins: int) -> Iter
         return expected_calibration_error(cells[:, 0], cells[:, 1], cells[:, 2])
 
     named = dataclasses.replace(template, metric="ece", n=int(weight.sum()))
-    return _drawn(statistic, table.reshape(len(table), -1), weight, named, low=0.0)
+    return _drawn(statistic, table.reshape(len(table), -1), weight, named, "unit")
 
 
 def _matrix(frame: pl.DataFrame) -> tuple[sparse.csr_array, Float[np.ndarray, " cluster"]]:
@@ -124,17 +130,9 @@ def _drawn(
     sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
     weight: Float[np.ndarray, " cluster"],
     template: Score,
-    *,
-    low: float,
+    kind: Kind,
 ) -> Iterator[Score]:
-    """One score with a drawn interval, cut to what the statistic can be: from ``low`` to 1; none for NaN."""
+    """One score with a drawn interval; none for NaN."""
     seed = derive_seed(template.seed, template.language, template.metric, dict(template.params))
-    drawn = cluster_bootstrap(statistic, sums, weight, np.random.default_rng(seed))
-    bounded = Estimates(
-        drawn.value,
-        np.maximum(drawn.low, low),
-        np.minimum(drawn.high, 1.0),
-        drawn.n_clusters,
-        drawn.effective,
-    )
-    return scores_of(bounded, [template], np.array([float(template.n)]), method=BOOTSTRAP)
+    drawn = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
+    return rows_of(drawn, [template], [template.n])

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.results.words import bounds, standing
+
 _ROWS = 10
 
 
@@ -23,6 +25,5 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         yield f"The most confusing {language} constructs for {model}, in {what} a subword"
         for row in worst.iter_rows(named=True):
             name = row["slice"].partition("=")[2]
-            interval = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if row["ci_low"] is not None else ""
-            count = f"n={row['n']}, {row['n_clusters']} clusters"
-            yield f"  {name:<22} {row['value']:6.2f}  {interval:<16} {count}"
+            count = f"n={row['n']}, {row['n_clusters']} clusters{standing(row)}"
+            yield f"  {name:<22} {row['value']:6.2f}  {bounds(row, digits=2):<16} {count}"

@@ -14,8 +14,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses.surprisal.rows import JACKKNIFE, cluster_sums, scores_of
-from sonde.results.inference import Statistic, clustered_difference, clustered_ratio, jackknife, kish
+from sonde.lenses.surprisal.rows import cluster_sums
+from sonde.results.clusters import kish
+from sonde.results.estimate import Statistic, differences, jackknife, ratios
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
 UNWEIGHTED = "perplexed.unweighted"
@@ -71,7 +73,7 @@ def _origins(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Scor
     held = sums.with_columns(_group=order, _cluster=pl.col("cluster").rank("dense") - 1).drop_nulls("_group")
     ratio = cluster_sums(held, "nats", "n", len(found))
     templates = [dataclasses.replace(template, slice=f"origin={origin}{suffix}") for origin in found]
-    yield from scores_of(clustered_ratio(ratio), templates, ratio.total(ratio.w), method=JACKKNIFE)
+    yield from rows_of(ratios(ratio, "nonnegative"), templates, ratio.total(ratio.w))
 
 
 def _tagged(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
@@ -89,10 +91,10 @@ def _by_tag(tagged: pl.DataFrame, template: Score) -> Iterator[Score]:
     sides = [cluster_sums(tagged.filter(pl.col("origin") == side), "nats", "n", len(tags)) for side in _SIDES]
     for side, sums in zip(_SIDES, sides, strict=True):
         templates = [dataclasses.replace(template, slice=f"origin={side};tag={tag}") for tag in tags]
-        yield from scores_of(clustered_ratio(sums), templates, sums.total(sums.w), method=JACKKNIFE)
+        yield from rows_of(ratios(sums, "nonnegative"), templates, sums.total(sums.w))
     templates = [dataclasses.replace(template, slice=f"origin=internal-external;tag={tag}") for tag in tags]
     counts = sides[0].total(sides[0].w) + sides[1].total(sides[1].w)
-    yield from scores_of(clustered_difference(*sides), templates, counts, method=JACKKNIFE)
+    yield from rows_of(differences(sides[0], sides[1], "real"), templates, counts)
 
 
 def _summaries(
@@ -101,16 +103,17 @@ def _summaries(
     table = call_table(tagged)
     cells = table.reshape(len(table), len(_SIDES), -1, 2)
     counts = cells[..., 1].sum(axis=2)
-    effective = [kish(counts[:, side]) for side in range(len(_SIDES))]
+    # The side whose clusters are worth less decides for the difference.
+    scarcer = int(np.argmin([kish(counts[:, side]) for side in range(len(_SIDES))]))
     totals = counts.sum(axis=0)
     for weighting in weightings:
         for name, side in (("internal", 0), ("external", 1), ("internal-external", None)):
-            estimates = jackknife(
-                weighted(weighting, side), table, min(effective) if side is None else effective[side]
-            )
+            weight = counts[:, scarcer if side is None else side]
+            kind = "real" if side is None else "nonnegative"
+            estimates = jackknife(weighted(weighting, side), table, weight, kind)
             named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": weighting})
             n = totals.sum() if side is None else totals[side]
-            yield from scores_of(estimates, [named], np.array([n]), method=JACKKNIFE)
+            yield from rows_of(estimates, [named], [n])
 
 
 def call_table(tagged: pl.DataFrame) -> Float[np.ndarray, "cluster total"]:

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from sonde.lenses.surprisal.sums import Sums
-from sonde.results.inference import ClusterSums, Estimates, ci_method, clustered_ratio
+from sonde.results.clusters import ClusterSums
+from sonde.results.estimate import ratios
+from sonde.results.intervals import Kind
+from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
 BITS = 1.0 / math.log(2.0)
 
-JACKKNIFE = "clustered jackknife"
-
-# Metric: column of the numerator, column of the denominator, factor.
-Ratios = Mapping[str, tuple[str, str, float]]
+# Metric: column of the numerator, column of the denominator, factor, what the ratio is.
+Ratios = Mapping[str, tuple[str, str, float, Kind]]
 _PER_SUBWORD: Ratios = {
-    "nats": ("nats", "n", 1.0),
-    "bits": ("nats", "n", BITS),
-    "top1": ("top1", "n", 1.0),
+    "nats": ("nats", "n", 1.0, "nonnegative"),
+    "bits": ("nats", "n", BITS, "nonnegative"),
+    "top1": ("top1", "n", 1.0, "proportion"),
 }
 _FULL: Ratios = {
     **_PER_SUBWORD,
-    "top5": ("top5", "n", 1.0),
-    "mrr": ("reciprocal", "n", 1.0),
-    "entropy": ("entropy", "n", 1.0),
-    "nats_per_token": ("nats", "tokens", 1.0),
+    "top5": ("top5", "n", 1.0, "proportion"),
+    "mrr": ("reciprocal", "n", 1.0, "unit"),
+    "entropy": ("entropy", "n", 1.0, "nonnegative"),
+    "nats_per_token": ("nats", "tokens", 1.0, "nonnegative"),
 }
-_OVERALL: Ratios = {**_FULL, "bits_per_byte": ("nats", "text_bytes", BITS)}
+_OVERALL: Ratios = {**_FULL, "bits_per_byte": ("nats", "text_bytes", BITS, "nonnegative")}
 _PER_CHARACTER: Ratios = {
-    "bits_per_character": ("nats", "characters", BITS),
-    "coverage": ("covered", "characters", 1.0),
+    "bits_per_character": ("nats", "characters", BITS, "nonnegative"),
+    "coverage": ("covered", "characters", 1.0, "proportion"),
 }
-_NAMES: Ratios = {"nats_per_token": ("nats", "tokens", 1.0)}
+_NAMES: Ratios = {"nats_per_token": ("nats", "tokens", 1.0, "nonnegative")}
 
 
 def overall(sums: Sums, template: Score) -> Iterator[Score]:
@@ -56,20 +57,20 @@ def by_slice(sums: Sums, template: Score, minimum: int) -> Iterator[Score]:
         if dimension == "all":
             continue
         named = frame.with_columns(slice=pl.lit(f"{dimension}=") + pl.col("slice"))
-        ratios = _PER_SUBWORD if dimension == "subword" else _FULL
-        yield from table(named, ratios, template, minimum=minimum, counted="n")
+        asked = _PER_SUBWORD if dimension == "subword" else _FULL
+        yield from table(named, asked, template, minimum=minimum, counted="n")
     named = sums.names.with_columns(slice=pl.lit("name=") + pl.col("slice"))
     yield from table(named, _NAMES, template, minimum=minimum, counted="tokens")
 
 
 def table(
-    frame: pl.DataFrame, ratios: Ratios, template: Score, *, minimum: int, counted: str = "n"
+    frame: pl.DataFrame, asked: Ratios, template: Score, *, minimum: int, counted: str = "n"
 ) -> Iterator[Score]:
     """Ratios of sums by language and slice.
 
     Args:
         frame: ``language, slice, cluster`` and the columns to be added up.
-        ratios: For each metric the column above, the column below and a factor.
+        asked: For each metric the column above, the column below, a factor and what the ratio is.
         template: What the scores share.
         minimum: What a slice needs of ``counted`` for a row of its own.
         counted: A column.
@@ -82,18 +83,13 @@ def table(
         _cluster=pl.col("cluster").rank("dense") - 1
     )
     languages, slices = groups["language"].to_list(), groups["slice"].to_list()
-    for metric, (over, under, factor) in ratios.items():
+    for metric, (over, under, factor, kind) in asked.items():
         sums = cluster_sums(held, over, under, groups.height)
-        yield from scores_of(
-            clustered_ratio(sums),
-            [
-                dataclasses.replace(template, language=language, slice=name, metric=metric)
-                for language, name in zip(languages, slices, strict=True)
-            ],
-            sums.total(sums.w),
-            factor=factor,
-            method=JACKKNIFE,
-        )
+        named = [
+            dataclasses.replace(template, language=language, slice=name, metric=metric)
+            for language, name in zip(languages, slices, strict=True)
+        ]
+        yield from rows_of(ratios(sums, kind), named, sums.total(sums.w), factor=factor)
 
 
 def cluster_sums(frame: pl.DataFrame, over: str, under: str, n_groups: int) -> ClusterSums:
@@ -109,38 +105,6 @@ def cluster_sums(frame: pl.DataFrame, over: str, under: str, n_groups: int) -> C
         w=frame[under].cast(pl.Float64).to_numpy(),
         n_groups=n_groups,
     )
-
-
-def scores_of(
-    estimates: Estimates,
-    templates: Sequence[Score],
-    counts: Float[np.ndarray, " group"],
-    *,
-    method: str,
-    factor: float = 1.0,
-) -> Iterator[Score]:
-    """One score an estimate; those without a value are left out, intervals without ends are null."""
-    columns = (
-        (estimates.value * factor).tolist(),
-        (estimates.low * factor).tolist(),
-        (estimates.high * factor).tolist(),
-        estimates.n_clusters.tolist(),
-        estimates.too_few.tolist(),
-        counts.tolist(),
-    )
-    for template, value, low, high, n_clusters, too_few, n in zip(templates, *columns, strict=True):
-        if not math.isfinite(value):
-            continue
-        known = math.isfinite(low) and math.isfinite(high)
-        yield dataclasses.replace(
-            template,
-            value=value,
-            ci_low=low if known else None,
-            ci_high=high if known else None,
-            ci_method=ci_method(method, too_few=too_few),
-            n=int(n),
-            n_clusters=int(n_clusters),
-        )
 
 
 def _integers(series: pl.Series) -> Int[np.ndarray, " row"]:

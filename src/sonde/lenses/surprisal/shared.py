@@ -25,9 +25,9 @@ SLICE = "shared"
 
 _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
 _RATIOS: Ratios = {
-    "bits_per_byte": ("nats", "bytes", BITS),
-    "bits_per_character": ("nats", "characters", BITS),
-    "coverage": ("characters", "text", 1.0),
+    "bits_per_byte": ("nats", "bytes", BITS, "nonnegative"),
+    "bits_per_character": ("nats", "characters", BITS, "nonnegative"),
+    "coverage": ("characters", "text", 1.0, "proportion"),
 }
 _CHARACTERS_AT_A_TIME = 5_000_000
 

@@ -1,0 +1,81 @@
+"""What was trained: how far it would move with another seed, and on other clusters, in one interval.
+
+A seed sets initialisation, order and training subset, never the split. The variance of a difference of two
+methods with S_a and S_b independent seeds is s_a^2 / S_a + s_b^2 / S_b (between seeds, of the overall value)
+and the clustered variance of the paired differences of seed means; degrees of freedom by Welch and
+Satterthwaite over the three terms. The last holds a part of what varies by seed and example: slightly
+cautious. One training has no seeds to tell from: then the interval is over examples alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from sonde.results.clusters import ClusterSums, least_icc, sums_of
+from sonde.results.estimate import Estimates, estimated, ratios
+from sonde.results.intervals import Kind
+
+ENOUGH_SEEDS = 5
+"""Below this many independent trainings a difference is shown, and no verdict is drawn."""
+
+BySeed = Float[np.ndarray, "seed example"]
+
+
+def trained_mean(values: BySeed, clusters: Int[np.ndarray, " example"]) -> Estimates:
+    """The mean over seeds and examples of what lies between 0 and 1, for example whether each is right.
+
+    Args:
+        values: One row a seed.
+        clusters: Cluster of each example.
+
+    Returns:
+        One group, with a proportion's interval.
+    """
+    sums = sums_of(values.mean(0)[None], clusters)
+    alone = ratios(sums, "proportion")
+    return _with_noise(alone, sums, "proportion", [_between_seeds(values)])
+
+
+def trained_difference(first: BySeed, second: BySeed, clusters: Int[np.ndarray, " example"]) -> Estimates:
+    """The difference of two such means over the same examples.
+
+    Args:
+        first: One row a seed; one row alone is a method whose training noise is none, or unknown.
+        second: Likewise; its seeds are independent of the first's.
+        clusters: Cluster of each example.
+    """
+    one, two = first.mean(0), second.mean(0)
+    apart = one - two
+    sums = sums_of(apart[None], clusters)
+    alone = ratios(sums, "difference", squares=np.array([(apart**2).sum()]))
+    return _with_noise(alone, sums, "difference", [_between_seeds(first), _between_seeds(second)])
+
+
+def _between_seeds(values: BySeed) -> tuple[float, int]:
+    """Variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
+    seeds = len(values)
+    return (float(values.mean(1).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else (0.0, 0)
+
+
+def _with_noise(alone: Estimates, sums: ClusterSums, kind: Kind, noise: list[tuple[float, int]]) -> Estimates:
+    terms = [(variance, df) for variance, df in noise if variance > 0]
+    if not terms:
+        return alone
+    clustered = alone.error**2
+    variance = clustered + sum(term for term, _ in terms)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = clustered**2 / alone.df + sum(term**2 / df for term, df in terms)
+        welch = variance**2 / spread
+    return estimated(
+        alone.value,
+        variance,
+        alone.n_clusters,
+        alone.effective,
+        kind,
+        n=sums.total(sums.w),
+        mean_size=sums.mean_size,
+        icc=least_icc(sums),
+        method=f"seeds and {alone.method.partition(',')[0]}",
+        df=np.where(np.isfinite(alone.df) & (alone.df >= 1), welch, np.nan),
+    )

@@ -1,0 +1,63 @@
+"""When a number may be called a finding: one rule for page, terminal, comparison and card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sonde.results.seeds import ENOUGH_SEEDS
+
+ENOUGH_CLUSTERS = 10
+"""Effective clusters that a verdict needs."""
+
+ENOUGH_OBSERVATIONS = 30
+"""Independent observations that a proportion's must be worth."""
+
+NARROW, WIDE, RELATIVE = 0.05, 0.30, 1.30
+"""Widths of a proportion's interval (National Center for Health Statistics 2017)."""
+
+_EARLIER = "too few clusters"
+"""What earlier versions wrote at the end of ``ci_method``, which counted the effective clusters then."""
+
+
+def verdict_allowed(row: Mapping[str, Any]) -> bool:
+    """Whether a row of ``scores.parquet`` may be called a finding; see `why_no_verdict`."""
+    return not why_no_verdict(row)
+
+
+def why_no_verdict(row: Mapping[str, Any]) -> str:
+    """Why a row may not be called a finding, in words; empty where it may.
+
+    Ten effective clusters; of a proportion also 30 effective observations and an interval no wider than 0.30,
+    nor, where it is wider than 0.05, than 130 % of p and of 1 - p; of what was trained five seeds.
+
+    Args:
+        row: ``value, ci_low, ci_high, effective_clusters, n_eff, seeds`` of a score; those of earlier
+            versions, which lack the effective clusters, are taken by ``n_clusters`` and ``ci_method``.
+    """
+    clusters = row.get("effective_clusters")
+    if clusters is None:
+        if _EARLIER in (row.get("ci_method") or ""):
+            return _EARLIER
+        clusters = float(row.get("n_clusters") or 0)
+    if clusters < ENOUGH_CLUSTERS:
+        return f"{clusters:.3g} effective clusters, a verdict needs {ENOUGH_CLUSTERS}"
+    low, high = row.get("ci_low"), row.get("ci_high")
+    if low is None or high is None or not math.isfinite(high - low):
+        return "no interval is known"
+    if (n_eff := row.get("n_eff")) is not None and (why := _proportion(row["value"], high - low, n_eff)):
+        return why
+    if (seeds := row.get("seeds")) is not None and seeds < ENOUGH_SEEDS:
+        return f"{seeds} {'seed' if seeds == 1 else 'seeds'}, a verdict needs {ENOUGH_SEEDS}"
+    return ""
+
+
+def _proportion(value: float, width: float, n_eff: float) -> str:
+    if n_eff < ENOUGH_OBSERVATIONS:
+        return f"worth {n_eff:.0f} independent observations, a verdict needs {ENOUGH_OBSERVATIONS}"
+    if width > WIDE:
+        return f"an interval of {100 * width:.0f} points, a verdict needs {100 * WIDE:.0f} or fewer"
+    if width > NARROW and width > RELATIVE * min(value, 1 - value):
+        return f"an interval of {100 * width:.0f} points is too wide for so small a share"
+    return ""

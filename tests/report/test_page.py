@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._page import draw_all, embedded_json
+from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
 
@@ -131,7 +133,7 @@ def test_two_models_stand_side_by_side(pair_directory: Path) -> None:
 def test_page_of_a_bare_summary(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}", encoding="utf-8")
     page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
-    assert "no overall score" in page.text and "specs" in page.scripts
+    assert "holds no score yet" in page.text and "specs" in page.scripts
 
 
 def test_hostile_summary_is_escaped(tmp_path: Path, sources: list[Source]) -> None:
@@ -180,3 +182,20 @@ def test_reporting_does_not_import_torch(tmp_path: Path, sources: list[Source]) 
         "assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'"
     )
     subprocess.run([sys.executable, "-c", code, str(root)], check=True, env={**os.environ})
+
+
+def test_lenses_without_a_finding_are_counted_and_no_run_is_said_to_be_empty(tmp_path: Path) -> None:
+    row = Score(
+        model="m", lens="mine", metric="depth", value=2.0, ci_low=1.5, ci_high=2.5, n=80, n_clusters=40
+    )
+    few = dataclasses.replace(row, lens="probe", task="cpx", metric="coverage", n_clusters=3)
+    RunDirectory(tmp_path).write_summary({"models": [{"name": "m"}]})
+    scores_frame([row, dataclasses.replace(row, n_clusters=4), few]).write_parquet(
+        tmp_path / "scores.parquet"
+    )
+    page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
+    assert (
+        "Lens mine scored 2 numbers, 1 of which rests on enough independent code for a verdict" in page.text
+    )
+    assert "Lens probe scored 1 number about 1 task, none of which rests on enough" in page.text
+    assert "no score" not in page.text and "overall score" not in page.text

@@ -12,7 +12,7 @@ import polars as pl
 from sonde.report._numbers import clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
-from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.results.verdict import ENOUGH_CLUSTERS, why_no_verdict
 
 _METRICS = {
     "bits_per_byte": ("Bits per byte", 1.0, 3),
@@ -24,6 +24,9 @@ _METRICS = {
     "top5": ("Right among five, %", 100.0, 1),
     "ece": ("Calibration error, points", 100.0, 1),
 }
+
+LENS = "surprisal"
+"""The lens whose finding is the page's title."""
 
 Facts = Sequence[tuple[str, str]]
 
@@ -41,7 +44,7 @@ class Headline:
         read: How much was read, from how many clusters.
         detail: The other half of the sentence.
         shared: The same over what all models of the run cover; empty where that is all that this one read.
-        few: Whether it rests on too few clusters for a verdict.
+        caveat: Why it allows no verdict, empty where it allows one.
     """
 
     value: str
@@ -52,7 +55,7 @@ class Headline:
     read: str
     detail: str
     shared: str
-    few: bool
+    caveat: str
 
 
 def headlines(run: RunData) -> list[Headline]:
@@ -72,7 +75,7 @@ def headlines(run: RunData) -> list[Headline]:
                     read=_read(run, row),
                     detail=_extremes(run, model, row["language"]),
                     shared=_shared(run, row),
-                    few=too_few(row),
+                    caveat=why_no_verdict(row),
                 )
             )
     return found

@@ -18,6 +18,7 @@ import sonde
 from sonde.base.files import write_atomic
 from sonde.report import _header as header
 from sonde.report._export import write_table
+from sonde.report._leads import leads
 from sonde.report._plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._render import page_spec, themes, vega_runtime, write_figures
 from sonde.report._run import RunData
@@ -78,12 +79,14 @@ def render(run: RunData, sections: list[Section]) -> str:
     )
     environment.filters["json"] = embedded_json
     charts = [chart for section in sections for chart in section.figure.charts]
+    headlines = header.headlines(run)
+    said = [(section.plot.lens, section.figure.lead) for section in sections]
     return environment.get_template("page.html.j2").render(
         run=run,
         sections=sections,
         contents=_contents(sections),
-        headlines=header.headlines(run),
-        leads=[section.figure.lead for section in sections if section.figure.lead],
+        headlines=headlines,
+        leads=leads(run, said, header.LENS if headlines else None),
         lenses={section.plot.lens for section in sections},
         tiles=header.tiles(run),
         scoreboard=header.scoreboard(run),

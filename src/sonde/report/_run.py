@@ -69,6 +69,11 @@ class RunData:
         )
 
     @property
+    def scored_lenses(self) -> list[str]:
+        """Lenses that have scores, in the order of the table."""
+        return self.every_score["lens"].unique(maintain_order=True).to_list()
+
+    @property
     def several(self) -> bool:
         """Whether the run compares models."""
         return len(self.models) > 1
@@ -87,7 +92,8 @@ class RunData:
         )
 
     @cached_property
-    def _every(self) -> pl.DataFrame:
+    def every_score(self) -> pl.DataFrame:
+        """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
         path = self.directory.scores
         if not path.is_file():
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
@@ -96,7 +102,7 @@ class RunData:
 
     @cached_property
     def _scores(self) -> pl.DataFrame:
-        return self._every.filter(pl.col("control").is_null())
+        return self.every_score.filter(pl.col("control").is_null())
 
     def scores(
         self,
@@ -125,7 +131,7 @@ class RunData:
             chosen &= pl.col("slice").str.starts_with(prefix)
         if slices:
             chosen &= pl.col("slice").is_in(list(slices))
-        table = self._every if controls else self._scores
+        table = self.every_score if controls else self._scores
         return table.filter(chosen).with_columns(
             label=pl.col("slice").str.slice(len(prefix or "")),
             params_name=pl.col("params").struct.field("name"),

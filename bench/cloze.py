@@ -32,7 +32,7 @@ _FILES = ("argparse.py", "ast.py", "calendar.py", "inspect.py", "pdb.py", "shuti
 _REPEATS = 5
 _BATCH = 64
 _LENGTH = 16
-_QUIZZES = 1024
+_NAMES = 120
 _SHARED = 8192
 _CANDIDATES = 100
 _STATEMENTS = 512
@@ -78,7 +78,7 @@ def _data_set(**chosen: str | int) -> Dataset:
     texts = [(folder / name).read_text(encoding="utf-8") for name in _FILES]
     files = [SourceFile(name, text, "python", "c", "r") for name, text in zip(_FILES, texts, strict=True)]
     options = {"templates": "call,import", **chosen}
-    return task.draw(files, size=_QUIZZES, seed=0, language="python", mode="corrected", options=options)
+    return task.draw(files, size=_NAMES, seed=0, language="python", mode="corrected", options=options)
 
 
 def _prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:

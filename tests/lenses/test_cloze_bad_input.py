@@ -68,6 +68,7 @@ def test_too_few_aliases(
 ) -> None:
     text = "import numpy as np\nimport json as js\nnp.zeros(1)\n"
     given = ["-m", "sonde/mini-encoder", "-c", corpus(text), "-o", str(tmp_path / "run")]
+    given += ["--option", "cloze.templates=call,adversarial"]
     line = said(monkeypatch, capsys, *given)
     assert "'numpy': the corpus has 1 aliases of other modules, 10 are needed" in line
     assert "leave the template 'adversarial' out" in line

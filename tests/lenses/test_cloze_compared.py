@@ -6,13 +6,11 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy.stats import t as student
 from tests.lenses.test_cloze_scores import answer, found, quiz, scoring, tables
 
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.controls import with_frequent_candidates
 from sonde.lenses.cloze.judged import with_seen
 from sonde.lenses.cloze.rates import KS
 from sonde.results.scores import Score
@@ -29,7 +27,7 @@ def framed() -> tuple[Rows, Rows]:
     quizzes, answers = [], []
     for number in range(40):
         library = f"lib{number % 12}"
-        quizzes.append(quiz(number, library=library))
+        quizzes.append(quiz(number, library=library, majority=1))
         answers.append(answer(f"q{number}", int(rng.integers(1, 9))))
         for place, frame in enumerate(FRAMES):
             if number == 7 and frame == "spaced":
@@ -156,29 +154,3 @@ def test_a_library_is_resampled_by_its_names() -> None:
     score = found(lens.score(scoring(quizzes, answers)), "p_at_k", "template=call;library=one", k=10)
     assert (score.n, score.n_clusters) == (60, 15)
     assert score.ci_low is not None and "by name" in score.ci_method
-
-
-def test_frequent_candidates_leave_the_own_library_out() -> None:
-    rng = np.random.default_rng(9)
-    quizzes = [
-        quiz(
-            number,
-            name=f"lib{number % 4}.f{number}",
-            library=f"lib{number % 4}",
-            calls=int(rng.integers(1, 9)),
-            candidates=[str(one) for one in rng.permutation(["read", "write", "open", "close"])],
-        )
-        for number in range(40)
-    ]
-    _, labels = tables(quizzes, [])
-    ranked = with_frequent_candidates(labels.with_columns(place=pl.lit("member")))
-    for row, one in zip(quizzes, ranked["rank_majority"].to_list(), strict=True):
-        counts = {
-            name: sum(
-                other["calls"]
-                for other in quizzes
-                if other["candidates"][0] == name and other["library"] != row["library"]
-            )
-            for name in row["candidates"]
-        }
-        assert one == sum(count >= counts[row["candidates"][0]] for count in counts.values())

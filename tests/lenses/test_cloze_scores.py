@@ -1,7 +1,7 @@
 """Tables of the cloze lens against loops over hand-made answers."""
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,7 +15,6 @@ from sonde.lenses import LensSettings, Scoring
 from sonde.lenses._lens import Twin, TwinObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import vocabulary as cloze_vocabulary
-from sonde.lenses.cloze.controls import NEVER, with_majority, with_unigram
 from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
@@ -37,7 +36,7 @@ def quiz(number: int, **changes: Any) -> dict[str, Any]:
         "level": 1, "levels": 2, "pieces": 1, "prefix": f"lib{number}.", "answer": f"f{number}",
         "context": "", "frame": "", "aliases": 0, "suffix": "(", "start": 4, "end": 6, "level_start": 4,
         "level_end": 6, "alias": "", "visible": False, "calls": 1, "files": 1, "repositories": 1,
-        "paths": [1], "candidates": [],
+        "paths": [1], "candidates": [], "majority": None, "unigram": None,
     }  # fmt: skip
     return {**row, **changes}
 
@@ -62,7 +61,6 @@ def scoring(
     quizzes: list[dict[str, Any]],
     answers: list[dict[str, Any]],
     *,
-    frequencies: pl.DataFrame | None = None,
     twin: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> Scoring:
@@ -74,7 +72,6 @@ def scoring(
         template=Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0),
         settings=LensSettings(options=options),
         labels={"api_cloze": labels},
-        frequencies=frequencies,
         twins=twins,
     )
 
@@ -200,27 +197,12 @@ def test_the_same_statement_asked_twice_is_one_answer() -> None:
     assert frame["rank_filtered"].to_list() == [3, 3]
 
 
-def test_majority_leaves_the_own_library_out(
-    many: tuple[list[dict[str, Any]], list[dict[str, Any]]],
-) -> None:
-    quizzes, answers = many
-    frame = with_majority(judged(*tables(quizzes, answers)))
-    rows = [row for row in frame.iter_rows(named=True) if row["status"] == ONE]
-    for row in rows[:150]:
-        cell = [one for one in rows if (one["template"], one["mode"]) == (row["template"], row["mode"])]
-        counts = Counter(dict.fromkeys((one["answer"] for one in cell), 0))
-        counts.update(one["answer"] for one in cell if one["library"] != row["library"])
-        mine = counts[row["answer"]]
-        expected = sum(count >= mine for count in counts.values()) if mine else NEVER
-        assert row["rank_majority"] == expected
-
-
-def test_unigrams_rank_by_training_counts() -> None:
-    quizzes = [quiz(number) for number in range(3)]
-    answers = [answer(f"q{number}", 1, gold_id=number) for number in range(3)]
-    frequencies = pl.DataFrame({"subword_id": [0, 1, 2, 3], "count": [5, 9, 5, 0]})
-    frame = with_unigram(judged(*tables(quizzes, answers)), frequencies)
-    assert frame["rank_unigram"].to_list() == [3, 1, 3]
+def test_controls_of_the_corpus_are_read_from_the_quizzes() -> None:
+    quizzes = [quiz(number, library=f"l{number}", majority=1 + number, unigram=20) for number in range(12)]
+    scores = lens.score(scoring(quizzes, [answer(f"q{number}", 1) for number in range(12)]))
+    assert found(scores, "p_at_k", "all", control="majority", k=10).value == pytest.approx(10 / 12)
+    assert found(scores, "p_at_k", "all", control="unigram", k=10).value == 0
+    assert found(scores, "p_at_k_gain", "all", control="majority", k=1).value == pytest.approx(11 / 12)
 
 
 def test_controls_stand_beside_the_model() -> None:

@@ -96,12 +96,13 @@ def test_every_quiz_spells_its_statement(table: pl.DataFrame) -> None:
 
 def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
     gathered = gather(standard_library())
-    small = quizzes(gathered, Wanted(contexts=2, limit=500)).table
-    assert 300 < small.height <= 500
+    made = quizzes(gathered, Wanted(contexts=2, limit=40))
+    small = made.table
+    assert made.names == small.select("name", "kind").n_unique() == 40
     assert table.head(small.height).equals(small)
     modes = Counter(small["mode"])
     assert modes["first"] == modes["last"]
-    other = quizzes(gathered, Wanted(contexts=2, limit=500, seed=1)).table
+    other = quizzes(gathered, Wanted(contexts=2, limit=40, seed=1)).table
     assert other["quiz_id"].to_list() != small["quiz_id"].to_list()
 
 
@@ -112,6 +113,77 @@ def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
     assert capped.left_out["library is full"] > 0
     assert set(names["library"]) == set(table["library"])
     assert capped.table["quiz_id"].is_in(table["quiz_id"].implode()).all()
+
+
+def test_libraries_take_turns() -> None:
+    calls = {"big": 60, "small": 3, "tiny": 1}
+    text = "".join(
+        f"import {name}\n" + "".join(f"{name}.f{number}()\n" for number in range(count))
+        for name, count in calls.items()
+    )
+    for limit, expected in ((3, (1, 1, 1)), (6, (3, 2, 1)), (20, (16, 3, 1))):
+        table = quizzes(gather([file(text)]), Wanted(templates=("call",), limit=limit)).table
+        names = dict(table.group_by("library").agg(pl.col("name").n_unique()).iter_rows())
+        counts = tuple(names[name] for name in calls)
+        assert sum(counts) == limit
+        assert counts == expected or (limit == 6 and counts == (2, 3, 1))
+
+
+def test_names_that_others_can_use() -> None:
+    lib = """
+import lib.inner
+def shown():
+    "Says what it does."
+def silent(): pass
+class Box:
+    def read(self):
+        "Reads."
+lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib.inner.used()
+"""
+    user = "import lib.inner\nimport os\nlib.inner.used()\nos.getcwd()\nlib.inner._private()\n"
+    files = [
+        SourceFile("lib/inner.py", lib, "python", "lib", "lib"),
+        SourceFile("lib/__init__.py", "", "python", "lib", "lib"),
+        SourceFile("app/main.py", user, "python", "app", "app"),
+    ]
+    gathered = gather(files)
+
+    def names(scope: str) -> set[str]:
+        table = quizzes(gathered, Wanted(templates=("call",), scope=scope)).table
+        return {name.removeprefix("lib.inner.") for name in table["name"].unique()}
+
+    assert names("shared") == {"shown", "Box", "used", "os.getcwd"}
+    assert names("public") == names("shared") | {"silent"}
+    assert names("all") == names("public") | {"_hidden", "_private"}
+    options = {"templates": "call"}
+    drawn = task.draw(files, size=50, seed=0, language="python", mode="corrected", options=options)
+    assert set(drawn.examples["name"]) == {f"lib.inner.{one}" for one in ("shown", "Box", "used")} | {
+        "os.getcwd"
+    }
+    assert drawn.report["left_out"]["not for others to use"] == 3
+
+
+def test_adversarial_aliases_are_those_of_modules() -> None:
+    text = f"""{OTHERS}import numpy as np
+from functools import partial as part
+from os import path as osp
+import os.path
+np.zeros(1)
+part()
+osp.join()
+"""
+    table = quizzes(gather([file(text)]), Wanted()).table.filter(pl.col("template") == "adversarial")
+    drawn = set(table["alias"])
+    assert "part" not in drawn
+    assert drawn <= {f"o{number}" for number in range(12)} | {"np", "osp"}
+    assert "osp" in drawn
+
+
+def test_a_corpus_with_few_aliases_goes_without_adversarial_quizzes_unless_they_are_named() -> None:
+    text = "import numpy as np\nnp.zeros(1)\n"
+    drawn = task.draw([file(text)], size=9, seed=0, language="python", mode="corrected", options={})
+    assert set(drawn.examples["template"]) == {"call", "import", "alias"}
+    assert drawn.report["left_out"]["too few aliases of other modules"] > 0
 
 
 def test_statements_of_a_small_case() -> None:
@@ -195,12 +267,12 @@ def test_a_statement_keeps_the_places_of_its_levels() -> None:
 
 def test_the_pool_excludes_every_alias_of_the_module() -> None:
     modules = {f"k{number}": {"m"} for number in range(5)} | {f"o{number}": {"n"} for number in range(10)}
-    drawn = AliasPool(modules).draw("m", "x", 0, "q")
+    drawn = AliasPool(modules, {"m", "n"}).draw("m", "x", 0, "q")
     assert sorted(drawn) == sorted(f"o{number}" for number in range(10))
     assert len(drawn) == DRAWN
-    assert AliasPool(modules).draw("m", "x", 1, "q") != drawn
+    assert AliasPool(modules, {"m", "n"}).draw("m", "x", 1, "q") != drawn
     with pytest.raises(InputError, match="9 aliases of other modules"):
-        AliasPool(modules).draw("m", "o3", 0, "q")
+        AliasPool(modules, {"m", "n"}).draw("m", "o3", 0, "q")
 
 
 def test_a_data_set_for_the_lens() -> None:
@@ -237,7 +309,7 @@ def test_bad_input_says_so(tmp_path: Path) -> None:
     call = {"size": 9, "seed": 0, "language": "python", "mode": "corrected"}
     with pytest.raises(UsageError, match="contexts"):
         task.draw(few, **call, options={"contexts": -1})
-    with pytest.raises(InputError, match="give none"):
+    with pytest.raises(InputError, match="none is asked about"):
         task.draw([file("x = 1")], **call, options={})
     (tmp_path / "q.json").write_text('{"a": "b"}')
     with pytest.raises(InputError, match="not of the form"):

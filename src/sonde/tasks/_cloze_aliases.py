@@ -14,19 +14,27 @@ DRAWN = 10
 
 
 class AliasPool:
-    """The aliases of one language in a corpus.
+    """The aliases of modules of one language in a corpus.
 
     Args:
-        modules: For each alias, all that it stands for somewhere in the corpus.
+        stands_for: For each alias, all that it stands for somewhere in the corpus.
+        modules: What is a module; aliases of functions, classes and values are not taken.
     """
 
-    def __init__(self, modules: Mapping[str, Set[str]]) -> None:
-        self._aliases = sorted(modules)
-        self._known = frozenset(modules)
+    def __init__(self, stands_for: Mapping[str, Set[str]], modules: Set[str]) -> None:
+        self._aliases = sorted(alias for alias, names in stands_for.items() if not names.isdisjoint(modules))
+        self._known = frozenset(self._aliases)
         self._of: dict[str, set[str]] = {}
-        for alias, stands_for in modules.items():
-            for module in stands_for:
-                self._of.setdefault(module, set()).add(alias)
+        for alias, names in stands_for.items():
+            for name in names:
+                self._of.setdefault(name, set()).add(alias)
+
+    def suffices(self, module: str, alias: str) -> bool:
+        """Whether there are ten aliases of modules that never stand for a module, beside its right alias."""
+        return len(self._known - self._barred(module, alias)) >= DRAWN
+
+    def _barred(self, module: str, alias: str) -> set[str]:
+        return self._of.get(module, set()) | {alias}
 
     def draw(self, module: str, alias: str, seed: int, quiz: str) -> tuple[str, ...]:
         """Ten aliases that never stand for a module, for one quiz.
@@ -40,7 +48,7 @@ class AliasPool:
         Raises:
             InputError: The corpus has fewer than ten aliases of other modules.
         """
-        barred = self._of.get(module, set()) | {alias}
+        barred = self._barred(module, alias)
         left = len(self._known - barred)
         if left < DRAWN:
             raise InputError(

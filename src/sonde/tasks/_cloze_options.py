@@ -15,7 +15,7 @@ from sonde.tasks._cloze_candidates import MOST
 from sonde.tasks._cloze_quizzes import Wanted
 from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import ALIAS, CALL, IMPORT, TEMPLATES
-from sonde.tasks._names import WITHIN
+from sonde.tasks._names import SCOPES, SHARED, WITHIN
 
 PER_LIBRARY = 50
 
@@ -46,6 +46,11 @@ class PromptOptions(QuizOptions):
 class PairOptions(QuizOptions):
     """Options of pairs of names, one of them the better."""
 
+    scope: Annotated[str, OneOf(SCOPES)] = option(
+        SHARED,
+        "shared for names that others can use (public, and called from outside the repository that defines "
+        "them, or documented), public for all without a leading underscore on their path, all for every name",
+    )
     per_library: Count = option(PER_LIBRARY, "names of a library at most, so that no large one decides")
     deprecated: str = option(
         "",
@@ -88,7 +93,7 @@ class StatementOptions(PairOptions):
     )
 
     def wanted(self, size: int, seed: int) -> Wanted:
-        """The quizzes that they describe.
+        """The quizzes of at most ``size`` names that they describe.
 
         Raises:
             InputError: The file of queries cannot be read.
@@ -100,7 +105,9 @@ class StatementOptions(PairOptions):
             queries=_queries(self.queries) if self.queries else {},
             separator=self.separator,
             framed=self.frames,
+            scope=self.scope,
             per_library=self.per_library,
+            lenient="templates" not in self.model_fields_set,
             candidates=0 if self.objective == MASKED else self.candidates,
             limit=size,
             seed=seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from sonde.languages import facet_of
 from sonde.languages._imports import Imports, read_frames
 from sonde.tasks._cloze_aliases import AliasPool
 from sonde.tasks._cloze_candidates import Candidates, place
+from sonde.tasks._cloze_frequent import ALIASED, FrequentAnswers, FrequentPieces
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST, REFERENCE, WHOLE, blanks, segments
 from sonde.tasks._cloze_statements import (
     ADVERSARIAL,
@@ -26,7 +28,7 @@ from sonde.tasks._cloze_statements import (
     aliased,
     plain,
 )
-from sonde.tasks._names import Gathered, Name
+from sonde.tasks._names import ALL, Gathered, Name
 
 QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
@@ -59,10 +61,15 @@ QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "paths": pl.List(pl.UInt64),
     "trained": pl.Boolean,
     "candidates": pl.List(pl.String),
+    "majority": pl.Int32,
+    "unigram": pl.Int32,
 }
 
 
 _FRAMED = (FULL, FIRST, LAST, WHOLE)
+
+_NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
+"""Quizzes behind words and in frames repeat others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +85,11 @@ class Wanted:
         framed: The share of names whose calls and imports are also asked in the language's other frames.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
+        scope: Which names, of `SCOPES`.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
-        limit: At most this many quizzes; a larger limit contains a smaller one.
+        limit: At most this many names, each with all of its quizzes; a larger limit contains a smaller one.
         seed: Draws other names and other adversarial aliases.
+        lenient: Whether adversarial quizzes are left out where a corpus has too few aliases for them.
     """
 
     templates: tuple[str, ...] = TEMPLATES
@@ -90,28 +99,33 @@ class Wanted:
     separator: str = "\n"
     framed: float = 0.0
     candidates: int = 0
+    scope: str = ALL
     per_library: int | None = None
     limit: int | None = None
     seed: int = 0
+    lenient: bool = False
 
 
 @dataclass(slots=True)
 class Quizzes:
-    """The quizzes, and what was left out and why."""
+    """The quizzes, of how many names they are, and what was left out and why."""
 
     table: pl.DataFrame
+    names: int
     left_out: Counter[str]
 
 
-def quizzes(gathered: Gathered, wanted: Wanted) -> Quizzes:
+def quizzes(gathered: Gathered, wanted: Wanted, frequent: FrequentPieces | None = None) -> Quizzes:
     """Make the quizzes of a corpus's names.
 
-    Names are taken in an order by hash, each with all of its quizzes, so that calls and imports, and first
-    and last pieces, stay equally many under any limit.
+    Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
+    any limit. A name is taken with all of its quizzes, so that calls and imports, and first and last pieces,
+    stay equally many.
 
     Args:
         gathered: The names of the corpus.
         wanted: What is made of them.
+        frequent: The pieces of the corpus, for the column ``unigram``; None leaves it empty.
 
     Raises:
         UnknownNameError: A template that does not exist.
@@ -122,44 +136,61 @@ def quizzes(gathered: Gathered, wanted: Wanted) -> Quizzes:
             raise UnknownNameError("template", template, TEMPLATES)
     names = [name for name in gathered.names.values() if "." in name.name]
     left_out = Counter({"name of one level": len(gathered.names) - len(names)})
-    order = {
-        id(name): unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind) for name in names
-    }
-    names.sort(key=lambda name: order[id(name)])
-    maker = _Maker(gathered, names, wanted, left_out)
+    maker = _Maker(gathered, names, wanted, left_out, frequent)
     rows: list[dict[str, Any]] = []
-    taken: Counter[tuple[str, str]] = Counter()
-    for name in names:
-        library = (name.language, name.library)
-        if wanted.per_library is not None and taken[library] >= wanted.per_library:
-            left_out["library is full"] += 1
-            continue
-        taken[library] += 1
-        made = list(maker.of(name))
-        if wanted.limit is not None and len(rows) + len(made) > wanted.limit:
+    asked_about = 0
+    for name in _in_turn(gathered, names, wanted, left_out):
+        if asked_about == wanted.limit:
             break
+        made = list(maker.of(name))
+        asked_about += bool(made)
         rows += made
-    return Quizzes(pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row"), left_out)
+    return Quizzes(pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row"), asked_about, left_out)
+
+
+def _in_turn(gathered: Gathered, names: Sequence[Name], wanted: Wanted, left_out: Counter[str]) -> list[Name]:
+    """The names that may be asked about: the first of every library, the second of every library, and on."""
+    held: dict[tuple[str, str], list[tuple[float, Name]]] = {}
+    for name in names:
+        if not gathered.usable(name, wanted.scope):
+            left_out["not for others to use"] += 1
+            continue
+        order = unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind)
+        held.setdefault((name.language, name.library), []).append((order, name))
+    turns: list[tuple[int, float, Name]] = []
+    for mine in held.values():
+        mine.sort(key=itemgetter(0))
+        turns += [(turn, order, name) for turn, (order, name) in enumerate(mine[: wanted.per_library])]
+        left_out["library is full"] += len(mine[wanted.per_library :]) if wanted.per_library else 0
+    return [name for _, _, name in sorted(turns, key=itemgetter(0, 1))]
 
 
 class _Maker:
     """Makes the quizzes of one name after the other."""
 
     def __init__(
-        self, gathered: Gathered, names: Sequence[Name], wanted: Wanted, left_out: Counter[str]
+        self,
+        gathered: Gathered,
+        names: Sequence[Name],
+        wanted: Wanted,
+        left_out: Counter[str],
+        pieces: FrequentPieces | None,
     ) -> None:
         self._wanted = wanted
         self._left_out = left_out
+        self._frequent_pieces = pieces
         self._pieces = segments((level for name in names for level in name.name.split(".")), wanted.reference)
         languages = {name.language for name in gathered.names.values()}
         self._templates = {one: facet_of(one, "imports", Imports).templates for one in languages}
         self._frames = {one: read_frames(one) for one in languages} if wanted.framed else {}
         self._pools = {
             one: AliasPool(
-                {alias: of for (language, alias), of in gathered.modules.items() if language == one}
+                {alias: of for (language, alias), of in gathered.stands_for.items() if language == one},
+                gathered.modules[one],
             )
             for one in languages
         }
+        self._frequent_answers = FrequentAnswers(names, self._pieces)
         self._candidates = {
             one: Candidates(
                 ((name.name, name.calls) for name in names if name.language == one),
@@ -211,7 +242,21 @@ class _Maker:
                     "level_end": level.end,
                     "candidates": self._competing(provenance, levels, level.index),
                 }
-                yield asked(row, text, *at)
+                yield asked({**row, **self._controls(row, text[slice(*at)])}, text, *at)
+
+    def _controls(self, row: Mapping[str, Any], answer: str) -> dict[str, int | None]:
+        """Ranks of the answer without knowledge of the name."""
+        language, library = row["language"], row["library"]
+        frequent = self._frequent_answers
+        if row["candidates"]:
+            where = place(row["level"], row["levels"])
+            return {"majority": frequent.rank_among(row["candidates"], language, where, library)}
+        cell = ALIASED if row["template"] == ALIAS else ""
+        pieces = self._frequent_pieces if row["mode"] != WHOLE else None
+        return {
+            "majority": frequent.rank(language, cell, row["mode"], answer, library),
+            "unigram": pieces.rank(answer) if pieces else None,
+        }
 
     def _competing(
         self, provenance: Mapping[str, Any], levels: Sequence[str], number: int
@@ -243,6 +288,9 @@ class _Maker:
         form, count = made_of
         pool = self._pools[row["language"]]
         module = ".".join(levels[:count])
+        if self._wanted.lenient and not pool.suffices(module, row["alias"]):
+            self._left_out["too few aliases of other modules"] += 1
+            return
         for alias in pool.draw(module, row["alias"], self._wanted.seed, row["quiz_id"]):
             statement = aliased(forms[form], levels, count, alias)
             (level,) = (level for level in statement.levels if level.index == row["level"])
@@ -266,6 +314,7 @@ class _Maker:
                 shift = len(before)
                 moved = {
                     **row,
+                    **_NO_CONTROLS,
                     "context": context,
                     "level_start": row["level_start"] + shift,
                     "level_end": row["level_end"] + shift,
@@ -288,7 +337,13 @@ class _Maker:
                     continue
                 level = starts[row["level"]]
                 start = level.start + row["start"] - row["level_start"]
-                moved = {**row, "frame": frame, "level_start": level.start, "level_end": level.end}
+                moved = {
+                    **row,
+                    **_NO_CONTROLS,
+                    "frame": frame,
+                    "level_start": level.start,
+                    "level_end": level.end,
+                }
                 yield asked(moved, statement.text, start, start + len(row["answer"]), row["quiz_id"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,10 @@ from sonde.languages import LANGUAGES, Function, facet_of, has_facet
 from sonde.languages._imports import ApiCall, Imports
 
 WITHIN = ("file", "function")
+
+SHARED, PUBLIC, ALL = "shared", "public", "all"
+SCOPES = (SHARED, PUBLIC, ALL)
+"""Names that others can use, names without a leading underscore on their path, and all names."""
 
 
 class File(Protocol):
@@ -87,17 +91,40 @@ class Gathered:
 
     Attributes:
         names: By language, name and kind.
-        modules: For each alias, what it stands for somewhere in the corpus, by language.
+        stands_for: For each alias, what it stands for somewhere in the corpus, by language.
+        modules: What imports say to be a module, by language.
+        definers: For each language and library the repositories that hold its files.
+        documented: For each language and name the documented definitions of it, or of its members, with
+            module and classes.
         files: Files read.
         stars: Star imports, whose names stay unbound.
         unplaced: Relative imports that lead out of the corpus.
     """
 
     names: dict[tuple[str, str, str], Name] = field(default_factory=dict)
-    modules: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    stands_for: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    modules: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    definers: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    documented: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     files: int = 0
     stars: int = 0
     unplaced: int = 0
+
+    def usable(self, name: Name, scope: str = SHARED) -> bool:
+        """Whether a name is of a scope.
+
+        `SHARED` are those that others can use: public, and called from outside the repository that defines
+        their library, or documented.
+        """
+        if scope == ALL:
+            return True
+        module, _, own = name.name.rpartition(".")
+        if any(level.startswith("_") for level in name.name.split(".")):
+            return False
+        if scope == PUBLIC or name.repositories - self.definers.get((name.language, name.library), set()):
+            return True
+        found = self.documented.get((name.language, own), ())
+        return any(definition.startswith(f"{module}.") for definition in found)
 
 
 def gather(files: Iterable[File], *, within: str = "file", propagate: bool = False) -> Gathered:
@@ -136,16 +163,23 @@ def _gather_language(
         held[file.repository].append(file.path)
     rooted = {name: facet.rooted(paths, name.rpartition("/")[2]) for name, paths in held.items()}
     for file in files:
-        found = facet.read(file.text, rooted[file.repository][file.path], propagate=propagate)
+        path = rooted[file.repository][file.path]
+        found = facet.read(file.text, path, propagate=propagate)
         gathered.files += 1
         gathered.stars += len(found.stars)
         gathered.unplaced += found.unplaced
         for one in found.imports:
+            gathered.modules[language].update(_packages(one.written, member=one.member))
             if one.alias:
-                gathered.modules[language, one.alias].add(one.name)
-        if not found.calls:
-            continue
+                gathered.stands_for[language, one.alias].add(one.name)
         functions = LANGUAGES.load(language).functions(file.text)
+        module = _dotted(path)
+        gathered.modules[language].add(module)
+        gathered.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)
+        for function in functions:
+            if function.docstring:
+                for level in function.qualified_name.split("."):
+                    gathered.documented[language, level].add(f"{module}.{function.qualified_name}")
         starts = [function.start for function in functions]
         for call in found.calls:
             at = bisect_right(starts, call.start) - 1
@@ -153,6 +187,20 @@ def _gather_language(
             if inside is None and within == "function":
                 continue
             _count(gathered, call, file, facet.library_levels, inside)
+
+
+def _packages(name: str, *, member: bool) -> Iterator[str]:
+    """The module that an import names or takes a member from, and the packages around it."""
+    module = name.rpartition(".")[0] if member else name
+    while module:
+        yield module
+        module = module.rpartition(".")[0]
+
+
+def _dotted(path: str) -> str:
+    """The module that a file is, from its path from the root of imports."""
+    stem = path.rpartition(".")[0] or path
+    return stem.removesuffix("/__init__").replace("/", ".")
 
 
 def _count(gathered: Gathered, call: ApiCall, file: File, levels: int, inside: Function | None) -> None:

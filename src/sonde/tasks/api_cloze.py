@@ -14,6 +14,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, SourceFile, read_files
 from sonde.tasks import Dataset
+from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_items import items_of_quizzes
 from sonde.tasks._cloze_options import StatementOptions
@@ -25,11 +26,11 @@ class ApiCloze:
     """Makes quizzes of whole files."""
 
     name = "api_cloze"
-    version = "2"
+    version = "3"
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every quiz of a corpus with all templates, in `QUIZ_SCHEMA` but for the paths; no mode changes it.
+        """Every quiz of a corpus with all templates, in `QUIZ_SCHEMA` without paths and controls.
 
         Raises:
             InputError: There are too few aliases for adversarial quizzes.
@@ -37,7 +38,7 @@ class ApiCloze:
         held = list(files)
         given = given_quizzes(held, limit=None, seed=0)
         table = quizzes(gather(held), Wanted()).table if given.is_empty() else given
-        return table.drop("paths").to_dicts()
+        return table.drop("paths", "majority", "unigram").to_dicts()
 
     def draw(
         self,
@@ -49,13 +50,13 @@ class ApiCloze:
         mode: str,
         options: Mapping[str, Any],
     ) -> Dataset:
-        """Draw at most ``size`` quizzes; see `sonde.tasks.DrawingTask`.
+        """Draw the quizzes of at most ``size`` names; see `sonde.tasks.DrawingTask`.
 
         Files that bring quizzes of their own (`codexglue`) are taken as they are.
 
         Args:
             files: The files of a corpus in one language.
-            size: Quizzes wanted.
+            size: Names wanted; of files that bring quizzes of their own, quizzes.
             seed: Draws other names and other adversarial aliases.
             language: Public name of the language.
             mode: No mode changes the quizzes.
@@ -72,11 +73,12 @@ class ApiCloze:
             return Dataset(self.name, self.version, given, tuple(items_of_quizzes(given)), report)
         chosen = StatementOptions.among(options)
         gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
-        made = quizzes(gathered, chosen.wanted(size, seed))
+        frequent = FrequentPieces((file.text for file in held), chosen.reference)
+        made = quizzes(gathered, chosen.wanted(size, seed), frequent)
         if made.table.is_empty():
             raise InputError(
-                f"quizzes about names of APIs: {len(gathered.names)} names in {gathered.files} files of "
-                f"{language} give none under a limit of {size}; name a larger corpus, or raise the limit"
+                f"quizzes about names of APIs: of {len(gathered.names)} names in {gathered.files} files of "
+                f"{language} none is asked about; name a larger corpus, or give the option cloze.scope=all"
             )
         table = made.table
         if chosen.training:
@@ -86,6 +88,7 @@ class ApiCloze:
             "size": table.height,
             "files": gathered.files,
             "names": len(gathered.names),
+            "names_asked_about": made.names,
             "star_imports": gathered.stars,
             "unplaced_imports": gathered.unplaced,
             "left_out": {reason: count for reason, count in made.left_out.items() if count},

@@ -16,9 +16,6 @@ from sonde.lenses.cloze.controls import (
     UNIGRAM,
     twin_candidates,
     twin_frame,
-    with_frequent_candidates,
-    with_majority,
-    with_unigram,
 )
 from sonde.lenses.cloze.counted import aliases_of_names, overlap
 from sonde.lenses.cloze.judged import (
@@ -47,7 +44,7 @@ _CUTS: Mapping[str, str] = {
 }
 """Name in the slice, and the column that makes the groups."""
 
-_CONTROLS: Mapping[str, str] = {UNIGRAM: "rank_unigram", MAJORITY: "rank_majority", TWIN: "rank_twin"}
+_CONTROLS: Mapping[str, str] = {UNIGRAM: "unigram", MAJORITY: "majority", TWIN: "rank_twin"}
 
 _SINGLE: Mapping[str, str | int | float | None] = {"name": "single"}
 _SUMMED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "sum"}
@@ -98,8 +95,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     compared = ClozeOptions.read(scoring.settings.options).unified
     shared = unified(compared) if compared else frozenset[str]()
     contest = contested(answers, labels, shared, scoring.beside)
-    frame = with_seen(contest, scoring.template.model)
-    frame = with_frequent_candidates(frame.with_columns(status=pl.lit(ONE)))
+    frame = with_seen(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
     frame = with_agreement(frame, compared) if compared else frame
     twin = twin_candidates(scoring, labels)
     if twin is not None:
@@ -143,7 +139,7 @@ def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
     frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
-    frame = with_majority(with_unigram(with_seen(frame, model), scoring.frequencies))
+    frame = with_seen(frame, model)
     twin = twin_frame(scoring, labels)
     if twin is not None:
         frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")

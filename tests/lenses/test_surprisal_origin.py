@@ -52,6 +52,7 @@ def summary(
     [
         ("unweighted", 0.777, 0.636),
         ("count", 0.715, 0.771),
+        ("count_common", 0.715, 0.771),
         ("standardised_external", 0.905, 0.771),
         ("standardised_internal", 0.715, 0.607),
     ],
@@ -81,12 +82,39 @@ def test_tags_too_rare_on_one_side_are_not_compared() -> None:
     assert paper["origin=internal", "unweighted"].n == 22633
 
 
+def test_a_tag_that_is_rare_on_one_side_stays_in_the_count_of_every_subword() -> None:
+    rare = [("call -> rare", 3, 9.0, 4000, 0.1), *TABLE_1]
+    calls = calls_of(rare, 12).with_columns(
+        pl.col("nats") * (1 + pl.col("cluster").str.slice(1).cast(pl.Int64) / 40)
+    )
+    found = summary(calls, minimum=20)
+    every = {
+        side: part["nats"].sum() / part["n"].sum()
+        for (side,), part in calls.partition_by("origin", as_dict=True).items()
+    }
+    difference = found["origin=internal-external", "count"]
+    assert difference.value == pytest.approx(every["internal"] - every["external"])
+    assert difference.ci_low < difference.value < difference.ci_high
+    assert difference.n == pytest.approx(sum(row[1] + row[3] for row in rare), abs=1)
+    common = found["origin=internal-external", "count_common"]
+    assert common.n < difference.n and common.value != pytest.approx(difference.value, abs=1e-4)
+    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, 20, frozenset()) if not s.params}
+    for side in ("internal", "external"):
+        assert found[f"origin={side}", "count"].value == alone[f"origin={side}"].value
+
+
 def test_intervals_hold_the_difference_between_clusters() -> None:
     calls = calls_of(TABLE_1, 12).with_columns(
         pl.col("nats") * (1 + pl.col("cluster").str.slice(1).cast(pl.Int64) / 40)
     )
     found = summary(calls)
-    for weighting in ("count", "unweighted", "standardised_external", "standardised_internal"):
+    for weighting in (
+        "count",
+        "count_common",
+        "unweighted",
+        "standardised_external",
+        "standardised_internal",
+    ):
         score = found["origin=internal-external", weighting]
         assert score.ci_low < score.value < score.ci_high
         assert score.ci_method == "clustered jackknife"

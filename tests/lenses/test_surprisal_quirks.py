@@ -141,7 +141,8 @@ def test_unweighted_reports_the_papers_summary_alone(study) -> None:
         )
         for quirks in (frozenset[str](), only("perplexed.unweighted"))
     }
-    assert names[frozenset()] == {"count", "unweighted", "standardised_external", "standardised_internal"}
+    every = {"count", "count_common", "unweighted", "standardised_external", "standardised_internal"}
+    assert names[frozenset()] == every
     assert names[only("perplexed.unweighted")] == {"unweighted"}
 
 

@@ -194,10 +194,21 @@ def test_frequency_equals_scipy_in_the_corpus_and_in_training(study) -> None:
     trained = pl.DataFrame(
         {"subword_id": list(range(10)), "count": [100 - 7 * (i % 5) - i for i in range(10)]}
     )
-    scores = study().score(observations, frequencies=trained)
+    least = int(observations["subword_id"].value_counts()["count"].quantile(0.4))  # type: ignore[arg-type]
+    both = study(options={"min_count": least}).score(observations, frequencies=trained)
+    scores = both.filter(pl.col("params").struct.field("k").is_null())
     by_id = observations.group_by("subword_id").agg(pl.col("nats").mean(), pl.len()).sort("subword_id")
     expected = stats.spearmanr(by_id["nats"], by_id["len"]).statistic
     assert study.value(scores, "all", "spearman_frequency_corpus", "subword") == pytest.approx(expected)
+    kept = by_id.filter(pl.col("len") >= least)
+    assert 3 < kept.height < by_id.height
+    often = both.filter(
+        (pl.col("metric") == "spearman_frequency_corpus")
+        & (pl.col("params").struct.field("k") == least)
+        & (pl.col("name") == "subword")
+    ).row(0, named=True)
+    assert often["value"] == pytest.approx(stats.spearmanr(kept["nats"], kept["len"]).statistic)
+    assert often["n"] == kept.height
     seen = [*trained["count"].to_list(), 0, 0]
     expected = stats.spearmanr(by_id["nats"], seen).statistic
     assert study.value(scores, "all", "spearman_frequency_training", "subword") == pytest.approx(expected)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import polars as pl
 from tests.report.synthetic import Source, rewrite_summary, write_run
 
+from sonde.report import PLOTS
 from sonde.report._explore import ExplorerLimits, choose, pack
-from sonde.report._header import rerun
+from sonde.report._header import headlines, rerun
 from sonde.report._numbers import clusters, interval, readable, too_few, with_interval
 from sonde.report._run import RunData
 from sonde.report.distribution import _counted, _quantiles
@@ -124,3 +126,34 @@ def test_command_to_repeat(run_directory: Path) -> None:
     assert command.startswith(
         "sonde run -m sonde/mini-decoder -l surprisal -c stdlib --unit function --limit "
     )
+
+
+def test_the_headline_counts_the_items_that_its_lens_read(run_directory: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(run_directory, tmp_path / "run")
+    summary = RunData(root).summary
+    read = pl.read_parquet(root / "observations/lens=surprisal/**/*.parquet")["item_id"].n_unique()
+    # Another lens of the run drew items of its own from the same corpus.
+    rewrite_summary(root, corpus=[{**entry, "items": entry["items"] + 468} for entry in summary["corpus"]])
+    (headline,) = headlines(RunData(root))
+    assert headline.read.startswith(f"{read} items from ")
+
+
+def test_the_answer_on_frequency_rests_on_what_occurs_often(run_directory: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(run_directory, tmp_path / "run")
+    every = pl.read_parquet(root / "scores.parquet")
+    of_frequency = pl.col("metric") == "spearman_frequency_corpus"
+    often = every.filter(of_frequency).with_columns(
+        pl.lit(-0.078).alias("value"),
+        params=pl.struct(
+            k=pl.lit(20, pl.Int64),
+            l2=pl.lit(None, pl.Float64),
+            name=pl.lit("subword"),
+            other=pl.lit(None, pl.String),
+        ),
+    )
+    pl.concat([every, often]).write_parquet(root / "scores.parquet")
+    figure = PLOTS.load("frequency_loss").draw(RunData(root))
+    assert figure is not None and figure.table is not None
+    assert "among subwords that occur 20 times or more (Spearman −0.08" in figure.answer
+    assert "; over all subwords " in figure.answer
+    assert any(row[1].text == "subwords, at least 20 times" for row in figure.table.rows)

@@ -87,8 +87,10 @@ def language_name(language: str) -> str:
 
 
 def _read(run: RunData, row: Mapping[str, Any]) -> str:
-    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == row["language"]]
-    items = sum(entry.get("items") or 0 for entry in entries)
+    model = next(model for model in run.models if model.name == row["model"])
+    # Other lenses of the run may have read other items of the same corpus.
+    scored = run.observations(model, ["item_id", "language"]).filter(pl.col("language") == row["language"])
+    items = scored.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
     units = f"{count(items)} items from " if items else ""
     return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes"
 

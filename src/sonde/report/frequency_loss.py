@@ -40,7 +40,9 @@ class FrequencyLoss:
         charts = [chart for model in run.models if (chart := _chart(run, model)) is not None]
         if not charts:
             return None
-        rows = run.scores(metrics=list(_CORRELATIONS), slices=["all"])
+        rows = run.scores(metrics=list(_CORRELATIONS), slices=["all"]).with_columns(
+            least=pl.col("params").struct.field("k")
+        )
         notes = [f"Points are a sample by hash where there are more than {SHOWN_POINTS:,} entries."]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
@@ -117,11 +119,18 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
 
 def _answer(rows: pl.DataFrame, several: bool) -> str:
     sentences: list[str] = []
-    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & (pl.col("params_name") != "tag")
-    for row in rows.filter(of_subwords).iter_rows(named=True):
-        who = f"{row['shown']}: " if several else ""
-        verdict = _verdict(row)
-        sentences.append(f"{who}{verdict} (Spearman {with_interval(row)}).")
+    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("params_name").ne_missing("tag")
+    for part in rows.filter(of_subwords).partition_by("shown", "language", maintain_order=True):
+        every = part.filter(pl.col("least").is_null())
+        often = part.filter(pl.col("least").is_not_null())
+        # A mean over one or two occurrences is mostly noise: what is said rests on the others.
+        said = (often if often.height else every).row(0, named=True)
+        among = f" among subwords that occur {said['least']} times or more" if said["least"] else ""
+        beside = (
+            f"; over all subwords {with_interval(every.row(0, named=True))}" if among and every.height else ""
+        )
+        who = f"{said['shown']}: " if several else ""
+        sentences.append(f"{who}{_verdict(said)}{among} (Spearman {with_interval(said)}{beside}).")
     return "\n".join(sentences)
 
 
@@ -150,7 +159,7 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
         (
             *([Cell(row["shown"])] if several else []),
             Cell(row["language"] or DASH),
-            Cell(f"{row['params_name'] or 'subword'}s"),
+            Cell(_named(row)),
             Cell(_CORRELATIONS[row["metric"]]),
             Cell(number(row["value"]), row["value"]),
             Cell(interval(row), row["ci_low"]),
@@ -159,6 +168,11 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
         for row in rows.iter_rows(named=True)
     ]
     return Table(summary="Rank correlations", columns=columns, rows=cells, numeric=frozenset(columns[-3:]))
+
+
+def _named(row: dict[str, Any]) -> str:
+    what = f"{row['params_name'] or 'subword'}s"
+    return f"{what}, at least {row['least']} times" if row["least"] else what
 
 
 plot = FrequencyLoss()

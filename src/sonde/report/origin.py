@@ -15,6 +15,7 @@ from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",
     "count": "every subword counts once",
+    "count_common": "the same, of tags that both sides hold often enough",
     "standardised_external": "on the external tag mix",
     "standardised_internal": "on the internal tag mix",
 }
@@ -30,10 +31,12 @@ class Origin:
     order = 80
     caption = (
         "Internal calls go to names that another file of the repository defines, external calls to names "
-        "that it does not; builtins and names defined only in the same file stand apart. Unweighted is the "
-        "mean of the tags' means (as PERPLEXED reports it), count weighs every subword alike, standardised "
-        "gives both sides the same mix of tags, once that of the external and once that of the internal "
-        "calls. Where they disagree, the mix of tags makes the difference."
+        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
+        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
+        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
+        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
+        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
+        "difference."
     )
 
     def draw(self, run: RunData) -> Figure | None:

@@ -42,7 +42,7 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "4"
+    version = "5"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
@@ -126,8 +126,10 @@ class Surprisal(LensDefaults):
             *by_slice(sums, template, minimum),
             *by_origin(sums.calls, template, minimum, quirks),
             *calibration(sums.calibration, template, BINS),
-            *frequency(sums.slices["subword"], "subword", template, _trained(sums, scoring.frequencies)),
-            *frequency(sums.slices["tag"], "tag", template),
+            *frequency(
+                sums.slices["subword"], "subword", template, minimum, _trained(sums, scoring.frequencies)
+            ),
+            *frequency(sums.slices["tag"], "tag", template, minimum),
         ]
         return list(named(scores, options.objective))
 

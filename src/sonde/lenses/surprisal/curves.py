@@ -46,28 +46,40 @@ def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Sco
 
 
 def frequency(
-    frame: pl.DataFrame, name: str, template: Score, trained: pl.DataFrame | None = None
+    frame: pl.DataFrame, name: str, template: Score, minimum: int, trained: pl.DataFrame | None = None
 ) -> Iterator[Score]:
     """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
+
+    A mean over one or two occurrences is mostly noise, and most slices are as rare as that: beside the
+    correlation over all slices stands that over those with enough occurrences, which ``params.k`` names.
 
     Args:
         frame: Sums of the dimension, by ``language, slice, cluster``.
         name: The dimension, for ``params.name``.
         template: What the scores share.
+        minimum: Occurrences that are enough.
         trained: ``slice, count`` in the model's training data; a slice that it lacks was never seen. None
             where nothing is known.
     """
-    for language, held in sorted(frame.partition_by("language", as_dict=True).items()):
-        named = dataclasses.replace(template, language=str(language[0]), params={"name": name})
-        slices = held.select("slice").unique().sort("slice")
-        sums, weight = _matrix(held)
-        corpus = dataclasses.replace(named, metric="spearman_frequency_corpus", n=slices.height)
-        yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation")
-        if trained is not None:
-            seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
-            known = seen.fill_null(0).cast(pl.Float64).to_numpy()
-            training = dataclasses.replace(named, metric="spearman_frequency_training", n=slices.height)
-            yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation")
+    for language, every in sorted(frame.partition_by("language", as_dict=True).items()):
+        for params in ({"name": name}, {"name": name, "k": minimum}):
+            often = pl.col("n").sum().over("slice") >= params.get("k", 1)
+            named = dataclasses.replace(template, language=str(language[0]), params=params)
+            yield from _frequency(every.filter(often), named, trained)
+
+
+def _frequency(held: pl.DataFrame, named: Score, trained: pl.DataFrame | None) -> Iterator[Score]:
+    if held.is_empty():
+        return
+    slices = held.select("slice").unique().sort("slice")
+    sums, weight = _matrix(held)
+    corpus = dataclasses.replace(named, metric="spearman_frequency_corpus", n=slices.height)
+    yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation")
+    if trained is not None:
+        seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
+        known = seen.fill_null(0).cast(pl.Float64).to_numpy()
+        training = dataclasses.replace(named, metric="spearman_frequency_training", n=slices.height)
+        yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation")
 
 
 def _curve(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:

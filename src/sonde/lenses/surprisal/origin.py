@@ -1,8 +1,9 @@
-"""Calls into the repository against calls out of it, under three ways to weigh the tags (PERPLEXED, Table 1).
+"""Calls into the repository against calls out of it, in several weightings of the tags (PERPLEXED, Table 1).
 
 Internal and external calls are not made of the same tags, so one mean over all their subwords mixes two
-questions. ``count`` is that mean; ``unweighted`` gives every tag the same weight, as the paper does;
-``standardised_external`` and ``standardised_internal`` give both sides one side's mix of tags.
+questions. ``count`` is that mean. The others are about tags that both sides hold often enough:
+``count_common`` is the mean over their subwords, ``unweighted`` gives each of them the same weight, as the
+paper does, ``standardised_external`` and ``standardised_internal`` give both sides one side's mix of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sonde.results.scores import Score
 UNWEIGHTED = "perplexed.unweighted"
 CALL_TAGS = "perplexed.call_tags"
 
-WEIGHTINGS = ("count", "unweighted", "standardised_external", "standardised_internal")
+WEIGHTINGS = ("count_common", "unweighted", "standardised_external", "standardised_internal")
 
 _SIDES = ("internal", "external")
 _ORIGINS = ("internal", "external", "local", "builtin")
@@ -49,6 +50,8 @@ def by_origin(calls: pl.DataFrame, template: Score, minimum: int, quirks: Set[st
         named = dataclasses.replace(template, language=str(language[0]))
         for suffix, held in _selections(spoken):
             yield from _origins(held, named, suffix)
+            if UNWEIGHTED not in quirks:
+                yield from _every_subword(held, named, suffix)
             tagged = _tagged(held, minimum)
             if tagged.is_empty():
                 continue
@@ -74,6 +77,22 @@ def _origins(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Scor
     ratio = cluster_sums(held, "nats", "n", len(found))
     templates = [dataclasses.replace(template, slice=f"origin={origin}{suffix}") for origin in found]
     yield from rows_of(ratios(ratio, "nonnegative"), templates, ratio.total(ratio.w))
+
+
+def _every_subword(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Score]:
+    """Both sides with all of their subwords, however rare a tag is, and their difference."""
+    sums = (
+        calls.filter(pl.col("origin").is_in(_SIDES))
+        .group_by("origin", "cluster")
+        .agg(pl.col("n", "nats").sum())
+    )
+    held = sums.with_columns(_group=pl.lit(0), _cluster=pl.col("cluster").rank("dense") - 1)
+    sides = [cluster_sums(held.filter(pl.col("origin") == side), "nats", "n", 1) for side in _SIDES]
+    counts = [side.total(side.w) for side in sides]
+    found = [*(ratios(side, "nonnegative") for side in sides), differences(sides[0], sides[1], "real")]
+    for name, estimates, n in zip((*_SIDES, "internal-external"), found, [*counts, sum(counts)], strict=True):
+        named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": "count"})
+        yield from rows_of(estimates, [named], np.asarray(n))
 
 
 def _tagged(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
@@ -144,7 +163,7 @@ def weighted(weighting: str, side: int | None) -> Statistic:
         both = (counts > 0).all(axis=1, keepdims=True)
         means = np.divide(sums, counts, out=np.zeros_like(sums), where=both & (counts > 0))
         mix = {
-            "count": counts,
+            "count_common": counts,
             "unweighted": np.ones_like(counts),
             "standardised_external": np.broadcast_to(counts[:, 1:], counts.shape),
             "standardised_internal": np.broadcast_to(counts[:, :1], counts.shape),

@@ -19,7 +19,7 @@ from sonde.lenses.finetune.sweep import variants
 
 LENS = training_lens("finetune")
 TASK = "variable_misuse"
-OPTIONS = {"epochs": 1, "length": 48, "rates": "1e-3", "arms": "pretrained,bag_of_tokens"}
+OPTIONS = {"epochs": 1, "length": 48, "rates": "1e-3", "arms": "pretrained,bag_of_tokens", "cut": "keep"}
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ _LEAST = 0.1
 def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
     """Rows of both test sets; those of a sweep have its values as ``variant``."""
     rows = run.scores(metrics=metrics, lens=LENS, controls=True)
-    told = pl.col("split").is_in(list(SPLITS)) & ~pl.col("slice").str.contains("(^|;)(seed|gold)=")
+    told = pl.col("split").is_in(list(SPLITS)) & ~pl.col("slice").str.contains("(^|;)(seed|gold|reachable)=")
     return labelled(rows.filter(told), run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -24,6 +24,7 @@ from sonde.report._finetune import (
     marks,
     measured,
 )
+from sonde.report._finetune_reach import ceilings, reach_notes
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
@@ -39,8 +40,9 @@ class FinetuneSummary:
         "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
         "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
         "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
-        "Differences are paired: both are asked the same examples. An error beyond the length limit counts "
-        "as not found. A hollow dot rests on too few clusters for a verdict."
+        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
+        "the length limit, the example is left out, or the table says how much could be right at most. A "
+        "hollow dot rests on too few clusters for a verdict."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -59,8 +61,8 @@ class FinetuneSummary:
             lead=_lead(compared),
             answer="\n".join(map(_sentence, compared)),
             charts=charts,
-            table=_table(rows, gains),
-            notes=[*_seeds(run, compared), *_notes(run)],
+            table=_table(rows, gains, ceilings(run)),
+            notes=[*_seeds(run, compared), *reach_notes(run), *_notes(run)],
         )
 
 
@@ -123,9 +125,11 @@ def _sentence(row: dict[str, Any]) -> str:
     )
 
 
-def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
+def _table(
+    rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
+) -> Table:
     columns = [
-        "Task", "Metric", "Arm", "Share, %", "95 % interval", "Pre-trained less it, points",
+        "Task", "Metric", "Arm", "Share, %", "95 % interval", "At most, %", "Pre-trained less it, points",
         "Interval of the difference", "Examples", "Clusters",
     ]  # fmt: skip
     ahead = {(*key_of(row), row["params_name"], row["control"]): row for row in gains}
@@ -140,6 +144,7 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
     )
     for row in ordered:
         gain = ahead.get((*key_of(row), row["metric"], row["control"]))
+        most = ceilings.get((*key_of(row), row["metric"], row["control"]))
         cells.append(
             [
                 Cell(row["subject"]),
@@ -147,6 +152,7 @@ def _table(rows: pl.DataFrame, gains: Sequence[dict[str, Any]]) -> Table:
                 Cell(row["arm"]),
                 Cell(number(100 * row["value"], 1), row["value"]),
                 Cell(interval(row, 100, 1), row["ci_low"]),
+                Cell(number(100 * most, 1), most) if most is not None else Cell(DASH),
                 Cell(number(100 * gain["value"], 1), gain["value"]) if gain else Cell(DASH),
                 Cell(interval(gain, 100, 1), gain["ci_low"]) if gain else Cell(DASH),
                 Cell(count(row["n"]), row["n"]),

@@ -16,6 +16,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
 from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
+from sonde.lenses.finetune.evidence import with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
     BAG,
@@ -46,7 +47,7 @@ class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
     name = "finetune"
-    version = "3"
+    version = "4"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = FinetuneOptions
     tasks = TASKS
@@ -88,7 +89,7 @@ class Finetune(LensDefaults):
         """
         options = read_options(training.settings)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=arm.seed)
-        splits = splits_of(training.examples, options)
+        splits = splits_of(with_evidence(training.examples), options)
         data = data_of(arm.task, splits, training.language)
         if arm.name == BAG:
             return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
@@ -105,7 +106,7 @@ class Finetune(LensDefaults):
         tuned = tune(spec, data, recipe, training.folder)
         rows = trained_rows(tuned, splits, data)
         if arm.name == PRETRAINED and arm.seed == training.settings.seed:
-            rows = with_attention(rows, tuned, spec, splits["test"], data, recipe.length)
+            rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
         return rows
 
     def score(self, scoring: Scoring) -> list[Score]:

@@ -21,6 +21,7 @@ from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetuning.batches import collate
 from sonde.training.finetuning.data import Encoded, Sample, read_all, reader_of
 from sonde.training.finetuning.model import LoadedBody, load_for_training
+from sonde.training.finetuning.recipe import KEEP, FineTuning
 from sonde.training.finetuning.tune import Tuned
 
 DRAWN = 4
@@ -46,7 +47,7 @@ class Attended:
 
 
 def with_attention(
-    rows: pl.DataFrame, tuned: Tuned, spec: ModelSpec, examples: pl.DataFrame, data: Data, length: int
+    rows: pl.DataFrame, tuned: Tuned, spec: ModelSpec, examples: pl.DataFrame, data: Data, recipe: FineTuning
 ) -> pl.DataFrame:
     """The item table of a training with what its model attends to in a few of its test examples.
 
@@ -56,7 +57,7 @@ def with_attention(
         spec: What it began with; its device is used.
         examples: The test examples, in the order of ``data.test``.
         data: What it was trained on.
-        length: Most subwords of an input.
+        recipe: How it was trained.
     """
     trained = dataclasses.replace(
         spec, name=str(tuned.folder), revision=None, reinitialise=None, dtype="float32"
@@ -71,13 +72,13 @@ def with_attention(
     reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
     drawn: dict[bool, int] = {True: 0, False: 0}
     found: list[dict[str, object]] = []
-    samples = dict(zip(examples["example_id"].to_list(), data.test, strict=True))
+    read = zip(data.test, read_all(data.test, reader, recipe.length, recipe.cut), strict=True)
+    samples = dict(zip(examples["example_id"].to_list(), read, strict=True))
     for name in sorted(answered, key=lambda name: _preference(answered[name])):
-        row, sample = answered[name], samples[name]
+        row, (sample, encoded) = answered[name], samples[name]
         right = bool(row["correct"])
-        if drawn[right] >= DRAWN // 2:
+        if drawn[right] >= DRAWN // 2 or (recipe.cut != KEEP and row["reached"] is False):
             continue
-        (encoded,) = read_all([sample], reader, length)
         assert encoded.spans is not None
         if len(np.unique(_word_of(encoded.spans, sample.text))) > MOST:
             continue

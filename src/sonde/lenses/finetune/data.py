@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,11 @@ POINTER_TASKS = frozenset({"misuse_repair"})
 
 def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Data:
     """What a model is trained on.
+
+    Args:
+        task: Public name of the task.
+        splits: Its examples by split, with what `sonde.lenses.finetune.evidence` adds.
+        language: Their language.
 
     Raises:
         InputError: A split is empty, or the task is about places of a text and not about the text.
@@ -42,17 +48,23 @@ def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], languag
     text: str = row["text"]
     # A class that is not in train cannot be told; it counts as wrong.
     target = classes.index(row["label"]) if row["label"] in classes else -1
+    start, end = row["evidence_start"], row["evidence_end"]
+    evidence = None if start is None else (start, end)
     if task in POINTER_TASKS:
-        return _pointer(row, text, target, language)
+        return dataclasses.replace(
+            _pointer(row, text, target, language), evidence=evidence, group=row["group"]
+        )
     if row["other_start"] is None:
-        return Sample(row["example_id"], text, target)
+        return Sample(row["example_id"], text, target, evidence=evidence, group=row["group"])
     outside = text[: row["start"]] + text[row["end"] : row["other_start"]] + text[row["other_end"] :]
     if outside.strip() or row["end"] >= row["other_start"]:
         raise InputError(
             f"task {task!r} is about two places of a text; lens 'finetune' takes whole texts and pairs of "
             "them, lens 'probe' takes places"
         )
-    return Sample(row["example_id"], text, target, second=row["other_start"])
+    return Sample(
+        row["example_id"], text, target, second=row["other_start"], evidence=evidence, group=row["group"]
+    )
 
 
 def _pointer(row: Mapping[str, Any], text: str, target: int, language: str) -> Sample:

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.lenses.finetune.options import BAG, SCRATCH
+from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH
 from sonde.lenses.finetune.score import ACCURACY, LEFT_OUT
 from sonde.lenses.finetune.splits import OTHER, TOLD
 from sonde.lenses.finetune.sweep import WHOLE
@@ -28,7 +29,9 @@ NAMES = {
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
-    own = scores.filter(pl.col("split").is_in(TOLD) & ~pl.col("slice").str.contains("(^|;)(seed|gold)="))
+    own = scores.filter(
+        pl.col("split").is_in(TOLD) & ~pl.col("slice").str.contains("(^|;)(seed|gold|reachable)=")
+    )
     name = pl.col("params").struct.field("name")
     for (model, task, language, what, split), rows in own.partition_by(
         "model", "task", "language", "slice", "split", as_dict=True, maintain_order=True
@@ -44,7 +47,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         parts = [f"{task} ({language})", str(model)]
         parts += [str(what).replace(";", ", ")] if what != WHOLE else []
         parts += ["second test set"] if split == OTHER else []
-        line = f"{', '.join(parts)}: {said} {_interval(row)}"
+        line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
         gains = rows.filter((pl.col("metric") == "gain") & (name == about))
         for arm, shown in NAMES.items():
             for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):
@@ -53,6 +56,18 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", "slice")
     for task, arm, reason in left_out.unique(maintain_order=True).iter_rows():
         yield f"{task}: arm {arm} is left out: {reason}"
+
+
+def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:
+    """How much the limit leaves out, or how much can be right within it."""
+    named = rows.filter((pl.col("metric") == CEILING) & (pl.col("params").struct.field("name") == metric))
+    most = f", at most {100 * named['value'][0]:.1f} %" if named.height and named["value"][0] < 1 else ""
+    for row in rows.filter((pl.col("metric") == OUT_OF_REACH) & (pl.col("value") > 0)).iter_rows(named=True):
+        left = "left out" if size < row["n"] else "asked as well"
+        most += (
+            f", {100 * row['value']:.1f} % of the examples rest on what is beyond the length and are {left}"
+        )
+    return most
 
 
 def _interval(row: dict[str, Any]) -> str:

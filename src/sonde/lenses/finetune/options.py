@@ -12,7 +12,7 @@ from sonde.lenses._lens import LensSettings
 from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate
 from sonde.lenses.finetune.sweep import SWEPT
 from sonde.training.baselines.recipe import BASELINES
-from sonde.training.finetuning.recipe import FineTuning
+from sonde.training.finetuning.recipe import CUTS, DROP, KEEP, FineTuning
 from sonde.training.precision import PRECISIONS
 
 MASKED_ZERO = "cubert.masked_zero"
@@ -43,6 +43,12 @@ class FinetuneOptions(BaselineOptions):
     """
 
     length: Count = option(_DEFAULT.length, "most subwords of an input; what is beyond is cut", scoring=True)
+    cut: Annotated[str, OneOf(CUTS)] = option(
+        DROP,
+        "an example whose label rests on what is beyond the length is left out with the other example of its "
+        f"function ({DROP}; {KEEP} in paper mode), or both are read to the limit, or around that place",
+        scoring=True,
+    )
     epochs: tuple[Count, ...] = option(
         (_DEFAULT.epochs,),
         "most passes over the training examples, or several to choose from on validation",
@@ -114,6 +120,7 @@ class FinetuneOptions(BaselineOptions):
             pooling=self.pooling,
             frozen=self.frozen,
             precision=self.precision,
+            cut=self.cut if settings.mode != "paper" or "cut" in settings.options else KEEP,
             masked_zero=MASKED_ZERO in quirks,
             sum_of_logs=SUM_OF_LOGS in quirks,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from sonde.corpora import Item
@@ -34,6 +35,9 @@ ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "repaired": pl.Boolean,
     "buggy": pl.Boolean,
     "truncated": pl.Boolean,
+    "reached": pl.Boolean,
+    "locatable": pl.Boolean,
+    "read": pl.String,
     "pointed_start": pl.Int32,
     "pointed_end": pl.Int32,
     "repair_start": pl.Int32,
@@ -86,10 +90,12 @@ def _answers(
     rows = [_shared(row) for row in examples.iter_rows(named=True)]
     for place, row in enumerate(rows):
         row["truncated"] = bool(answers.truncated[place])
+        row["reached"], row["read"] = answers.reached[place], answers.read[place]
         row["correct"] = bool(answers.correct[place])
         row["probability"] = answers.probability[place].tolist()
         if answers.located is not None and answers.repaired is not None:
             row["located"], row["repaired"] = bool(answers.located[place]), bool(answers.repaired[place])
+            row["locatable"] = not np.isnan(answers.chance[place])
         said = int(answers.predicted[place])
         row["classes"] = ["nothing", "something"] if pointer else list(classes)
         row["predicted"] = row["classes"][said]

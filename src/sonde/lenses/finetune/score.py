@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.lenses._lens import Scoring
+from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses._rows import mean_rows, trained_difference_row, trained_row
 from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.options import PRETRAINED, read_options
+from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.splits import TEST, TOLD
 from sonde.lenses.finetune.sweep import WHOLE, variants, within
@@ -65,13 +66,20 @@ def score_all(scoring: Scoring) -> Iterator[Score]:
             continue
         template = dataclasses.replace(scoring.template, task=task)
         found = {one.slice: _of(rows, one.name) for one in every}
+        cuts = {one.slice: _cut(one.settings(scoring.settings)) for one in every}
         for name, own in found.items():
-            yield from _variant(own, dataclasses.replace(template, slice=name), whole=name == WHOLE)
+            about = dataclasses.replace(template, slice=name)
+            yield from _variant(own, about, cuts[name], whole=name == WHOLE)
         # The last value is what the others are held against: all of the data, the longest input.
         (*others, (last, kept)) = found.items()
+        held = asked(_examples(kept, TEST), cuts[last])
         for name, own in others:
             changed = dataclasses.replace(template, slice=name, metric="change", split=TEST)
-            yield from _changes(own, kept, changed, last)
+            yield from _changes(asked(_examples(own, TEST), cuts[name]), held, changed, last)
+
+
+def _cut(settings: LensSettings) -> str:
+    return read_options(settings).recipe(settings).cut
 
 
 def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
@@ -97,11 +105,11 @@ def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
     return rows.filter(pl.col("variant").is_in(held))
 
 
-def _variant(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+def _variant(rows: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> Iterator[Score]:
     for split in TOLD:
         examples = _examples(rows, split)
         if not examples.is_empty():
-            yield from _told(examples, dataclasses.replace(template, split=split), whole=whole)
+            yield from _told(examples, dataclasses.replace(template, split=split), cut, whole=whole)
     yield from _courses(rows, template, whole=whole)
 
 
@@ -109,8 +117,34 @@ def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
     return rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == split))
 
 
-def _told(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
-    """What each arm gets right on one test set, and what the model is ahead by."""
+def _told(examples: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> Iterator[Score]:
+    """What each arm gets right on one test set, what the model is ahead by, and what cannot be right."""
+    counted = asked(examples, cut)
+    yield from _compared(counted, template, whole=whole)
+    yield from _confusions(counted.filter(pl.col("arm") == PRETRAINED), template, whole=whole)
+    for name, part in _subjects(counted):
+        for metric, value in ceilings(part).items():
+            yield dataclasses.replace(
+                template,
+                metric=CEILING,
+                params={"name": metric},
+                control=_control(name),
+                value=value,
+                n=part["example_id"].n_unique(),
+                n_clusters=part["cluster"].n_unique(),
+            )
+    for metric, part in cut_off(examples.filter(pl.col("arm") == PRETRAINED)):
+        one = _pivot(part)
+        about = dataclasses.replace(template, metric=metric)
+        yield from mean_rows(about, one.values, _numbered(one.clusters), [{"seed": one.seeds[0]}])
+    out = beyond(counted)
+    if len(out) < counted["example_id"].n_unique() and len(out):
+        name = REACHABLE if whole else f"{template.slice};{REACHABLE}"
+        yield from _compared(without(counted, out), dataclasses.replace(template, slice=name), whole=False)
+
+
+def _compared(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    """What each arm gets right, and what the model is ahead by."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
         for metric, one in metrics.items():
@@ -123,20 +157,19 @@ def _told(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[S
         for metric in (metric for metric in own if metric in metrics):
             gain = dataclasses.replace(template, metric="gain", control=name, params={"name": metric})
             yield _difference(gain, own[metric], metrics[metric])
-    cut = examples.filter((pl.col("arm") == PRETRAINED) & pl.col("truncated").is_not_null())
-    if not cut.is_empty():
-        share = cut.with_columns(value=pl.col("truncated").cast(pl.Float64))
-        yield from _means(dataclasses.replace(template, metric="truncated"), _pivot(share), whole=False)
-    yield from _confusions(examples.filter(pl.col("arm") == PRETRAINED), template, whole=whole)
 
 
 def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score, other: str) -> Iterator[Score]:
-    """What each trained arm gets right more with some values than with the last ones."""
-    held = dict(_subjects(_examples(last, TEST)))
-    for name, part in _subjects(_examples(own, TEST)):
+    """What each trained arm gets right more with some values than with the last ones, on what both count."""
+    held = dict(_subjects(last))
+    for name, part in _subjects(own):
         if name not in held or part["variant"][0] == held[name]["variant"][0]:
             continue
-        before, after = _measure(held[name]), _measure(part)
+        both = (
+            held[name].join(part, on="example_id", how="semi"),
+            part.join(held[name], on="example_id", how="semi"),
+        )
+        before, after = map(_measure, both)
         for metric in (metric for metric in after if metric in before):
             params = {"name": metric, "other": other}
             about = dataclasses.replace(template, control=_control(name), params=params)
@@ -225,7 +258,7 @@ def _means(template: Score, one: _Measured, *, whole: bool) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     clusters = _numbered(one.clusters)
     yield trained_row(template, one.values, clusters, {"seed": one.seeds[0], "seeds": one.trainings})
-    if template.metric != "truncated" and len(one.seeds) > 1:
+    if len(one.seeds) > 1:
         before = "" if whole else f"{template.slice};"
         each = [{"seed": seed, "seeds": 1, "slice": f"{before}seed={seed}"} for seed in one.seeds]
         yield from mean_rows(template, one.values, clusters, each)

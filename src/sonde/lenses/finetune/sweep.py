@@ -14,7 +14,7 @@ from sonde.lenses._lens import Arm, LensSettings
 SWEPT = frozenset(
     {
         *("fraction", "length", "epochs", "batch", "rates", "frozen", "pooling", "warmup", "decay"),
-        *("dropout", "patience", "precision"),
+        *("dropout", "patience", "precision", "cut"),
         *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
         *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ class Answers:
         probability: Of each class, or of nothing and something.
         correct: Whether all of it is right: the class, or both pointers.
         truncated: See `Encoded`.
+        reached: Likewise.
+        read: A hash of the subwords that are read: examples that share it cannot be told apart.
         chance: Probability of the right class, or of the right place of the error; not a number where none
             can be right, as for a class that was not trained on.
         located: Whether the error is pointed at; None without a pointer. An error beyond the limit is not,
@@ -39,6 +42,8 @@ class Answers:
     probability: Float[np.ndarray, "example klass"]
     correct: Bool[np.ndarray, " example"]
     truncated: Bool[np.ndarray, " example"]
+    reached: tuple[bool | None, ...]
+    read: tuple[str, ...]
     chance: Float[np.ndarray, " example"]
     located: Bool[np.ndarray, " example"] | None = None
     repaired: Bool[np.ndarray, " example"] | None = None
@@ -90,11 +95,13 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
                 if one.spans is not None and 0 < at <= len(one.spans):
                     pointed[row, which] = one.spans[at - 1]
     truncated = np.array([one.truncated for one in encoded])
+    reached = tuple(one.reached for one in encoded)
+    read = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
+    shown = (truncated, reached, read, chance)
     if pointer:
-        correct = located & repaired
-        return Answers(predicted, probability, correct, truncated, chance, located, repaired, pointed)
+        return Answers(predicted, probability, located & repaired, *shown, located, repaired, pointed)
     targets = np.array([one.target for one in encoded])
-    return Answers(predicted, probability, predicted == targets, truncated, chance)
+    return Answers(predicted, probability, predicted == targets, *shown)
 
 
 def _chosen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,10 @@ from jaxtyping import Int
 from sonde.alignment.spans import Subwords
 from sonde.alignment.subwords import encode
 from sonde.base.errors import UsageError
+from sonde.base.fingerprint import unit_hash
 from sonde.models import SpecialTokens
+from sonde.training.finetuning.recipe import KEEP, WINDOW
+from sonde.training.finetuning.window import begins, touching
 
 FIRST, SECOND = 1, 2
 """Which text a subword belongs to; 0 stands for what the model puts around them."""
@@ -34,6 +38,8 @@ class Sample:
         candidates: Characters that a pointer may point at; None for an example without a pointer.
         error: What it should point at; None where nothing is wrong.
         repairs: What it should be replaced by; any of them.
+        evidence: Characters that the label rests on; None where they are not known.
+        group: What the examples share that were made of one function; empty for an example alone.
     """
 
     name: str
@@ -43,6 +49,8 @@ class Sample:
     candidates: tuple[Span, ...] | None = None
     error: Span | None = None
     repairs: tuple[Span, ...] = ()
+    evidence: Span | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +69,8 @@ class Encoded:
             its repairs; else: any of the text.
         spans: First and last character (exclusive) of each subword in the example's text; -1 for what the
             model puts around it.
+        reached: Whether all that the label rests on is read, and likewise in the other example of its
+            function, and the two differ in what is read; None where what it rests on is not known.
     """
 
     ids: Int[np.ndarray, " token"]
@@ -71,6 +81,7 @@ class Encoded:
     repairs: tuple[int, ...] = ()
     truncated: bool = False
     spans: Int[np.ndarray, "token 2"] | None = None
+    reached: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,42 +149,78 @@ def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> Reader:
     return Reader(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
 
 
-def read_all(samples: Sequence[Sample], reader: Reader, length: int) -> list[Encoded]:
+def read_all(samples: Sequence[Sample], reader: Reader, length: int, cut: str = KEEP) -> list[Encoded]:
     """Examples as a reader reads them.
 
     Args:
         samples: The examples.
         reader: What reads.
         length: Most subwords of an input.
+        cut: One of `sonde.training.finetuning.recipe.CUTS`; what is to be left out is marked, not left out.
     """
-    return [_encode(sample, reader, length) for sample in samples]
+    together: defaultdict[str | int, list[int]] = defaultdict(list)
+    for number, sample in enumerate(samples):
+        together[sample.group or number].append(number)
+    read: dict[int, Encoded] = {}
+    for members in together.values():
+        some = _together([samples[member] for member in members], reader, length, cut)
+        read.update(zip(members, some, strict=True))
+    return [read[number] for number in range(len(samples))]
 
 
-def _encode(sample: Sample, reader: Reader, length: int) -> Encoded:
-    if sample.candidates is not None and not len(reader.behind):
-        # The last state stands for the whole text; where that ends in a variable, the two must not be one.
-        reader = dataclasses.replace(reader, behind=reader.before)
+def _together(samples: Sequence[Sample], reader: Reader, length: int, cut: str) -> list[Encoded]:
+    """The examples of one function."""
+    if samples[0].second is not None:
+        read = [_pair(sample, reader, length) for sample in samples]
+    else:
+        if samples[0].candidates is not None and not len(reader.behind):
+            # The last state sums the text up; where that ends in a variable, the two must not be one.
+            reader = dataclasses.replace(reader, behind=reader.before)
+        room = length - len(reader.before) - len(reader.behind)
+        found = [encode(reader.tokenizer, sample.text) for sample in samples]
+        evidence = [sample.evidence for sample in samples if sample.evidence is not None]
+        firsts = [0] * len(samples)
+        if cut == WINDOW and len(evidence) == len(samples):
+            # In the middle a pointer would know without reading where to point.
+            share = unit_hash("window", samples[0].name) if samples[0].candidates is not None else 0.5
+            firsts = begins(found, evidence, room, share)
+        read = [
+            _encode(sample, reader, room, one, first)
+            for sample, one, first in zip(samples, found, firsts, strict=True)
+        ]
+    if all(one.reached is None for one in read):
+        return read
+    differ = len({one.ids.tobytes() for one in read}) == len(read)
+    reached = differ and all(one.reached for one in read)
+    return [dataclasses.replace(one, reached=reached) for one in read]
+
+
+def _encode(sample: Sample, reader: Reader, room: int, found: Subwords, first: int) -> Encoded:
+    """One text from a subword on."""
     before, behind = reader.before, reader.behind
-    if sample.second is not None:
-        return _pair(sample, reader, length)
-    found = encode(reader.tokenizer, sample.text)
-    kept = found.ids[: length - len(before) - len(behind)]
+    last = min(first + room, len(found.ids))
+    kept = found.ids[first:last]
     ids = np.concatenate([before, kept, behind])
     part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
-    cut = len(kept) < len(found.ids)
-    spans = _spans(reader, (found, len(kept), 0))
+    spans = _spans(reader, (found, slice(first, last), 0))
+    reached = None
+    if sample.evidence is not None:
+        touched = touching(found, sample.evidence)
+        reached = first <= touched.start and touched.stop <= last
     if sample.candidates is None:
-        return Encoded(ids, part, sample.target, truncated=cut, spans=spans)
+        cut = len(kept) < len(found.ids)
+        return Encoded(ids, part, sample.target, truncated=cut, spans=spans, reached=reached)
 
     def places(spans: Sequence[Span]) -> tuple[int, ...]:
         # The subword that holds a span's first character; pieces that only begin before it do as well.
         at = np.searchsorted(found.end, [start for start, _ in spans], side="right")
-        return tuple(sorted({int(one) + len(before) + 1 for one in at if one < len(kept)}))
+        return tuple(sorted({int(one) - first + len(before) + 1 for one in at if first <= one < last}))
 
     candidates = (0, *places(sample.candidates))
     if sample.error is None:
-        return Encoded(ids, part, sample.target, candidates, spans=spans)
+        return Encoded(ids, part, sample.target, candidates, spans=spans, reached=reached)
     location, repairs = places([sample.error]), places(sample.repairs)
+    beyond = not (location and repairs)
     return Encoded(
         ids,
         part,
@@ -181,21 +228,22 @@ def _encode(sample: Sample, reader: Reader, length: int) -> Encoded:
         tuple(sorted({*candidates, *location, *repairs})),
         location[0] if location else -1,
         repairs,
-        truncated=not (location and repairs),
+        truncated=beyond,
         spans=spans,
+        reached=None if reached is None else reached and not beyond,
     )
 
 
-def _spans(reader: Reader, *parts: tuple[Subwords, int, int]) -> Int[np.ndarray, "token 2"]:
+def _spans(reader: Reader, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
     """Characters of each subword of an input.
 
     Args:
         reader: What stands before the first part and behind each.
-        parts: Subwords of a text, how many of them are kept, and the text's first character.
+        parts: Subwords of a text, which of them are kept, and the text's first character.
     """
     rows = [np.full((len(reader.before), 2), -1)]
     for found, kept, first in parts:
-        rows.append(np.stack([found.start[:kept], found.end[:kept]], 1) + first)
+        rows.append(np.stack([found.start[kept], found.end[kept]], 1) + first)
         rows.append(np.full((len(reader.behind), 2), -1))
     return np.concatenate(rows).astype(np.int32)
 
@@ -217,5 +265,9 @@ def _pair(sample: Sample, reader: Reader, length: int) -> Encoded:
         ),
         sample.target,
         truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
-        spans=_spans(reader, (read[0], len(kept[0]), 0), (read[1], len(kept[1]), sample.second)),
+        spans=_spans(
+            reader, (read[0], slice(len(kept[0])), 0), (read[1], slice(len(kept[1])), sample.second)
+        ),
+        # As much of either text is read as there is room for; what counts is whether the two still differ.
+        reached=None if sample.evidence is None else True,
     )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DROP, KEEP, WINDOW = "drop", "keep", "window"
+CUTS = (DROP, KEEP, WINDOW)
+"""What becomes of an example whose label rests on characters beyond the limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -39,6 +43,9 @@ class FineTuning:
             logarithm of their sum.
         precision: Of products in training: ``"auto"``, ``"float32"`` or ``"bfloat16"``; answers are always
             given in single precision.
+        cut: What becomes of an example whose label rests on characters beyond the limit: it is left out, with
+            the other example of its function (``"drop"``); it is read to the limit like others
+            (``"keep"``); or both are read around the place where they differ (``"window"``).
         seed: Of the order of examples, the head's first weights and dropout.
     """
 
@@ -59,6 +66,7 @@ class FineTuning:
     masked_zero: bool = False
     sum_of_logs: bool = False
     precision: str = "auto"
+    cut: str = KEEP
     seed: int = 0
 
     @property

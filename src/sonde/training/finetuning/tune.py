@@ -6,23 +6,23 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from sonde.base.errors import StoreError
+from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
-from sonde.training.finetuning.data import Data, Reader, read_all, reader_of
+from sonde.training.finetuning.data import Data, Encoded, Reader, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
-from sonde.training.finetuning.recipe import FineTuning, Setting
+from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
 
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
@@ -100,7 +100,12 @@ def train(
 ) -> Tuned:
     """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
     model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
-    splits = [read_all(some, reader, recipe.length) for some in (data.train, data.valid, data.test)]
+    splits = [
+        read_all(some, reader, recipe.length, recipe.cut) for some in (data.train, data.valid, data.test)
+    ]
+    fitted, chosen_on = (
+        _usable(some, name, recipe) for some, name in zip(splits[:2], ("training", "validation"), strict=True)
+    )
     # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     courses: dict[Setting, list[Epoch]] = {}
@@ -112,7 +117,7 @@ def train(
             model.load_state_dict(start)
             one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
             rate = setting.rate
-            course = fit(model, splits[0], splits[1], one, rate=rate, pad=pad, folder=own, on_step=on_step)
+            course = fit(model, fitted, chosen_on, one, rate=rate, pad=pad, folder=own, on_step=on_step)
             found = course.history
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
         (own / CHECKPOINT).unlink(missing_ok=True)
@@ -125,6 +130,19 @@ def train(
     answers = [answer(model, some, pad) for some in splits[1:]]
     _save(trainee, data, recipe, folder / MODEL)
     return Tuned(best, best_of(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
+
+
+def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequence[Encoded]:
+    """What is learned from or chosen on: no example whose label rests on something that is not read."""
+    if recipe.cut == KEEP:
+        return encoded
+    kept = [one for one in encoded if one.reached is not False]
+    if not kept:
+        raise InputError(
+            f"none of the {len(encoded)} {name} examples shows within {recipe.length} subwords what its "
+            "label rests on; raise finetune.length, or set finetune.cut to window"
+        )
+    return kept
 
 
 def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:

@@ -28,6 +28,7 @@ LAYERS, WIDTH = 3, 8
 WORDS = ("alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa", "theta")
 TEMPLATE = Score(model="m", lens="probe", metric="", value=0.0, n=0, n_clusters=0, language="python")
 QUICK: Mapping[str, str | int | float | bool] = {
+    "folds": 1,
     "curves": False,
     "controls": False,
     "probe": "linear",
@@ -151,7 +152,7 @@ def test_accuracy_is_that_of_scikit_learn() -> None:
     table = score({"task": frame}, observations, l2="0.05")
     examples = Examples.of("task", frame)
     states, _ = states_of(observations.lazy(), examples, "mean", language="python", alone="mean")
-    train, test = examples.parts.train, examples.parts.test
+    train, test = examples.folds[0].train, examples.tested
     for layer in range(LAYERS):
         scaled = StandardScaler().fit(states[layer][train]).transform(states[layer])
         fit = LogisticRegression(C=1 / (0.05 * len(train))).fit(scaled[train], examples.labels[train])

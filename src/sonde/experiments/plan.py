@@ -350,7 +350,12 @@ def _twin(model: ModelChoice, twin: Twin) -> ModelChoice:
 
 
 def _shared(reading: Reading, twin: Twin) -> Reading:
-    share = tuple(item for item in reading.inputs if unit_hash("twin", item.item_id) < twin.share)
+    named = None if twin.items is None else frozenset(twin.items)
+    share = tuple(
+        item
+        for item in reading.inputs
+        if (unit_hash("twin", item.item_id) < twin.share if named is None else item.item_id in named)
+    )
     return dataclasses.replace(reading, inputs=share)
 
 

@@ -84,12 +84,13 @@ def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore
         return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, arms=arms)
     reader = reading_lens(lens.source)
     labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
+    inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
     return Reading(
         lens=able,
         group=pool,
-        inputs=tuple(reader.inputs(drawn.inputs, labels, settings)),
+        inputs=inputs,
         labels=drawn.key,
-        twins=reader.twins(settings),
+        twins=reader.twins_over(inputs, labels, settings),
     )
 
 
@@ -118,12 +119,13 @@ def _contents(corpus: str, language: str) -> str:
 def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
     reader, settings = reading_lens(lens.source), settings_of(lens)
     labels = {task: read_labels(store, task, group) for task in lens.tasks}
+    inputs = tuple(reader.inputs(group.items, labels, settings))
     return Reading(
         lens=lens,
         group=group,
-        inputs=tuple(reader.inputs(group.items, labels, settings)),
+        inputs=inputs,
         labels=fingerprint("labels", [rules[task] for task in lens.tasks]),
-        twins=reader.twins(settings),
+        twins=reader.twins_over(inputs, labels, settings),
     )
 
 

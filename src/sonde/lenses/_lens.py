@@ -44,10 +44,12 @@ class Twin:
     Attributes:
         seed: Seed of the weights.
         share: The part of the inputs that the twin reads, chosen by hash.
+        items: The inputs that it reads, where the lens names them; None leaves it to the hash.
     """
 
     seed: int
     share: float = 1.0
+    items: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,6 +244,12 @@ class ReadingLens(Lens, Protocol):
         """Re-initialised models to be observed beside the model, as a control."""
         ...
 
+    def twins_over(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Twin, ...]:
+        """The same twins, now that what the model is shown is known: which of it each of them reads."""
+        ...
+
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
@@ -324,6 +332,12 @@ class LensDefaults:
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """No twin."""
         return ()
+
+    def twins_over(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Twin, ...]:
+        """The twins with their shares."""
+        return self.twins(settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

@@ -1,12 +1,14 @@
 """Which properties of code each layer's frozen states encode (INSPECT), and what a trick would reach.
 
 One plain pass pools the states of every layer; linear probes of all layers and penalties are trained
-together, layer and penalty chosen on validation and told on test. Beside every accuracy stand what its
-surface gives away, the same architecture with random weights, and control tasks for tokens.
+together. Clusters are dealt to folds: each fold is tested by probes of the others, with layer and penalty
+chosen on yet another fold, so that every example is tested once and all clusters count. Beside every accuracy
+stand what its surface gives away, the same architecture with random weights, and control tasks for tokens.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
@@ -15,6 +17,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.lenses.probe.controls import share_of_classes
 from sonde.lenses.probe.headline import headline_lines
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
 from sonde.lenses.probe.options import PREFIX, QUIRKS, TWIN_SEEDS, ProbeOptions, read_options
@@ -36,7 +39,7 @@ class Probe(LensDefaults):
     """The probe lens."""
 
     name = "probe"
-    version = "1"
+    version = "2"
     typed_options = ProbeOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})
@@ -60,6 +63,19 @@ class Probe(LensDefaults):
             return ()
         seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(TWIN_SEEDS)]
         return tuple(Twin(seed, options.twin_share) for seed in seeds)
+
+    def twins_over(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Twin, ...]:
+        """The same three over a share of every class, so that small data sets keep their control."""
+        twins = self.twins(settings)
+        read = share_of_classes(inputs, labels, twins[0].share) if twins else ()
+        return tuple(dataclasses.replace(twin, items=read) for twin in twins)
+
+    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+        """All examples where folds are dealt, else the test part."""
+        crossed = read_options(settings).crossed and not examples["given_split"].any()
+        return examples if crossed else super().tested(examples, settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import derive_seed
-from sonde.lenses._rows import difference_row, mean_rows
+from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.corpora import Item
+from sonde.lenses._rows import difference_row, mean_rows, trained_difference_row
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit, fit_several
-from sonde.lenses.probe.options import Probing
+from sonde.lenses.probe.observe import TOKEN_UNIT
+from sonde.lenses.probe.options import TWIN_LEAST, Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.results.scores import Score
 from sonde.training.probes.control import control_labels, parts_within_types
-from sonde.training.probes.parts import check_labels
+from sonde.training.probes.parts import check_folds
 
 CONTROL_TASK = "control_task"
 RANDOM_WEIGHTS = "random_weights"
@@ -30,12 +34,12 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
     an accuracy could be learned by heart (Hewitt and Liang 2019).
     """
-    parts = parts_within_types(examples.types, template.seed)
+    folds = parts_within_types(examples.types, template.seed, len(examples.folds))
     seeds = [derive_seed("control task", template.seed, number) for number in range(options.seeds)]
     controls = [control_labels(examples.types, examples.labels, seed) for seed in seeds]
-    fitted = fit_several(states, np.stack([examples.labels, *controls]), examples, parts, options)
+    fitted = fit_several(states, np.stack([examples.labels, *controls]), examples, folds, options)
     task, control = fitted[0], np.mean([one.correct for one in fitted[1:]], axis=0)
-    clusters = examples.clusters[parts.test]
+    clusters = examples.clusters[np.concatenate([parts.test for parts in folds])]
     layers = range(len(states))
     template = dataclasses.replace(template, slice=SEEN_TYPES)
     own = dataclasses.replace(template, metric="accuracy")
@@ -46,7 +50,36 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     for layer in layers:
         yield difference_row(gain, task.correct[layer], control[layer], clusters, {"layer": layer})
     best = {"layer": task.best, "slice": BEST}
-    yield difference_row(gain, task.correct[task.best], control[task.best], clusters, best)
+    yield difference_row(gain, task.chosen(task.correct), task.chosen(control), clusters, best)
+
+
+def share_of_classes(
+    inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], share: float
+) -> tuple[str, ...]:
+    """The inputs that models with random weights read: of every class a share by hash, and enough to learn.
+
+    Where a source brings its splits, of every class in each of them.
+
+    Args:
+        inputs: What the model is shown; a token that is shown alone goes with its function.
+        labels: The examples of each task.
+        share: The share wanted.
+
+    Returns:
+        Their ids, in order.
+    """
+    read: set[str] = set()
+    alone: set[str] = set()
+    for table in labels.values():
+        split = pl.when("given_split").then("split").otherwise(pl.lit(""))
+        for _, members in table.group_by("label", split.alias("_split")):
+            number = max(TWIN_LEAST, math.ceil(share * members.height))
+            pairs = zip(members["item_id"].to_list(), members["type"].to_list(), strict=True)
+            for item, surface in sorted(pairs, key=lambda pair: (unit_hash("twin", pair[0]), pair))[:number]:
+                read.add(item)
+                alone.add(surface)
+    read.update(one.item_id for one in inputs if one.unit == TOKEN_UNIT and one.name in alone)
+    return tuple(sorted(read))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +104,9 @@ def random_weights(
 ) -> Iterator[Score]:
     """The model against itself with weights drawn anew, both on the examples that every twin read.
 
+    A linear probe comes out the same each time, its control does not: another draw of the weights gives other
+    states, so the interval of the difference holds the spread over draws beside that over clusters.
+
     Raises:
         InputError: Those are too few for a probe.
     """
@@ -80,14 +116,14 @@ def random_weights(
     some = examples.only(rows)
     where = f"the share {twins[0].share:g} that models with random weights read"
     try:
-        check_labels(examples.task, some.labels, some.classes, some.parts)
+        check_folds(examples.task, some.labels, some.classes, some.folds)
     except InputError as error:
         raise InputError(f"{error}; in {where}: raise twin_share") from error
     if some.classes != examples.classes:
         raise InputError(f"task {examples.task!r}: {where} lacks a class; raise twin_share or the limit")
     real = fit(states[:, rows], some, options)
     others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
-    clusters = some.clusters[some.parts.test]
+    clusters = some.clusters[some.tested]
     share = f"share={twins[0].share:g}"
     accuracy = dataclasses.replace(template, metric="accuracy", slice=share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
@@ -95,10 +131,11 @@ def random_weights(
         control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=twin.seed)
         yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
         best = {"layer": found.best, "slice": f"{BEST};{share}"}
-        yield from mean_rows(control, found.correct[[found.best]], clusters, [best])
-    yield from mean_rows(
-        accuracy, real.correct[[real.best]], clusters, [{"layer": real.best, "slice": f"{BEST};{share}"}]
+        yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])
+    best = {"layer": real.best, "slice": f"{BEST};{share}"}
+    yield from mean_rows(accuracy, real.chosen(real.correct)[None], clusters, [best])
+    each = np.stack([one.chosen(one.correct) for one in others]).astype(np.float64)
+    gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS)
+    yield trained_difference_row(
+        gain, real.chosen(real.correct)[None].astype(np.float64), each, clusters, best
     )
-    mean = np.mean([one.correct[one.best] for one in others], axis=0)
-    gain = dataclasses.replace(template, metric="gain", slice=f"{BEST};{share}", control=RANDOM_WEIGHTS)
-    yield difference_row(gain, real.correct[real.best], mean, clusters, {"layer": real.best})

@@ -23,25 +23,31 @@ TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 def curves(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
     """Accuracy of the layer chosen on validation, by the size of the data set.
 
-    A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class, once a seed; all are
-    tested on the whole test part, so that sizes differ in nothing else.
+    A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class; all are tested on the
+    whole test part, so that sizes differ in nothing else. Each fold draws a set of its own; where there is
+    one fold, several are drawn and averaged.
     """
     total = len(examples.labels)
-    parts = examples.parts
+    draws = options.seeds if len(examples.folds) == 1 else 1
+    clusters = examples.clusters[examples.tested]
     for size in [size for size in SIZES if size < total]:
         correct: list[np.ndarray] = []
-        for number in range(options.seeds):
-            rng = np.random.default_rng(derive_seed("curve", template.seed, number))
-            some = Parts(
-                _drawn(parts.train, examples.labels, round(TRAIN_SHARE * size), rng),
-                _drawn(parts.valid, examples.labels, round(VALID_SHARE * size), rng),
-                parts.test,
-            )
-            (found,) = fit_several(states, examples.labels[None], examples, some, options)
-            correct.append(found.correct[found.best])
+        for number in range(draws):
+            folds: list[Parts] = []
+            for fold, parts in enumerate(examples.folds):
+                rng = np.random.default_rng(derive_seed("curve", template.seed, number + fold))
+                folds.append(
+                    Parts(
+                        _drawn(parts.train, examples.labels, round(TRAIN_SHARE * size), rng),
+                        _drawn(parts.valid, examples.labels, round(VALID_SHARE * size), rng),
+                        parts.test,
+                    )
+                )
+            (found,) = fit_several(states, examples.labels[None], examples, folds, options)
+            correct.append(found.chosen(found.correct))
         row = {"slice": f"size={size}", "params": {"k": size, "name": "linear"}}
         own = dataclasses.replace(template, metric="accuracy")
-        yield from mean_rows(own, np.mean(correct, axis=0)[None], examples.clusters[parts.test], [row])
+        yield from mean_rows(own, np.mean(correct, axis=0)[None], clusters, [row])
 
 
 def _drawn(
@@ -57,19 +63,24 @@ def _drawn(
 
 
 def codelength(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
-    """Online codelength of the training labels: bits a label, and how often shorter than the uniform code."""
+    """Online codelength of the training labels: bits a label, and how often shorter than the uniform code.
+
+    Every label is coded by probes of what came before it, so folds would add nothing: it is over the training
+    part of the first fold.
+    """
     from sonde.training.probes.codelength import online_codelength
 
+    parts = examples.folds[0]
     found = online_codelength(
         states,
         examples.labels,
         len(examples.classes),
-        examples.parts,
+        parts,
         seed=template.seed,
         l2=options.l2,
         device=options.device,
     )
-    clusters = len(np.unique(examples.clusters[examples.parts.train]))
+    clusters = len(np.unique(examples.clusters[parts.train]))
     for metric, values in (
         ("codelength", found.bits / found.items),
         ("compression", found.compression),

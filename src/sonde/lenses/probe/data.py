@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from sonde.base.errors import InputError
 from sonde.corpora import item_id
 from sonde.lenses.probe.observe import SPAN, TOKEN_UNIT, WHOLE, unpack
-from sonde.training.probes.parts import Parts
+from sonde.training.probes.parts import Parts, grouped_folds
 
 ISOLATED = "isolated"
 """Pooling of tokens that are shown alone."""
@@ -32,7 +32,7 @@ class Examples:
         values: The number before classes; NaN where there is none.
         lengths: Code tokens and characters of each text.
         clusters: What is resampled as one, from 0.
-        parts: Rows of the three splits.
+        folds: Rows that train, choose and are tested, in each fold; one fold where a split is given.
     """
 
     task: str
@@ -42,11 +42,11 @@ class Examples:
     values: Float[np.ndarray, " example"]
     lengths: Float[np.ndarray, "example length"]
     clusters: Int[np.ndarray, " example"]
-    parts: Parts
+    folds: tuple[Parts, ...]
 
     @classmethod
     def of(cls, task: str, frame: pl.DataFrame) -> Examples:
-        """Examples of a table; rows without a label are left out."""
+        """Examples of a table, in its own splits; rows without a label are left out."""
         frame = frame.filter(pl.col("label").is_not_null())
         classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
         number = {label: index for index, label in enumerate(classes)}
@@ -58,12 +58,36 @@ class Examples:
             values=frame["value"].fill_null(float("nan")).to_numpy(),
             lengths=frame.select("tokens", "characters").to_numpy().astype(np.float64),
             clusters=frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1,
-            parts=Parts.of(frame["split"].to_list()),
+            folds=(Parts.of(frame["split"].to_list()),),
         )
 
+    def cross_fitted(self, folds: int, seed: int) -> Examples:
+        """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
+
+        Raises:
+            InputError: There are fewer than three clusters.
+        """
+        if self.frame["given_split"].any():
+            return self
+        try:
+            return replace(self, folds=grouped_folds(self.labels, self.clusters, folds, seed))
+        except InputError as error:
+            raise InputError(f"task {self.task!r}: {error}") from error
+
     def only(self, rows: Int[np.ndarray, " row"]) -> Examples:
-        """Some of the examples; classes that none of them has are gone."""
-        return Examples.of(self.task, self.frame[rows])
+        """Some of the examples, each in its fold; classes that none of them has are gone."""
+        place = np.full(len(self.labels), -1)
+        place[rows] = np.arange(len(rows))
+        folds = [
+            Parts(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
+            for one in self.folds
+        ]
+        return replace(Examples.of(self.task, self.frame[rows]), folds=tuple(folds))
+
+    @property
+    def tested(self) -> Int[np.ndarray, " tested"]:
+        """Rows that are tested, fold after fold: the order of all that is predicted."""
+        return np.concatenate([parts.test for parts in self.folds])
 
     @property
     def types(self) -> list[str]:

@@ -2,97 +2,153 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.options import Probing
-from sonde.training.probes.parts import Parts, check_labels, check_states
+from sonde.training.probes.parts import Parts, check_folds, check_states
+
+if TYPE_CHECKING:
+    from sonde.training.probes import Probed
+    from sonde.training.probes.adam import Trained
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """Probes on every layer.
+    """Probes on every layer, of one fold or of several whose tested examples follow each other.
 
     Attributes:
         kind: ``linear``, ``mlp`` or ``paper``.
-        predicted: Class that each layer's probe gives to each test example.
+        predicted: Class that each layer's probe gives to each tested example.
         correct: Whether it is right; a share of the seeds where there are several.
-        valid: Validation accuracy of each layer.
-        l2: Penalty chosen for each layer.
-        best: Layer chosen on validation.
+        valid: Validation accuracy of each layer, the mean over folds.
+        l2: Penalty of each layer, the one that most folds chose.
+        layers: The layer that each fold chose on its own validation part.
+        sizes: Examples that each fold tests.
     """
 
     kind: str
-    predicted: Int[np.ndarray, "layer test"]
-    correct: Bool[np.ndarray, "layer test"] | Float[np.ndarray, "layer test"]
+    predicted: Int[np.ndarray, "layer tested"]
+    correct: Bool[np.ndarray, "layer tested"] | Float[np.ndarray, "layer tested"]
     valid: Float[np.ndarray, " layer"]
     l2: Float[np.ndarray, " layer"]
-    best: int
+    layers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def best(self) -> int:
+        """The layer that most folds chose; of equals the better one on validation."""
+        times = Counter(self.layers)
+        return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
+
+    def chosen(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
+        """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
+        return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]
+
+
+def join(folds: Sequence[Fitted]) -> Fitted:
+    """The folds as one, their tested examples one after the other."""
+    penalties = np.stack([one.l2 for one in folds])
+    return Fitted(
+        kind=folds[0].kind,
+        predicted=np.concatenate([one.predicted for one in folds], axis=1),
+        correct=np.concatenate([one.correct for one in folds], axis=1),
+        valid=np.mean([one.valid for one in folds], axis=0),
+        l2=np.array([_commonest(held) for held in penalties.T.tolist()]),
+        layers=tuple(layer for one in folds for layer in one.layers),
+        sizes=tuple(size for one in folds for size in one.sizes),
+    )
+
+
+def _commonest(penalties: Sequence[float]) -> float:
+    """Of equally frequent ones the strongest."""
+    times = Counter(penalties)
+    return max(times, key=lambda penalty: (times[penalty], penalty))
 
 
 def fit(states: States, examples: Examples, options: Probing) -> Fitted:
-    """Probe the labels of a task.
+    """Probe the labels of a task, in every fold.
 
     Raises:
         InputError: States that are not finite, one class only, or a class missing in a split.
     """
     check_states(examples.task, states)
-    check_labels(examples.task, examples.labels, examples.classes, examples.parts)
+    check_folds(examples.task, examples.labels, examples.classes, examples.folds)
     if not options.paper:
-        return fit_several(states, examples.labels[None], examples, examples.parts, options)[0]
+        return fit_several(states, examples.labels[None], examples, examples.folds, options)[0]
     from sonde.training.probes.adam import paper_layers
 
+    (parts,) = examples.folds
     found = paper_layers(
-        states, examples.labels, examples.classes, examples.parts, name=examples.task, device=options.device
+        states, examples.labels, examples.classes, parts, name=examples.task, device=options.device
     )
-    correct = found.predicted == examples.labels[examples.parts.test]
-    return Fitted("paper", found.predicted, correct, found.valid_accuracy, found.l2, found.best)
+    return _fitted("paper", found, examples.labels[parts.test])
 
 
 def fit_several(
     states: States,
     labels: Int[np.ndarray, "target example"],
     examples: Examples,
-    parts: Parts,
+    folds: Sequence[Parts],
     options: Probing,
 ) -> list[Fitted]:
     """Linear probes for several label sets of the same classes at once."""
     from sonde.training.probes import probe_unchecked
 
-    found = probe_unchecked(
-        states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
-    )
-    return [
-        Fitted(
-            kind="linear",
-            predicted=one.predicted,
-            correct=one.predicted == gold[parts.test],
-            valid=one.chosen_valid_accuracy,
-            l2=one.l2,
-            best=one.best,
+    found: list[list[Fitted]] = [[] for _ in labels]
+    for parts in folds:
+        probed = probe_unchecked(
+            states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
-        for one, gold in zip(found, labels, strict=True)
-    ]
+        for own, one, gold in zip(found, probed, labels, strict=True):
+            own.append(_fitted("linear", one, gold[parts.test]))
+    return [join(own) for own in found]
+
+
+def _fitted(kind: str, probed: Probed | Trained, gold: Int[np.ndarray, " tested"]) -> Fitted:
+    return Fitted(
+        kind=kind,
+        predicted=probed.predicted,
+        correct=probed.predicted == gold,
+        valid=probed.chosen_valid_accuracy,
+        l2=probed.l2,
+        layers=(probed.best,),
+        sizes=(len(gold),),
+    )
 
 
 def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options: Probing) -> Fitted:
-    """Probes with one hidden layer; right is the share of the seeds that are."""
+    """Probes with one hidden layer, in every fold; right is the share of the seeds that are."""
     from sonde.training.probes.adam import mlp_layers
 
-    found = mlp_layers(
-        states,
-        examples.labels,
-        examples.classes,
-        examples.parts,
-        seeds=seeds,
-        name=examples.task,
-        device=options.device,
-    )
-    gold = examples.labels[examples.parts.test]
-    correct = np.mean([one.predicted == gold for one in found], axis=0)
-    valid = np.mean([one.valid_accuracy for one in found], axis=0)
-    return Fitted("mlp", found[0].predicted, correct, valid, found[0].l2, int(valid.argmax()))
+    folds: list[Fitted] = []
+    for parts in examples.folds:
+        found = mlp_layers(
+            states,
+            examples.labels,
+            examples.classes,
+            parts,
+            seeds=seeds,
+            name=examples.task,
+            device=options.device,
+        )
+        gold = examples.labels[parts.test]
+        valid = np.mean([one.chosen_valid_accuracy for one in found], axis=0)
+        folds.append(
+            Fitted(
+                kind="mlp",
+                predicted=found[0].predicted,
+                correct=np.mean([one.predicted == gold for one in found], axis=0),
+                valid=valid,
+                l2=found[0].l2,
+                layers=(int(valid.argmax()),),
+                sizes=(len(gold),),
+            )
+        )
+    return join(folds)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int
 
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST, r2_rows, spearman_row
 from sonde.results.scores import Score
+
+if TYPE_CHECKING:
+    from sonde.training.probes.ridge import Regressed
 
 RIDGE = "ridge"
 WITHOUT_LENGTH = "without length"
@@ -29,27 +35,40 @@ def numbers(states: States, examples: Examples, options: Probing, template: Scor
     held = np.flatnonzero(np.isfinite(examples.values))
     if len(held) < len(examples.values):
         examples, states = examples.only(held), states[:, held]
-    parts = examples.parts
-    clusters = examples.clusters[parts.test]
-    rest = without_length(examples.values, examples.lengths, parts)
-    targets = {"all": examples.values} if rest is None else {"all": examples.values, WITHOUT_LENGTH: rest}
-    found = regress_layers(
-        states, np.stack(list(targets.values())), parts, name=examples.task, device=options.device
-    )
-    for name, one in zip(targets, found, strict=True):
-        params = [{"l2": l2, "name": RIDGE} for l2 in one.l2.tolist()]
-        fields = [{"layer": layer, "slice": name, "params": each} for layer, each in enumerate(params)]
-        yield from r2_rows(
-            dataclasses.replace(template, metric="r2"), one.gold, one.predicted, clusters, fields
-        )
-        where = BEST if name == "all" else f"{BEST};{name}"
-        best = {"layer": one.best, "slice": where, "params": params[one.best]}
-        chosen = one.predicted[[one.best]]
-        yield from r2_rows(dataclasses.replace(template, metric="r2"), one.gold, chosen, clusters, [best])
-        ranked = dataclasses.replace(template, metric="spearman")
-        yield spearman_row(ranked, one.gold, chosen[0], clusters, best, template.seed)
-    if rest is not None:
-        said = (examples.values - rest)[parts.test][None]
+    clusters = examples.clusters[examples.tested]
+    rest = [without_length(examples.values, examples.lengths, parts) for parts in examples.folds]
+    kept = [one for one in rest if one is not None]
+    targets = {"all": [examples.values] * len(rest)}
+    if len(kept) == len(rest):
+        targets[WITHOUT_LENGTH] = kept
+    found = [
+        regress_layers(states, np.stack(values), parts, name=examples.task, device=options.device)
+        for parts, *values in zip(examples.folds, *targets.values(), strict=True)
+    ]
+    for place, name in enumerate(targets):
+        yield from _rows([one[place] for one in found], clusters, name, template)
+    if len(kept) == len(rest):
+        said = [(examples.values - one)[parts.test] for one, parts in zip(kept, examples.folds, strict=True)]
         control = dataclasses.replace(template, metric="r2", control="length")
         row = {"slice": "all", "params": {"name": RIDGE}}
-        yield from r2_rows(control, examples.values[parts.test], said, clusters, [row])
+        gold = examples.values[examples.tested]
+        yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
+
+
+def _rows(
+    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], name: str, template: Score
+) -> Iterator[Score]:
+    """Of one target: every layer, and the layer that each fold chose."""
+    gold = np.concatenate([one.gold for one in folds])
+    predicted = np.concatenate([one.predicted for one in folds], axis=1)
+    l2 = np.median([one.l2 for one in folds], axis=0).tolist()
+    params = [{"l2": each, "name": RIDGE} for each in l2]
+    fields = [{"layer": layer, "slice": name, "params": each} for layer, each in enumerate(params)]
+    r2 = dataclasses.replace(template, metric="r2")
+    yield from r2_rows(r2, gold, predicted, clusters, fields)
+    layer = Counter(one.best for one in folds).most_common(1)[0][0]
+    best = {"layer": layer, "slice": BEST if name == "all" else f"{BEST};{name}", "params": params[layer]}
+    chosen = np.concatenate([one.predicted[one.best] for one in folds])
+    yield from r2_rows(r2, gold, chosen[None], clusters, [best])
+    ranked = dataclasses.replace(template, metric="spearman")
+    yield spearman_row(ranked, gold, chosen, clusters, best, template.seed)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
+from annotated_types import Ge, Le
+
 from sonde.base.options import Count, Device, OneOf, Options, Positive, Share, option
 from sonde.lenses._lens import LensSettings
+from sonde.training.probes.parts import MIN_FOLDS
 
 PREFIX = "inspect."
 """What the quirks of this paper begin with, those of its labels too."""
@@ -26,6 +29,8 @@ POOLINGS = ("mean", "last", "summary")
 KINDS = ("linear", "mlp", "ridge")
 SIZES = (100, 1_000, 10_000)
 TWIN_SEEDS = 3
+TWIN_LEAST = 40
+"""Examples of a class that models with random weights read at least, however small their share."""
 
 
 class ProbeOptions(Options):
@@ -42,7 +47,13 @@ class ProbeOptions(Options):
     l2: tuple[Positive, ...] = option(
         (1.0, 0.1, 0.01, 0.001), "penalties to choose from on validation", scoring=True
     )
-    seeds: Count = option(3, "seeds of control tasks, curves and hidden layers", scoring=True)
+    folds: Annotated[int, Ge(1), Le(50)] = option(
+        5,
+        f"folds by cluster, each tested by probes of the others; below {MIN_FOLDS} none, and as where a "
+        "source brings its splits the data set's own test part is tested",
+        scoring=True,
+    )
+    seeds: Count = option(3, "seeds of control tasks, hidden layers and, without folds, curves", scoring=True)
     controls: bool = option(
         True, "surface baselines, control tasks and models with random weights", scoring=True
     )
@@ -50,7 +61,11 @@ class ProbeOptions(Options):
     mdl: bool = option(False, "online codelength of the labels", scoring=True)
     structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
     isolated: bool = option(False, "show tokens alone as well as in their function")
-    twin_share: Share = option(0.25, "share of the inputs that models with random weights read")
+    twin_share: Share = option(
+        0.25,
+        "share of each class that models with random weights read, "
+        f"but of no class fewer than {TWIN_LEAST} examples",
+    )
     device: Device = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)
     baseline: str = option("", "model that the report counts from, by name", scoring=True)
 
@@ -63,6 +78,11 @@ class Probing(ProbeOptions):
     """
 
     paper: bool = False
+
+    @property
+    def crossed(self) -> bool:
+        """Whether folds are dealt; the published protocol has one test part."""
+        return self.folds >= MIN_FOLDS and not self.paper
 
 
 def read_options(settings: LensSettings) -> Probing:

@@ -35,6 +35,8 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
     template = dataclasses.replace(scoring.template, task=task, split="test")
     try:
         examples = Examples.of(task, scoring.labels[task])
+        if options.crossed:
+            examples = examples.cross_fitted(options.folds, template.seed)
         surfaces = surfaces_of(examples, scoring) if options.controls else None
         for place, pooling in enumerate(_poolings(examples, options)):
             held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
@@ -85,7 +87,7 @@ def _load(
 def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterator[Score]:
     """Rows of one pooling: coverage, layers, the chosen layer, surface baselines and the gain over them."""
     examples, template = held.examples, held.template
-    clusters = examples.clusters[examples.parts.test]
+    clusters = examples.clusters[examples.tested]
     share = len(examples.labels) / held.asked
     yield dataclasses.replace(
         template, metric="coverage", split="all", value=share, n=held.asked, n_clusters=0
@@ -101,8 +103,8 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterato
         yield from mean_rows(own, correct[None], clusters, [{"slice": BEST}])
     # The best on test: if anything, this makes the gain too small.
     best = max(told, key=lambda name: (told[name].mean(), name))
-    gain = dataclasses.replace(template, metric="gain", control=best, slice=BEST, layer=found.best)
-    yield difference_row(gain, found.correct[found.best], told[best], clusters, _params(found, found.best))
+    gain = dataclasses.replace(template, metric="gain", control=best, slice=BEST)
+    yield difference_row(gain, found.chosen(found.correct), told[best], clusters, _chosen(found))
 
 
 def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
@@ -132,14 +134,14 @@ def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Scor
 
 
 def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
-    clusters = examples.clusters[examples.parts.test]
+    clusters = examples.clusters[examples.tested]
     layers = range(len(found.correct))
     accuracy = dataclasses.replace(template, metric="accuracy")
     fields = [{"layer": layer, **_params(found, layer)} for layer in layers]
     yield from mean_rows(accuracy, found.correct, clusters, fields)
-    best = {"layer": found.best, "slice": BEST, **_params(found, found.best)}
-    yield from mean_rows(accuracy, found.correct[[found.best]], clusters, [best])
-    valid = examples.parts.valid
+    best = {"slice": BEST, **_chosen(found)}
+    yield from mean_rows(accuracy, found.chosen(found.correct)[None], clusters, [best])
+    valid = np.unique(np.concatenate([parts.valid for parts in examples.folds]))
     held = dataclasses.replace(
         accuracy, split="valid", n=len(valid), n_clusters=len(np.unique(examples.clusters[valid]))
     )
@@ -156,10 +158,18 @@ def _params(found: Fitted, layer: int) -> dict[str, Any]:
     return {"params": {"l2": float(found.l2[layer]), "name": found.kind}}
 
 
+def _chosen(found: Fitted) -> dict[str, Any]:
+    """What sets the chosen layer's row apart: with several folds, also how many and the layer of each."""
+    params = _params(found, found.best)["params"]
+    if len(found.layers) > 1:
+        params |= {"k": len(found.layers), "other": f"layers {' '.join(map(str, found.layers))}"}
+    return {"layer": found.best, "params": params}
+
+
 def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
     """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
-    test = examples.parts.test
-    gold, said = examples.labels[test], found.predicted[found.best]
+    test = examples.tested
+    gold, said = examples.labels[test], found.chosen(found.predicted)
     clusters = examples.clusters[test]
     own = dataclasses.replace(template, metric="confusion", layer=found.best)
     for row, name in enumerate(examples.classes):

@@ -23,8 +23,8 @@ class Surfaces:
     correct: Mapping[str, Mapping[str, bool]]
 
     def of(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
-        """The baselines on the test part of some of the examples."""
-        ids = examples.frame[examples.parts.test]["example_id"].to_list()
+        """The baselines on the tested ones of some of the examples."""
+        ids = examples.frame[examples.tested]["example_id"].to_list()
         return {
             name: np.array([held[example] for example in ids], dtype=np.bool_)
             for name, held in self.correct.items()
@@ -32,10 +32,11 @@ class Surfaces:
 
 
 def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
-    """Fit every surface baseline to a task's examples."""
+    """Fit every surface baseline to a task's examples, in the very folds of the probes."""
     items = _items(examples, scoring)
     data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
-    table = surface_predictions(data, items)
+    folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]
+    table = surface_predictions(data, items, folds)
     correct = {
         str(name): dict(zip(rows["example_id"].to_list(), rows["correct"].to_list(), strict=True))
         for (name,), rows in table.partition_by("control", as_dict=True).items()

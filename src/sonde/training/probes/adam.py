@@ -30,14 +30,14 @@ class Trained:
 
     Attributes:
         predicted: Class of each test item by each layer's probe.
-        valid_accuracy: Of each layer.
+        chosen_valid_accuracy: Of each layer.
         log_chance: Log-probabilities on the test items, in nats.
         best: The layer with the best validation accuracy, the lower of equals.
         l2: The weight decay chosen for each layer; 0 where there is none.
     """
 
     predicted: Int[np.ndarray, "layer test"]
-    valid_accuracy: Float[np.ndarray, " layer"]
+    chosen_valid_accuracy: Float[np.ndarray, " layer"]
     log_chance: Float[np.ndarray, "layer test label"]
     best: int
     l2: Float[np.ndarray, " layer"]

@@ -10,8 +10,6 @@ from jaxtyping import Int
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.training.probes.parts import Parts
 
-_TRAIN, _VALID = 0.6, 0.8
-
 
 def control_labels(
     types: Sequence[str], labels: Int[np.ndarray, " item"], seed: int
@@ -29,7 +27,7 @@ def control_labels(
     return np.minimum(np.searchsorted(shares, places, side="right"), len(shares) - 1)
 
 
-def parts_within_types(types: Sequence[str], seed: int, rows: Int[np.ndarray, " row"] | None = None) -> Parts:
+def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple[Parts, ...]:
     """Parts in which the occurrences of a type are dealt out, so that most test types were trained on.
 
     Where types are kept apart, nothing learned by heart can help, and a control task is at chance whatever
@@ -38,23 +36,30 @@ def parts_within_types(types: Sequence[str], seed: int, rows: Int[np.ndarray, " 
     Args:
         types: Surface of each item.
         seed: Deals otherwise.
-        rows: Of which items; None takes all.
+        folds: How many parts are tested in turn; 1 for one part of a fifth.
     """
     rng = np.random.default_rng(derive_seed("parts within types", seed))
     groups: dict[str, list[int]] = {}
-    for row in range(len(types)) if rows is None else rows.tolist():
-        groups.setdefault(types[row], []).append(row)
-    place = np.full(len(types), -1.0)
+    for row, surface in enumerate(types):
+        groups.setdefault(surface, []).append(row)
+    place = np.empty(len(types))
     for surface in sorted(groups):
         members = np.array(groups[surface])
         # One offset a type keeps the shares right where most types occur once.
         place[rng.permutation(members)] = (rng.random() + np.arange(len(members)) * _GOLDEN) % 1.0
-    held = place >= 0
-    return Parts(
-        np.flatnonzero(held & (place < _TRAIN)),
-        np.flatnonzero(held & (place >= _TRAIN) & (place < _VALID)),
-        np.flatnonzero(held & (place >= _VALID)),
+    number = folds if folds > 1 else _FIFTHS
+    held = (place * number).astype(np.int64)
+    return tuple(
+        Parts(*(np.flatnonzero(np.isin(held, turn)) for turn in _turns(number, fold)))
+        for fold in (range(number) if folds > 1 else (number - 1,))
     )
 
 
+def _turns(number: int, fold: int) -> tuple[list[int], list[int], list[int]]:
+    """The places that train, the one before the tested one, which chooses, and the tested one."""
+    before = (fold - 1) % number
+    return [at for at in range(number) if at not in (fold, before)], [before], [fold]
+
+
+_FIFTHS = 5
 _GOLDEN = 0.6180339887498949

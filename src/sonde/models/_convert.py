@@ -22,7 +22,7 @@ from sonde.base.files import cache_folder, write_atomic
 from sonde.models import _unpickle
 from sonde.models._family import ModelSpec
 from sonde.models._files import INDEX_SUFFIX, WEIGHTS, Weights, file_of, small_files, weights_of
-from sonde.models._headers import read_header
+from sonde.models._headers import check_fetched, read_header
 from sonde.models._resolve import Location, files_hash, locate
 
 VERSION = "1"
@@ -133,6 +133,7 @@ def _write(folder: Path, weights: Weights, model: str) -> None:
 def _read_apart(source: Path, target: Path, model: str) -> None:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    check_fetched(source, model)
     limit = _SECONDS + source.stat().st_size // _BYTES_A_SECOND
     about = f"model {model!r}: {source.name}"
     # -I: neither the folder that this runs in nor the user's site decides what torch is.

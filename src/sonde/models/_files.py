@@ -75,9 +75,10 @@ def weights_of(place: Location, model: str) -> Weights:
 
 
 def _sharded(place: Location, model: str, index: Path, kind: str) -> Weights:
-    parts = read_object(index, model).get("weight_map")
-    if not isinstance(parts, dict) or not parts:
-        raise InputError(f"model {model!r}: {index.name} has no weight_map; fetch the file again")
+    held = read_object(index, model)
+    parts = held.get("weight_map")
+    if not isinstance(parts, dict) or not parts or not isinstance(held.get("metadata"), dict):
+        raise InputError(f"model {model!r}: {index.name} lacks weight_map or metadata; fetch the file again")
     parts = cast("dict[str, str]", parts)
     suffix = Path(kind).suffix
     files: list[Path] = []
@@ -95,16 +96,16 @@ def _sharded(place: Location, model: str, index: Path, kind: str) -> Weights:
     return Weights(files=tuple(files), pickled=kind == PICKLED, index=parts)
 
 
-def read_object(path: Path, model: str) -> dict[str, Any]:
+def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:
     """A JSON object from a file of bounded size.
 
     Raises:
         InputError: It is too large, is no JSON, or holds something else than an object.
     """
-    if path.stat().st_size > JSON_LIMIT:
+    if path.stat().st_size > limit:
         raise InputError(
-            f"model {model!r}: {path.name} has {path.stat().st_size} bytes, more than the {JSON_LIMIT} "
-            "that are read; it is no file of a model"
+            f"model {model!r}: {path.name} has {path.stat().st_size} bytes, more than the {limit} that are "
+            "read; it is no file of a model"
         )
     try:
         held = json.loads(path.read_text(encoding="utf-8"))

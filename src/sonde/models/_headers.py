@@ -29,6 +29,20 @@ class Tensor:
     bytes: int
 
 
+def check_fetched(path: Path, model: str) -> None:
+    """Refuse the pointer that Git leaves where the weights were not fetched.
+
+    Raises:
+        InputError: The file is one.
+    """
+    with path.open("rb") as handle:
+        if handle.read(len(_LFS)) == _LFS:
+            raise InputError(
+                f"model {model!r}: {path.name} is a pointer of Git LFS, not the weights; fetch them with "
+                "`git lfs pull`"
+            )
+
+
 def read_header(path: Path, model: str) -> dict[str, Tensor]:
     """What a safetensors file holds, by name.
 
@@ -39,20 +53,15 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
     Raises:
         InputError: The file is a pointer of Git LFS, was fetched by half, or is no safetensors.
     """
+    check_fetched(path, model)
     about = f"model {model!r}: {path.name}"
     size = path.stat().st_size
     with path.open("rb") as handle:
-        start = handle.read(max(8, len(_LFS)))
-        if start.startswith(_LFS):
-            raise InputError(
-                f"{about} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`"
-            )
-        length = int.from_bytes(start[:8], "little")
+        length = int.from_bytes(handle.read(8), "little")
         if size < 8 or (length <= _LIMIT and 8 + length > size):
             raise InputError(f"{about} ends inside its header ({size} bytes); fetch the file again")
         if length > _LIMIT:
             raise InputError(f"{about} is no safetensors file; fetch it again")
-        handle.seek(8)
         raw = handle.read(length)
     try:
         held = _tensors(json.loads(raw))

@@ -165,7 +165,12 @@ def separates(body: Any, head: Head, model: Any, **arguments: Any) -> bool:
         head: From states to logits.
         model: The whole.
         arguments: What both are called with.
+
+    Raises:
+        FloatingPointError: The model's own logits are NaN or infinite.
     """
-    apart = head(body(**arguments).last_hidden_state)
     whole = model(**arguments).logits
+    if not whole.isfinite().all():
+        raise FloatingPointError
+    apart = head(body(**arguments).last_hidden_state)
     return apart.shape == whole.shape and torch.allclose(apart.float(), whole.float(), rtol=1e-3, atol=1e-3)

@@ -11,8 +11,9 @@ from sonde.models import _endpoint
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object
+from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
 from sonde.models._resolve import content_hash, locate
-from sonde.models._weights import device_of, dtype_of
+from sonde.models._weights import check_files, device_of, dtype_of, one_line
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -30,9 +31,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     config = _config(spec)
     name, family = _family_of(spec, config)
     tokenizer = load_tokenizer(spec)
-    model = family.load(spec, config)
     capabilities = family.capabilities(config)
     special = family.special_tokens(tokenizer, config)
+    check_vocabulary(spec, tokenizer, capabilities, special)
+    model = family.load(spec, config)
     _check_head(spec, family, model, capabilities)
     return LoadedModel(
         spec=spec,
@@ -71,6 +73,8 @@ def load_tokenizer(spec: ModelSpec) -> Any:
 def describe(spec: ModelSpec) -> Capabilities:
     """What a model can be asked for, from its configuration and tokenizer; no weight is read.
 
+    The weights of a folder are held against their headers, so a damaged one is refused before work begins.
+
     Raises:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or no family takes it.
@@ -79,7 +83,12 @@ def describe(spec: ModelSpec) -> Capabilities:
         return _endpoint.CAPABILITIES
     config = _config(spec)
     _, family = _family_of(spec, config)
-    return _with_mask(family.capabilities(config), family.special_tokens(load_tokenizer(spec), config))
+    tokenizer = load_tokenizer(spec)
+    capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
+    check_vocabulary(spec, tokenizer, capabilities, special)
+    if spec.reinitialise is None:
+        check_files(spec)
+    return _with_mask(capabilities, special)
 
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
@@ -124,6 +133,7 @@ def _unweighted(spec: ModelSpec) -> ModelSpec:
 def _read_config(spec: ModelSpec) -> Any:
     from transformers import AutoConfig
 
+    check_config(spec)
     return _fetch(AutoConfig, spec)
 
 
@@ -131,12 +141,17 @@ def _read_config(spec: ModelSpec) -> Any:
 def _tokenizer(spec: ModelSpec) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = _fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
+    try:
+        tokenizer = _fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
+    except InputError as error:
+        reason = tokenizer_fault(spec)
+        raise error if reason is None else InputError(f"model {spec.name!r}: {reason}") from error
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
             "save a fast one (tokenizer.json) beside the model"
         )
+    check_tokenizer(spec, tokenizer)
     return tokenizer
 
 
@@ -166,12 +181,12 @@ def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
                 trust_remote_code=spec.trust_remote_code,
                 **more,
             )
-    except (OSError, ValueError, TypeError, ImportError, KeyError) as error:
+    except Exception as error:
         raise _fault(spec, error, local=place.local) from error
 
 
 def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
-    line = " ".join(str(error).split())[:300]
+    line = one_line(error)
     if "trust_remote_code" in line:
         return InputError(f"model {spec.name!r} brings code of its own; pass --trust-remote-code to run it")
     if local:
@@ -212,7 +227,15 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
     given = {"input_ids": some}
     if capabilities.kind == "encoder-decoder":
         given["decoder_input_ids"] = some
-    if not separates(body, head, model, **given):
+    try:
+        separable = separates(body, head, model, **given)
+    except FloatingPointError as error:
+        dtype = str(model.dtype).removeprefix("torch.")
+        fix = (
+            "run it with --dtype float32 or bfloat16" if dtype == "float16" else "it is damaged or untrained"
+        )
+        raise InputError(f"model {spec.name!r}: its logits are NaN or infinite in {dtype}; {fix}") from error
+    if not separable:
         raise InputError(
             f"model {spec.name!r}: {type(model).__name__} does more after its body than sonde can separate"
         )

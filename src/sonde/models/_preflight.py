@@ -1,0 +1,208 @@
+"""What is held against a checkpoint before anything is measured with it; each fault is one true line.
+
+Files and headers are looked at before a weight is read (`_files`, `_headers`); here are the configuration,
+the vocabulary, and the weights as they arrived.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError
+from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
+from sonde.models._files import JSON_LIMIT, file_of, read_object, small_files
+from sonde.models._headers import read_header
+from sonde.models._resolve import locate
+
+_VOCABULARIES = (
+    *("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt"),
+    *("spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "source.spm", "vocab.spm"),
+)
+"""Files that a tokenizer may be made from."""
+
+_VOCABULARY_LIMIT = 1 << 30
+
+
+def check_config(spec: ModelSpec) -> None:
+    """Hold the files that transformers will parse to their bounds, and the configuration to its form.
+
+    Raises:
+        InputError: A file is too large, or the configuration is missing, damaged or of an unknown type.
+    """
+    place = locate(spec)
+    path = file_of(place, "config.json")
+    if path is None:
+        if place.local:
+            raise InputError(f"model {spec.name!r}: the folder holds no config.json; name a saved model")
+        # The hub says why.
+        return
+    for file in small_files(path.parent):
+        limit = _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT
+        if file.stat().st_size > limit:
+            raise InputError(
+                f"model {spec.name!r}: {file.name} has {file.stat().st_size} bytes, more than the {limit} "
+                "that are read; it is no file of a model"
+            )
+    config = read_object(path, spec.name)
+    if "auto_map" in config:
+        return
+    from transformers import CONFIG_MAPPING, __version__
+
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise InputError(
+            f'model {spec.name!r}: its config.json has no model_type, such as "roberta"; name a saved model'
+        )
+    if kind not in CONFIG_MAPPING:
+        near = difflib.get_close_matches(kind, list(CONFIG_MAPPING.keys()), n=1)
+        raise InputError(
+            f"model {spec.name!r}: transformers {__version__} has no model type {kind!r}"
+            + (f"; did you mean {near[0]!r}?" if near else "; a newer one may")
+        )
+
+
+def tokenizer_fault(spec: ModelSpec) -> str | None:
+    """Why no tokenizer could be made, where its files say so."""
+    place = locate(spec)
+    held = [name for name in _VOCABULARIES if file_of(place, name) is not None]
+    if not held:
+        return "it has no tokenizer; save one (tokenizer.json) beside the model"
+    if all(name.endswith((".model", ".spm")) for name in held):
+        return (
+            f"its tokenizer is {held[0]} alone; install sentencepiece and protobuf, or save a fast one "
+            "(tokenizer.json) beside it"
+        )
+    if "tokenizer.json" in held:
+        path = file_of(place, "tokenizer.json")
+        assert path is not None
+        try:
+            read_object(path, spec.name, limit=_VOCABULARY_LIMIT)
+        except InputError as error:
+            return str(error).split(": ", 1)[1]
+    return None
+
+
+def check_tokenizer(spec: ModelSpec, tokenizer: Any) -> None:
+    """Refuse a tokenizer that transformers made up, which knows its special tokens alone.
+
+    Raises:
+        InputError: The model has no vocabulary.
+    """
+    ordinary = set(tokenizer.get_vocab()) - set(tokenizer.added_tokens_encoder)
+    if len(ordinary) < 2:
+        reason = tokenizer_fault(spec) or "its tokenizer has no vocabulary; save a whole one beside the model"
+        raise InputError(f"model {spec.name!r}: {reason}")
+
+
+def check_vocabulary(
+    spec: ModelSpec, tokenizer: Any, capabilities: Capabilities, special: SpecialTokens
+) -> None:
+    """Hold the ids that the tokenizer gives against the embeddings that the model has.
+
+    Special tokens that no text gets (a padding token beyond the vocabulary) do not count.
+
+    Raises:
+        InputError: A text could get an id that the model has no embedding for.
+    """
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    spare = set(tokenizer.all_special_tokens)
+    ids = {number for token, number in vocabulary.items() if token not in spare}
+    ids.update(special.prefix, special.suffix, () if special.mask is None else (special.mask,))
+    last = max(ids, default=0)
+    if last >= capabilities.vocab:
+        raise InputError(
+            f"model {spec.name!r}: its tokenizer gives ids up to {last} "
+            f"({tokenizer.convert_ids_to_tokens(last)!r}), and the model has {capabilities.vocab} "
+            "embeddings; the tokenizer is another model's, or vocab_size is wrong"
+        )
+
+
+def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any], *, head_required: bool) -> None:
+    """Hold what was read against what the configuration asks for.
+
+    Args:
+        spec: What was asked for.
+        model: As it was read.
+        report: What transformers says of the reading.
+        head_required: Whether a checkpoint without its head is refused.
+
+    Raises:
+        InputError: Weights are missing or of another shape, or the files have layers that were not read.
+    """
+    about = f"model {spec.name!r}:"
+    prefix = f"{model.base_model_prefix}."
+    for name, stored, wanted in sorted(report.get("mismatched_keys", ()), key=str):
+        raise InputError(
+            f"{about} {name!r} has shape {list(stored)} in its files where its config.json asks for "
+            f"{list(wanted)}; the configuration is another checkpoint's"
+        )
+    missing = sorted(report.get("missing_keys", ()))
+    body = [name for name in missing if name.startswith(prefix)]
+    has_body = getattr(model, model.base_model_prefix, model) is not model
+    lost = body if has_body else missing
+    if lost:
+        raise InputError(
+            f"{about} its files lack {_some(lost)}, which its config.json asks for; fetch it again, or name "
+            "the configuration that belongs to it"
+        )
+    if missing and head_required:
+        raise InputError(
+            f"{about} its files lack {_some(missing)} of the head of {type(model).__name__}; name a "
+            "checkpoint saved with its head"
+        )
+    known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
+    more = sorted(
+        name
+        for name in report.get("unexpected_keys", ())
+        if (bare := _layerless(name.removeprefix(prefix))) in known and "#" in bare
+    )
+    if more:
+        raise InputError(
+            f"{about} its files hold {_some(more)}, of layers that its config.json does not have; name the "
+            "configuration that belongs to it"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return repr(names[0]) + (f" and {len(names) - 1} more weights" if len(names) > 1 else "")
+
+
+def _layerless(name: str) -> str:
+    return re.sub(r"(?<![^.])\d+(?![^.])", "#", name)
+
+
+def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path]) -> None:
+    """Refuse weights that are NaN or infinite; one pass over the memory.
+
+    Raises:
+        InputError: Some are, in the files or since they are held in half precision.
+    """
+    import torch
+
+    broken: list[str] = []
+    for name, weight in model.named_parameters():
+        # NaN and infinity survive a sum; only where there may be one is each number looked at.
+        doubtful = weight.is_floating_point() and not weight.sum(dtype=torch.float32).isfinite()
+        if doubtful and not weight.isfinite().all():
+            broken.append(name)
+    if not broken:
+        return
+    about = f"model {spec.name!r}: in {_some(broken)}"
+    dtype = str(model.dtype).removeprefix("torch.")
+    if dtype == "float16" and all(_finite_in(files, name, spec.name) for name in broken):
+        raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
+    raise InputError(f"{about} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
+
+
+def _finite_in(files: Iterable[Path], name: str, model: str) -> bool:
+    from safetensors import safe_open
+
+    for file in files:
+        if name in read_header(file, model):
+            with safe_open(file, framework="pt") as held:
+                return bool(held.get_tensor(name).isfinite().all())
+    return False

@@ -105,11 +105,11 @@ def test_a_tokenizer_without_offsets_is_named(call, decoder: Path, code: Path, t
     assert "offsets" in one_line(err)
 
 
-def test_a_model_that_gives_nan_is_a_failed_run(call, code: Path, tmp_path: Path) -> None:
+def test_a_model_with_nan_in_its_weights_is_bad_input(call, code: Path, tmp_path: Path) -> None:
     broken = save_decoder(tmp_path / "broken", break_it=True)
     exit_code, _, err = call("run", "-m", broken, "-c", f"local:{code}", "-o", tmp_path / "run")
-    assert exit_code == 1
-    assert "the model gives nan nats" in one_line(err)
+    assert exit_code == 2
+    assert "numbers are NaN or infinite; the checkpoint is damaged" in one_line(err)
 
 
 def test_a_run_prints_what_confuses_and_where_the_page_is(

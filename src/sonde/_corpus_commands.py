@@ -22,7 +22,10 @@ corpus_app = typer.Typer(
 _TOLD_EACH = 12
 """Corpora up to which each is told by itself."""
 
-Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes at a time; same result.")]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same result."),
+]
 
 
 @corpus_app.command("build")
@@ -56,7 +59,7 @@ def corpus_build(
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
     seed: Seed = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     manifest: Annotated[
         Path | None,
         typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
@@ -64,6 +67,7 @@ def corpus_build(
 ) -> None:
     """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
     from sonde.corpora import Building, build_corpus, rebuild_corpus
+    from sonde.executors import cores
 
     wanted = Building(
         corpora=tuple(corpus or ()),
@@ -80,7 +84,7 @@ def corpus_build(
         seed=seed or 0,
     )
     if manifest is None:
-        _print_built(build_corpus(wanted, output, workers=workers, report=_say), output)
+        _print_built(build_corpus(wanted, output, workers=workers or cores(), report=_say), output)
         return
     if dataclasses.replace(wanted, corpora=()) != Building(corpora=()):
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
@@ -121,18 +125,23 @@ def corpus_stats(
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
-    workers: Workers = 1,
+    workers: Workers = None,
 ) -> None:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
     from sonde._console import print_corpus, print_table
     from sonde.corpora import select
+    from sonde.executors import cores
     from sonde.experiments.counting import BUG_TASKS, count_corpus
     from sonde.experiments.overrides import selection_of
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
     counts = count_corpus(
-        corpus, languages=selection.languages, tasks=tasks, seed=selection.seed, workers=workers
+        corpus,
+        languages=selection.languages,
+        tasks=tasks,
+        seed=selection.seed,
+        workers=workers or cores(),
     )
     for table in (counts.sizes, counts.licences, counts.labels):
         if len(table):

@@ -46,7 +46,12 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run.")] = None,
     executor: Annotated[str, typer.Option("--executor", help="Where jobs run.")] = "local",
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes at a time.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Processes at a time; by default 1 with a model, else one a core."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")] = "auto",
     dtype: Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, float16.")] = "auto",
     seed: Seed = None,
@@ -63,6 +68,7 @@ def run(
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
     from sonde.corpora import read_lock
+    from sonde.executors import cores
     from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
     from sonde.experiments.run import run as carry_out
     from sonde.lenses.cloze.predictions import write_predictions
@@ -95,7 +101,8 @@ def run(
     execution = Execution(
         output=output or default_output(experiment, name),
         executor=executor,
-        workers=workers,
+        workers=workers or 1,
+        light_workers=workers or cores(),
         device=device,
         dtype=dtype,
         lock=lock,
@@ -141,10 +148,12 @@ def label(
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
     workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Processes at a time; the labels are the same.")
-    ] = 1,
+        int | None,
+        typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
+    ] = None,
 ) -> None:
     """Label a corpus; needs no model."""
+    from sonde.executors import cores
     from sonde.experiments.labelling import Labelling, write_label_file
     from sonde.experiments.overrides import selection_of
 
@@ -157,7 +166,7 @@ def label(
         mode=mode or "corrected",
         quirks=frozenset(quirk or ()),
         form=form,
-        workers=workers,
+        workers=workers or cores(),
     )
     typer.echo(f"{write_label_file(wanted, output)} rows in {output}")
 

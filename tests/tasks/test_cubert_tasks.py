@@ -22,8 +22,8 @@ from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._flow import Flow
 from sonde.languages._program import Program, tokenize
-from sonde.tasks import TASKS, _bugs, build
-from sonde.tasks._bugs import BugTask, Choice, Spread, choice_of
+from sonde.tasks import TASKS, Spread, _bugs, build
+from sonde.tasks._bugs import BugTask, Choice, choice_of
 from sonde.tasks._misuse import misuse, pointers
 
 PY = facet_of("python", "bugs", Bugs)

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, item_id
-from sonde.tasks import EXAMPLE_SCHEMA, Dataset, build, effective_clusters, lack_of_clusters
+from sonde.tasks import (
+    EXAMPLE_SCHEMA,
+    Dataset,
+    Spread,
+    _drawn,
+    _spread,
+    build,
+    effective_clusters,
+    gather_picks,
+    lack_of_clusters,
+)
 from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
 from sonde.tasks._pool import length_class, pool_of
 
@@ -445,3 +455,29 @@ def test_the_splits_of_a_built_corpus_are_kept(
 def test_one_split_of_a_built_corpus_is_dealt_like_any_other(whole: str, functions: list[Item]) -> None:
     alone = build(whole, in_splits(functions, 1), size=100, language="python")
     assert alone.examples.equals(build(whole, functions, size=100, language="python").examples)
+
+
+def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
+    functions: list[Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = "{'other_start': pl.Int32, 'other_end': pl.Int32}"
+    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
+    tasks = (
+        planted(tmp_path, WHOLE, ("one", "many"), "item", name="whole"),
+        planted(tmp_path, TOKENS, ("name", "word"), "span", name="tokens"),
+        planted(tmp_path, PAIRS, ("next", "far"), "pair", extra, name="pairs"),
+    )
+    alone = [build(name, functions, size=60, language="python") for name in tasks]
+    gathered = gather_picks(
+        {name: {} for name in tasks},
+        functions,
+        seed=0,
+        language="python",
+        mode="corrected",
+        quirks=frozenset(),
+        spread=Spread(workers=2),
+    )
+    for name, one in zip(tasks, alone, strict=True):
+        monkeypatch.setattr(_drawn, "picks_of", None)
+        again = build(name, functions, size=60, language="python", picks=gathered[name])
+        assert again.examples.equals(one.examples) and again.report == one.report

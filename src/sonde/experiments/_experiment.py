@@ -60,7 +60,8 @@ class Execution:
     Attributes:
         output: The folder of the run.
         executor: Public name of the executor.
-        workers: Processes at a time.
+        workers: Processes at a time that hold a model.
+        light_workers: Processes at a time for what takes little memory, such as labels.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
         dtype: ``"auto"``, ``"float32"``, ``"bfloat16"``, ``"float16"``.
         lock: A lock file that fixes the items.
@@ -70,6 +71,7 @@ class Execution:
     output: Path
     executor: str = "local"
     workers: Count = 1
+    light_workers: Count = 1
     device: AnyDevice = "auto"
     dtype: Annotated[str, OneOf(DTYPES)] = "auto"
     lock: Path | None = None

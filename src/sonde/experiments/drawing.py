@@ -23,13 +23,18 @@ from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
 from sonde.tasks import (
     DRAWING,
+    NO_PICKS,
+    PICKED,
     TASKS,
     Dataset,
     DrawingTask,
+    Picks,
+    Repository,
     Spread,
     Task,
     build,
     effective_clusters,
+    gather_picks,
     lack_of_clusters,
 )
 
@@ -105,7 +110,7 @@ def draw(
         size: Examples a task.
         store: The folder of the run.
         progress: Is told which task is at work.
-        workers: Processes at a time, for tasks that can use them.
+        workers: Processes at a time that label functions; any number gives the same data sets.
 
     Raises:
         SondeError: No task of the lens has a data set; the reason of the last.
@@ -119,10 +124,12 @@ def draw(
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
+    drawing = _Drawing(lens, group, pool, pool_key, size, store, Spread(workers=workers), foreign)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
+        picks = drawing.picks()
         for name in lens.tasks:
             try:
-                made = _data_set(lens, name, group, pool, pool_key, size, store, workers, foreign)
+                made = drawing.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
                 refused.append(Refused(lens.name, name, group.language, str(error)))
                 progress.note(f"left out: {error}")
@@ -162,78 +169,114 @@ class _DataSet:
     report: Mapping[str, Any]
 
 
-def _nothing(refused: Sequence[Refused]) -> SondeError:
-    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """What the data sets of a lens have in common; see `draw`."""
 
+    lens: LensChoice
+    group: Group
+    pool: Sequence[Item]
+    pool_key: str
+    size: int
+    store: PartStore
+    spread: Spread
+    foreign: Foreign | None
 
-def _data_set(
-    lens: LensChoice,
-    name: str,
-    group: Group,
-    pool: Sequence[Item],
-    pool_key: str,
-    size: int,
-    store: PartStore,
-    workers: int,
-    foreign: Foreign | None,
-) -> _DataSet:
-    task = TASKS.load(name)
-    language = LANGUAGES.load(group.language).version
-    rules = (task.version, language, lens.mode, lens.quirks, lens.observing.options)
-    beside_it = (foreign.key,) if foreign else ()
-    key = fingerprint(
-        "data set",
-        DRAWING,
-        name,
-        rules,
-        size,
-        lens.seed,
-        group.corpus_hash,
-        pool_key,
-        *beside_it,
-    )
-    relative = label_path(name, group.prefix)
-    beside = f"{relative.removesuffix('.parquet')}.inputs.parquet"
-    if store.notes(relative, key) is None or store.notes(beside, key) is None:
-        made = _build(lens, task, group, pool, size, workers)
-        if foreign:
-            made = with_foreign(made, pool, foreign, group.language)
-        store.put(beside, key, items_frame([(group.corpus, made.inputs)]), {})
-        store.put(relative, key, made.examples, {"report": dict(made.report)})
-    examples = pl.read_parquet(store.path(relative), columns=["item_id"])
-    notes = store.notes(relative, key) or {}
-    return _DataSet(
-        key,
-        tuple(examples["item_id"].unique(maintain_order=True)),
-        tuple(items_from(pl.read_parquet(store.path(beside)))),
-        notes.get("report", {}),
-    )
+    def key(self, name: str) -> str:
+        """Fingerprint of everything that can change the data set of a task."""
+        lens = self.lens
+        language = LANGUAGES.load(self.group.language).version
+        rules = (TASKS.load(name).version, language, lens.mode, lens.quirks, lens.observing.options)
+        beside_it = (self.foreign.key,) if self.foreign else ()
+        return fingerprint(
+            "data set",
+            DRAWING,
+            name,
+            rules,
+            self.size,
+            lens.seed,
+            self.group.corpus_hash,
+            self.pool_key,
+            *beside_it,
+        )
 
+    def paths(self, name: str) -> tuple[str, str]:
+        """Where the examples of a task lie, and the inputs that it derives."""
+        relative = label_path(name, self.group.prefix)
+        return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
-def _build(
-    lens: LensChoice, task: Task, group: Group, pool: Sequence[Item], size: int, workers: int
-) -> Dataset:
-    quirks = frozenset(lens.quirks)
-    if isinstance(task, DrawingTask):
-        files = read_files(group.corpus, (group.language,), Intake())
-        return task.draw(
-            files,
-            size=size,
+    def is_stored(self, name: str) -> bool:
+        """Whether the data set of a task is there already."""
+        return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
+
+    def picks(self) -> dict[str, Picks]:
+        """The labelled places of the functions, for all tasks whose data sets are still to be built."""
+        missing = [name for name in self.lens.tasks if not self.is_stored(name)]
+        tasks = {name: TASKS.load(name) for name in missing}
+        alone = {name: task for name, task in tasks.items() if task.target in PICKED}
+        if not alone:
+            return {}
+        return gather_picks(
+            {name: self.around(task) for name, task in alone.items() if not task.needs_repository},
+            self.pool,
+            seed=self.lens.seed,
+            language=self.group.language,
+            mode=self.lens.mode,
+            quirks=frozenset(self.lens.quirks),
+            spread=self.spread,
+        )
+
+    def around(self, task: Task) -> dict[str, Repository]:
+        """What a task may know of the files around the functions."""
+        return around_of(task, self.group, workers=self.spread.workers)
+
+    def data_set(self, name: str, picks: Picks) -> _DataSet:
+        """The data set of a task, from the store or built."""
+        key, (relative, beside) = self.key(name), self.paths(name)
+        if not self.is_stored(name):
+            made = self._build(TASKS.load(name), picks)
+            if self.foreign:
+                made = with_foreign(made, self.pool, self.foreign, self.group.language)
+            self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
+            self.store.put(relative, key, made.examples, {"report": dict(made.report)})
+        examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])
+        notes = self.store.notes(relative, key) or {}
+        return _DataSet(
+            key,
+            tuple(examples["item_id"].unique(maintain_order=True)),
+            tuple(items_from(pl.read_parquet(self.store.path(beside)))),
+            notes.get("report", {}),
+        )
+
+    def _build(self, task: Task, picks: Picks) -> Dataset:
+        lens, group = self.lens, self.group
+        if isinstance(task, DrawingTask):
+            files = read_files(group.corpus, (group.language,), Intake())
+            return task.draw(
+                files,
+                size=self.size,
+                seed=lens.seed,
+                language=group.language,
+                mode=lens.mode,
+                options=dict(lens.options),
+            )
+        if task.target == "corpus":
+            raise UsageError(
+                f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does"
+            )
+        return build(
+            task.name,
+            self.pool,
+            size=self.size,
             seed=lens.seed,
             language=group.language,
             mode=lens.mode,
-            options=dict(lens.options),
+            quirks=frozenset(lens.quirks),
+            repositories=self.around(task),
+            spread=self.spread,
+            picks=picks,
         )
-    if task.target == "corpus":
-        raise UsageError(f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does")
-    return build(
-        task.name,
-        pool,
-        size=size,
-        seed=lens.seed,
-        language=group.language,
-        mode=lens.mode,
-        quirks=quirks,
-        repositories=around_of(task, group),
-        spread=Spread(workers=workers),
-    )
+
+
+def _nothing(refused: Sequence[Refused]) -> SondeError:
+    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")

@@ -126,10 +126,11 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
         yield Labelled(item, tuple(table.iter_rows(named=True)))
 
 
-def _around(task: Task, corpus: str, languages: tuple[str, ...]) -> dict[str, Repository]:
+def _around(task: Task, corpus: str, languages: tuple[str, ...], workers: int = 1) -> dict[str, Repository]:
     if task.needs_repository:
         return repositories(read_files(corpus, languages, Intake()))
-    return importing(read_files(corpus, languages, Intake())) if needs_imports(task) else {}
+    files = read_files(corpus, languages, Intake())
+    return importing(files, workers=workers) if needs_imports(task) else {}
 
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
@@ -144,7 +145,7 @@ def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
             language=language,
             mode=wanted.mode,
             quirks=wanted.quirks,
-            repositories=_around(TASKS.load(wanted.task), corpus, (language,)),
+            repositories=_around(TASKS.load(wanted.task), corpus, (language,), wanted.workers),
             spread=Spread(workers=wanted.workers),
         )
         items = {item.item_id: item for item in (*pool, *made.inputs)}

@@ -54,13 +54,19 @@ def write_labels(
     return rule
 
 
-def around_of(task: Task, group: Group) -> dict[str, Repository]:
-    """What a task may know of the files around a group's items, gathered once for all tasks that ask."""
+def around_of(task: Task, group: Group, *, workers: int = 1) -> dict[str, Repository]:
+    """What a task may know of the files around a group's items, gathered once for all tasks that ask.
+
+    Args:
+        task: The task.
+        group: The items.
+        workers: Processes that read imports; any number gives the same.
+    """
     if task.needs_repository:
         return _repositories(group.corpus, group.language, group.corpus_hash)
     if needs_imports(task):
         paths = frozenset(item.path for item in group.items)
-        return _imports(group.corpus, group.language, group.corpus_hash, paths)
+        return _imports(group.corpus, group.language, group.corpus_hash, paths, workers)
     return {}
 
 
@@ -70,6 +76,8 @@ def _repositories(corpus: str, language: str, corpus_hash: str) -> dict[str, Rep
 
 
 @functools.lru_cache(maxsize=1)
-def _imports(corpus: str, language: str, corpus_hash: str, paths: frozenset[str]) -> dict[str, Repository]:
+def _imports(
+    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], workers: int
+) -> dict[str, Repository]:
     files = read_files(corpus, (language,), Intake())
-    return importing(file for file in files if file.path in paths)
+    return importing((file for file in files if file.path in paths), workers=workers)

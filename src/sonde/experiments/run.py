@@ -139,7 +139,7 @@ def _drawn(
     outcome: Outcome,
 ) -> list[Reading]:
     with outcome.timed("draw"):
-        drawn = read_drawn(lenses, pools, experiment, store, progress, execution.workers)
+        drawn = read_drawn(lenses, pools, experiment, store, progress, execution.light_workers)
     outcome.refused += drawn.refused
     outcome.data_sets |= drawn.data_sets
     return drawn.readings

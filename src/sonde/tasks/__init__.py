@@ -16,19 +16,23 @@ from sonde.tasks._task import (
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
-from sonde.tasks._bugs import Spread  # noqa: E402
-from sonde.tasks._dataset import DRAWING, build  # noqa: E402
+from sonde.tasks._dataset import DRAWING, NO_PICKS, build, gather_picks  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
+from sonde.tasks._picked import PICKED, Picks  # noqa: E402
+from sonde.tasks._spread import Spread  # noqa: E402
 
 __all__ = [
     "DRAWING",
     "EXAMPLE_SCHEMA",
     "LABEL_SCHEMA",
+    "NO_PICKS",
+    "PICKED",
     "TASKS",
     "CorpusTask",
     "Dataset",
     "DrawingTask",
+    "Picks",
     "Repository",
     "RowTask",
     "Spread",
@@ -36,6 +40,7 @@ __all__ = [
     "ablations_of",
     "build",
     "effective_clusters",
+    "gather_picks",
     "importing",
     "lack_of_clusters",
     "needs_imports",

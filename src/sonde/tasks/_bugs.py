@@ -23,7 +23,6 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
-from sonde.executors import EXECUTORS
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes, weight_in_turns
@@ -31,10 +30,12 @@ from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool
+from sonde.tasks._spread import ONE, Part, Spread
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
 CORRECT = "Correct"
 AS_WRITTEN = "original"
+_FEW = 4
 """What the provenance of an example says whose text nothing was done to."""
 
 BUG_SCHEMA: Mapping[str, type[pl.DataType]] = {
@@ -138,7 +139,7 @@ class BugTask(ABC):
         self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
     ) -> Iterator[tuple[Item, Sequence[Variant]]]:
         """The functions of a pool with their examples, in its order; with none where one is not eligible."""
-        return spread.over(self, pool.items, asked)
+        return spread.over(_make, (self.name, asked.language, asked.seed), pool.items)
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
@@ -168,57 +169,13 @@ def choice_of(seed: int, item: Item) -> Choice:
     return Choice(seed, item.item_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How functions are spread over processes; the examples are the same however they are.
-
-    Attributes:
-        executor: Public name of the executor.
-        workers: Processes at a time; one reads no further than there are enough examples.
-    """
-
-    executor: str = "local"
-    workers: int = 1
-
-    def over(
-        self, task: BugTask, items: Sequence[Item], asked: Asked
-    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
-        """Each item with its examples, in their order."""
-        if self.workers <= 1:
-            bugs = facet_of(asked.language, "bugs", Bugs)
-            for item in items:
-                yield item, task.variants(item.text, bugs, choice_of(asked.seed, item))
-            return
-        jobs = [
-            _Job(begin, task.name, asked.language, asked.seed, tuple(items[begin : begin + _CHUNK]))
-            for begin in range(0, len(items), _CHUNK)
-        ]
-        found: dict[int, list[tuple[Variant, ...]]] = {}
-        for job, made in EXECUTORS.load(self.executor).map(_make, jobs, workers=self.workers):
-            found[job.begin] = made
-        for job in jobs:
-            yield from zip(job.items, found[job.begin], strict=True)
-
-
-ONE = Spread()
-_CHUNK = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    begin: int
-    task: str
-    language: str
-    seed: int
-    items: tuple[Item, ...]
-
-
-def _make(job: _Job) -> list[tuple[Variant, ...]]:
+def _make(part: Part[tuple[str, str, int]]) -> list[tuple[Variant, ...]]:
     """The examples of some functions; runs in any process."""
-    task = importlib.import_module(f"{__package__}.{job.task}").task
+    name, language, seed = part.rule
+    task = importlib.import_module(f"{__package__}.{name}").task
     assert isinstance(task, BugTask)
-    bugs = facet_of(job.language, "bugs", Bugs)
-    return [task.variants(item.text, bugs, choice_of(job.seed, item)) for item in job.items]
+    bugs = facet_of(language, "bugs", Bugs)
+    return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
 
 
 def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
@@ -236,7 +193,9 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[list[Example]]] = {name: [] for name in wanted}
     counts: Counter[str] = Counter()
-    for item, variants in task.drawn(pool, sides, asked, spread):
+    # One process reads only until there are enough; several read all.
+    few = _FEW * sum(wanted.values()) < len(pool.items)
+    for item, variants in task.drawn(pool, sides, asked, ONE if few else spread):
         counts["read"] += 1
         if not variants:
             counts["not eligible"] += 1

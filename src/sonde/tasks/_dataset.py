@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from types import MappingProxyType
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import Item
 from sonde.tasks import TASKS
-from sonde.tasks._bugs import ONE, BugTask, Spread, draw_bugs
-from sonde.tasks._drawn import Asked, draw_items, draw_pairs, draw_tokens
+from sonde.tasks._bugs import BugTask, draw_bugs
+from sonde.tasks._drawn import ITEMS_FOR_TOKENS, Asked, draw_items, draw_pairs, draw_tokens
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, Drawn, example_table
 from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
+from sonde.tasks._picked import PICKED, Pick, Picks, Question, pick_all, picks_of
 from sonde.tasks._pool import Pool, pool_of
+from sonde.tasks._spread import ONE, Spread
 from sonde.tasks._task import Repository, Task, classes_of
 
-__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build"]
+__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "gather_picks"]
 
 DRAWING = "2"
 """Raised when the same pool gives other examples: part of the key of every data set."""
+
+NO_PICKS: Picks = MappingProxyType({})
 
 _DRAW = {"item": draw_items, "mutation": draw_mutated, "span": draw_tokens, "pair": draw_pairs}
 
@@ -36,6 +42,7 @@ def build(
     quirks: AbstractSet[str] = frozenset(),
     repositories: Mapping[str, Repository] = {},
     spread: Spread = ONE,
+    picks: Picks = NO_PICKS,
 ) -> Dataset:
     """Build the data set of a task.
 
@@ -57,7 +64,8 @@ def build(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         repositories: The definitions around, where the task needs them.
-        spread: Processes that put bugs in; any number gives the same data set.
+        spread: Processes that read functions; any number gives the same data set.
+        picks: The task's labelled places, where they were gathered before; see `gather_picks`.
 
     Raises:
         UsageError: ``size`` is too small for the classes.
@@ -65,7 +73,7 @@ def build(
     """
     task = TASKS.load(task_name)
     wanted = [item for item in items if item.language == language]
-    asked = Asked(task, size, seed, language, mode, quirks, repositories)
+    asked = Asked(task, size, seed, language, mode, quirks, repositories, picks)
     if is_given(wanted, task.name):
         drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
         given_split = brings_splits(wanted, task.name)
@@ -76,17 +84,78 @@ def build(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
                 f"ask for {5 * classes} or more"
             )
-        pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "")
+        pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
         if not pool.items:
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
+        question = Question(task_name, seed, mode, frozenset(quirks), repositories)
+        if not picks and spread.workers > 1 and _answers(question, pool.items[0]):
+            asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
         drawn = (
             draw_bugs(pool, asked, spread) if isinstance(task, BugTask) else _DRAW[task.target](pool, asked)
         )
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
         given_split = bool(pool.splits) and task.target != "span"
     return _dataset(task, drawn, pool, size, given_split)
+
+
+def gather_picks(
+    repositories: Mapping[str, Mapping[str, Repository]],
+    items: Sequence[Item],
+    *,
+    seed: int,
+    language: str,
+    mode: str,
+    quirks: AbstractSet[str],
+    spread: Spread,
+) -> dict[str, Picks]:
+    """Label the functions that data sets of several tasks are drawn from, each function once.
+
+    Args:
+        repositories: The tasks by name or path, each with what it may know of the files around.
+        items: The pool, as for `build`.
+        seed: As for `build`; so are the others.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        spread: Processes that read functions.
+
+    Returns:
+        What `build` takes as ``picks``, of those tasks that label what the code already has.
+    """
+    wanted = [item for item in items if item.language == language]
+    questions = [
+        Question(name, seed, mode, frozenset(quirks), around)
+        for name, around in repositories.items()
+        if not is_given(wanted, TASKS.load(name).name)
+    ]
+    pool = pool_of(wanted, language, seed, "", spread).items
+    return _picks([one for one in questions if pool and _answers(one, pool[0])], pool, spread)
+
+
+def _picks(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+    """What tasks need of a pool: of whole functions all, of tokens and pairs its beginning."""
+    found: dict[str, dict[str, tuple[Pick, ...]]] = {one.task: {} for one in questions}
+    whole = [one for one in questions if TASKS.load(one.task).target == "item"]
+    for some, asked in ((pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)):
+        for name, picks in pick_all(asked, some, spread).items():
+            found[name].update(picks)
+    return {**found}
+
+
+def _answers(question: Question, item: Item) -> bool:
+    """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
+    task = TASKS.load(question.task)
+    if task.target not in PICKED or task.needs_repository:
+        return False
+    try:
+        picks_of(
+            task, item, question.repositories, seed=question.seed, mode=question.mode, quirks=question.quirks
+        )
+    except SondeError:
+        return False
+    return True
 
 
 def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int, given_split: bool) -> Dataset:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes, weight_in_turns
 from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._picked import Pick, Picks, picks_of
 from sonde.tasks._pool import Pool, count_tokens, edits_of, in_turns, length_class, tier_of
 from sonde.tasks._task import Repository, Task, classes_of
 
 _LENGTH_TASKS = frozenset({"len", "next_use"})
 """Tasks that ask for the length itself: matching on it would leave nothing."""
 
-_CHUNK = 500
 _PER_TYPE = 400
 _WEIGHT = 50
 """Examples of one token type that are gathered, and that count when types are dealt to splits."""
 
-_ITEMS_FOR_TOKENS = 20_000
+ITEMS_FOR_TOKENS = 20_000
 """Functions that are read for token tasks: each gives many examples."""
 
 
@@ -40,22 +40,15 @@ class Asked:
     mode: str
     quirks: AbstractSet[str]
     repositories: Mapping[str, Repository]
+    picks: Picks = field(default_factory=dict[str, tuple[Pick, ...]])
 
 
 def draw_items(pool: Pool, asked: Asked) -> Drawn:
     """Whole functions: splits disjoint by cluster, classes alike in length as far as they overlap."""
     examples = [
-        Example(
-            item=item,
-            source=item,
-            label=row["label"],
-            value=row["value"],
-            start=0,
-            end=len(item.text),
-            tokens=pool.tokens[item.item_id],
-            cluster=item.cluster,
-        )
-        for item, row in _labelled(pool.items, asked)
+        _example(item, item, pick, pool.tokens[item.item_id], start=0, end=len(item.text))
+        for item in pool.items
+        for pick in _picks(item, asked)
     ]
     matching = asked.task.name not in _LENGTH_TASKS
     stratum = _by_length if matching else None
@@ -64,32 +57,14 @@ def draw_items(pool: Pool, asked: Asked) -> Drawn:
 
 def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
     """Pairs of tokens, one of each class at most a function; classes alike in their distance."""
-    examples: dict[tuple[str, str], tuple[float, Example]] = {}
+    examples: list[Example] = []
     unlabelled = 0
-    for item in pool.items[:_ITEMS_FOR_TOKENS]:
-        rows = [row for _, row in _labelled([item], asked)]
-        unlabelled += not rows
-        for row in rows:
-            place = (item.item_id, row["label"])
-            rank = unit_hash(asked.seed, item.item_id, row["start"], row["other_start"])
-            if place not in examples or rank < examples[place][0]:
-                examples[place] = (
-                    rank,
-                    Example(
-                        item=item,
-                        source=item,
-                        label=row["label"],
-                        value=row["value"],
-                        start=row["start"],
-                        end=row["end"],
-                        other_start=row["other_start"],
-                        other_end=row["other_end"],
-                        tokens=pool.tokens[item.item_id],
-                        cluster=item.cluster,
-                    ),
-                )
+    for item in pool.items[:ITEMS_FOR_TOKENS]:
+        picks = _picks(item, asked)
+        unlabelled += not picks
+        examples += [_example(item, item, pick, pool.tokens[item.item_id]) for pick in picks]
     stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
-    return _balanced([one for _, one in examples.values()], asked, stratum, unlabelled, pool.splits)
+    return _balanced(examples, asked, stratum, unlabelled, pool.splits)
 
 
 @runtime_checkable
@@ -109,7 +84,7 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
     places in functions are taken first.
     """
-    read = pool.items[:_ITEMS_FOR_TOKENS]
+    read = pool.items[:ITEMS_FOR_TOKENS]
     found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
     unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
     if isinstance(asked.task, _Beside):
@@ -130,40 +105,48 @@ def _gather(
     source: Item, item: Item, tokens: int, asked: Asked, found: defaultdict[tuple[str, str], list[Example]]
 ) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
-    best: dict[tuple[str, str], tuple[float, Mapping[str, Any]]] = {}
-    labelled = False
-    for _, row in _labelled([item], asked):
-        labelled = True
-        place = (row["label"], item.text[row["start"] : row["end"]])
-        rank = unit_hash(asked.seed, item.item_id, row["start"])
-        if len(found[place]) < _PER_TYPE and (place not in best or rank < best[place][0]):
-            best[place] = rank, row
-    for (label, surface), (_, row) in best.items():
-        found[label, surface].append(
-            Example(
-                item=item,
-                source=source,
-                label=label,
-                value=row["value"],
-                start=row["start"],
-                end=row["end"],
-                tokens=tokens,
-                cluster=surface,
-                type=surface,
-            )
-        )
-    return labelled
+    picks = _picks(item, asked)
+    for pick in picks:
+        surface = item.text[pick.start : pick.end]
+        of_type = found[pick.label, surface]
+        if len(of_type) < _PER_TYPE:
+            of_type.append(_example(source, item, pick, tokens, surface=surface))
+    return bool(picks)
 
 
-def _labelled(items: Sequence[Item], asked: Asked) -> Iterator[tuple[Item, Mapping[str, Any]]]:
-    """Rows with a label, a bounded number of tables at a time."""
-    for begin in range(0, len(items), _CHUNK):
-        chunk = items[begin : begin + _CHUNK]
-        tables = asked.task.label(chunk, asked.repositories, mode=asked.mode, quirks=asked.quirks)
-        for item in chunk:
-            for row in tables[item.item_id].iter_rows(named=True):
-                if row["label"] is not None:
-                    yield item, row
+def _picks(item: Item, asked: Asked) -> tuple[Pick, ...]:
+    """The labelled places of an item, as they were gathered before or are now."""
+    known = asked.picks.get(item.item_id)
+    if known is not None:
+        return known
+    return picks_of(
+        asked.task, item, asked.repositories, seed=asked.seed, mode=asked.mode, quirks=asked.quirks
+    )
+
+
+def _example(
+    source: Item,
+    item: Item,
+    pick: Pick,
+    tokens: int,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    surface: str = "",
+) -> Example:
+    return Example(
+        item=item,
+        source=source,
+        label=pick.label,
+        value=pick.value,
+        start=pick.start if start is None else start,
+        end=pick.end if end is None else end,
+        other_start=pick.other_start,
+        other_end=pick.other_end,
+        tokens=tokens,
+        cluster=surface or item.cluster,
+        type=surface,
+    )
 
 
 def _by_length(example: Example) -> Hashable:

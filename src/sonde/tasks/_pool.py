@@ -16,6 +16,7 @@ from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
 from sonde.languages import facet_of, has_facet
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES
+from sonde.tasks._spread import ONE, Part, Spread
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -61,8 +62,9 @@ class Pool:
 class _Same:
     """Items that are compared by their ids and splits alone, to be a key."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[Item], spread: Spread) -> None:
         self.items = items
+        self.spread = spread
         self._key = frozenset((item.item_id, item.split) for item in items)
         self._hash = hash(self._key)
 
@@ -73,7 +75,7 @@ class _Same:
         return isinstance(other, _Same) and self._key == other._key
 
 
-def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "") -> Pool:
+def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "", spread: Spread = ONE) -> Pool:
     """Prepare the items of a language: getters and setters, unparsable code and near-duplicates are left out.
 
     Of near-duplicates the preferred one stays. The order of ``items`` does not matter. Several tasks ask for
@@ -85,14 +87,14 @@ def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "") -> 
         seed: Draws another order.
         hint: Items without this text are left out before they are counted: of what is rare, a share of all
             items would hold too few.
+        spread: Processes that read the items; any number gives the same pool.
     """
-    return _pool(_Same(items), language, seed, hint)
+    return _pool(_Same(items, spread), language, seed, hint)
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
     dropped: Counter[str] = Counter()
-    edits = edits_of(language)
     ordered = sorted(same.items, key=lambda item: (item.path, item.offset), reverse=True)
     unique = {item.item_id: item for item in ordered if item.language == language}
     # Where no item holds it, in another language for one, the task says better what is missing.
@@ -104,13 +106,12 @@ def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
         dropped["more than are read"] = len(hinted) - len(read)
     found: dict[str, Item] = {}
     tokens: dict[str, int] = {}
-    for item in read:
-        reason = _refusal(item, edits)
+    for item, (reason, number) in same.spread.over(_measure, language, read):
         if reason:
             dropped[reason] += 1
             continue
         found[item.item_id] = item
-        tokens[item.item_id] = count_tokens(item.text, edits)
+        tokens[item.item_id] = number
     index, kept = NearDuplicateIndex(), list[Item]()
     for item in sorted(found.values(), key=lambda item: _preference(item, tokens, seed)):
         words = duplicate_tokens(item.text)
@@ -150,6 +151,16 @@ def _spread(items: Sequence[Item], seed: int) -> list[Item]:
             if len(kept) == _MOST:
                 break
     return kept
+
+
+def _measure(part: Part[str]) -> list[tuple[str, int]]:
+    """Why each of some items is left out, and its code tokens; runs in any process."""
+    edits = edits_of(part.rule)
+    refusals = [_refusal(item, edits) for item in part.items]
+    return [
+        (reason, 0 if reason else count_tokens(item.text, edits))
+        for item, reason in zip(part.items, refusals, strict=True)
+    ]
 
 
 def _refusal(item: Item, edits: Edits | None) -> str:

@@ -8,9 +8,10 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs, Spot
-from sonde.tasks._bugs import BugTask, Choice, Spread, Variant, choice_of
+from sonde.tasks._bugs import BugTask, Choice, Variant, choice_of
 from sonde.tasks._drawn import Asked
 from sonde.tasks._pool import Pool
+from sonde.tasks._spread import Spread
 
 HOLE = "__HOLE__"
 

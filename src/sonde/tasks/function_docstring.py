@@ -9,9 +9,10 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Spread, Variant
+from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
 from sonde.tasks._drawn import Asked
 from sonde.tasks._pool import Pool
+from sonde.tasks._spread import Spread
 
 INCORRECT = "Incorrect"
 GLOBAL = "cubert.global_permutation"

@@ -1,0 +1,135 @@
+"""What one function gives a data set, whichever others are read: its labelled places, thinned out.
+
+A data set takes at most one place of each class from a function (for tokens: of each class and surface), so
+no more is kept. Functions are asked by all tasks of a run together, so that each is parsed once, and in
+several processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sonde.base.fingerprint import unit_hash
+from sonde.corpora import Item
+from sonde.tasks._spread import Part, Spread
+from sonde.tasks._task import Repository, Task
+
+PICKED = ("item", "span", "pair")
+"""Targets of tasks that label what the code already has."""
+
+
+class Pick(NamedTuple):
+    """A labelled place; see `sonde.tasks._examples.EXAMPLE_SCHEMA`."""
+
+    start: int
+    end: int
+    label: str
+    value: float | None
+    other_start: int | None
+    other_end: int | None
+
+
+Picks = Mapping[str, tuple[Pick, ...]]
+"""Item id to its places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A task and how it is asked.
+
+    Attributes:
+        task: Name or path, as `sonde.tasks.TASKS` loads it.
+        seed: Of the choice among places.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        repositories: What the task may know of the files around.
+    """
+
+    task: str
+    seed: int
+    mode: str
+    quirks: frozenset[str]
+    repositories: Mapping[str, Repository]
+
+
+def picks_of(
+    task: Task,
+    item: Item,
+    repositories: Mapping[str, Repository],
+    *,
+    seed: int,
+    mode: str,
+    quirks: AbstractSet[str],
+) -> tuple[Pick, ...]:
+    """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
+    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
+    rows = [
+        Pick(
+            row["start"],
+            row["end"],
+            row["label"],
+            row["value"],
+            row.get("other_start"),
+            row.get("other_end"),
+        )
+        for row in table.iter_rows(named=True)
+        if row["label"] is not None
+    ]
+    if task.target == "item":
+        return tuple(rows)
+    tokens = task.target == "span"
+    best: dict[tuple[str, str], tuple[float, Pick]] = {}
+    for row in rows:
+        place = row.label, item.text[row.start : row.end] if tokens else ""
+        after = () if tokens else (row.other_start,)
+        rank = unit_hash(seed, item.item_id, row.start, *after)
+        if place not in best or rank < best[place][0]:
+            best[place] = rank, row
+    return tuple(row for _, row in best.values())
+
+
+def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+    """The places of all items for several tasks at once.
+
+    Returns:
+        Task to its places.
+    """
+    found: dict[str, dict[str, tuple[Pick, ...]]] = {question.task: {} for question in questions}
+    if questions:
+        for item, answers in spread.over(_pick, tuple(questions), items, share=_share):
+            for question, picks in zip(questions, answers, strict=True):
+                found[question.task][item.item_id] = picks
+    return {**found}
+
+
+def _pick(part: Part[tuple[Question, ...]]) -> list[tuple[tuple[Pick, ...], ...]]:
+    """The places of some items; runs in any process."""
+    from sonde.tasks import TASKS
+
+    tasks = [TASKS.load(question.task) for question in part.rule]
+    return [
+        tuple(
+            picks_of(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
+            for task, one in zip(tasks, part.rule, strict=True)
+        )
+        for item in part.items
+    ]
+
+
+def _share(questions: tuple[Question, ...], items: Sequence[Item]) -> tuple[Question, ...]:
+    """The questions with the imports of the items' files alone."""
+    return tuple(replace(one, repositories=_around(one.repositories, items)) for one in questions)
+
+
+def _around(repositories: Mapping[str, Repository], items: Sequence[Item]) -> dict[str, Repository]:
+    kept: dict[str, dict[str, str]] = {}
+    for item in items:
+        known = repositories.get(item.repository)
+        if known is not None:
+            imports = kept.setdefault(item.repository, {})
+            if item.path in known.imports:
+                imports[item.path] = known.imports[item.path]
+    return {name: Repository({}, imports) for name, imports in kept.items()}

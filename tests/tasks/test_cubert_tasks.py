@@ -22,7 +22,7 @@ from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._flow import Flow
 from sonde.languages._program import Program, tokenize
-from sonde.tasks import TASKS, Spread, _bugs, build
+from sonde.tasks import TASKS, Spread, _bugs, _spread, build
 from sonde.tasks._bugs import BugTask, Choice, choice_of
 from sonde.tasks._misuse import misuse, pointers
 
@@ -437,7 +437,9 @@ def test_order_and_processes_change_nothing(name: str) -> None:
 
 @pytest.mark.slow
 def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bugs, "_CHUNK", 40)
+    monkeypatch.setattr(_spread, "_CHUNK", 40)
+    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 40)
+    monkeypatch.setattr(_bugs, "_FEW", 1000)
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
     two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3))

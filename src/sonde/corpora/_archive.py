@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
 
+from sonde.corpora._bounded import MAX_METADATA, Meter, Unpacked
 from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import MAX_BYTES, decode
 from sonde.corpora._distribution import inside
 from sonde.corpora._suffixes import language_of
+
+_DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
 
 Member = tuple[str, str, str]
 """Path, text, language."""
@@ -33,9 +38,12 @@ def read_zip(
 
     Raises:
         zipfile.BadZipFile: The archive is damaged.
+        InputError: It unpacks to more than any code does.
     """
+    meter = Meter(str(archive), archive.stat().st_size)
     with zipfile.ZipFile(archive) as opened:
         members = {info.filename: info for info in opened.infolist()}
+        meter.spend(0, len(members))
         for path in sorted(inside(iter(members))):
             language = language_of(path, table)
             if language is None or not keep(path):
@@ -44,11 +52,14 @@ def read_zip(
             if stat.S_ISLNK(info.external_attr >> 16):
                 intake.note("symbolic link", path)
                 continue
+            if info.file_size > MAX_BYTES:
+                intake.note("too large", path)
+                continue
             try:
                 with opened.open(info) as stream:
-                    # One byte more than is allowed: a header that lies about its size costs no memory.
-                    raw = stream.read(MAX_BYTES + 1)
-            except (RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile):
+                    # A header may say less than there is.
+                    raw = meter.read(stream, MAX_BYTES)
+            except (RuntimeError, NotImplementedError, *_DAMAGED):
                 intake.note("unreadable", path)
                 continue
             text = decode(raw, path, intake)
@@ -63,10 +74,12 @@ def read_tar(
 
     Raises:
         tarfile.TarError: The archive is damaged.
+        InputError: It unpacks to more than any code does.
     """
     found: dict[str, Member] = {}
-    with tarfile.open(archive) as opened:
+    with _opened(archive) as (opened, meter):
         for info in opened:
+            meter.spend(0, 1)
             language = language_of(info.name, table)
             if language is None or not keep(info.name) or not list(inside(iter((info.name,)))):
                 continue
@@ -76,6 +89,9 @@ def read_tar(
             stream = opened.extractfile(info)
             if stream is None:
                 intake.note("not a regular file", info.name)
+                continue
+            if info.size > MAX_BYTES:
+                intake.note("too large", info.name)
                 continue
             text = decode(stream.read(MAX_BYTES + 1), info.name, intake)
             if text is not None:
@@ -89,18 +105,45 @@ def read_metadata(archive: Path) -> Message:
 
     Raises:
         zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
+        InputError: The metadata are no metadata, by their size.
     """
     raw = b""
     if zipfile.is_zipfile(archive):
+        meter = Meter(str(archive), archive.stat().st_size)
         with zipfile.ZipFile(archive) as opened:
             names = [name for name in opened.namelist() if _is_metadata(name)]
-            raw = opened.read(min(names, key=len)) if names else b""
+            if names:
+                name = min(names, key=len)
+                try:
+                    with opened.open(name) as stream:
+                        raw = meter.whole(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
+                except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+                    raise zipfile.BadZipFile(f"{name}: {error}") from None
     else:
-        with tarfile.open(archive) as opened:
-            members = [info for info in opened if info.isreg() and _is_metadata(info.name)]
-            stream = opened.extractfile(min(members, key=lambda info: len(info.name))) if members else None
-            raw = stream.read() if stream is not None else b""
+        shortest = ""
+        with _opened(archive) as (opened, meter):
+            for info in opened:
+                meter.spend(0, 1)
+                better = not shortest or len(info.name) < len(shortest)
+                if info.isreg() and _is_metadata(info.name) and better:
+                    stream = opened.extractfile(info)
+                    assert stream is not None
+                    raw, shortest = meter.whole(stream, MAX_METADATA, info.name), info.name
     return BytesParser().parsebytes(raw)
+
+
+@contextmanager
+def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
+    """A tar archive read from front to back, every unpacked byte of it counted.
+
+    Raises:
+        tarfile.TarError: The archive is damaged.
+    """
+    try:
+        with Unpacked(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as opened:
+            yield opened, unpacked.meter
+    except (*_DAMAGED, ValueError, OverflowError) as error:
+        raise tarfile.ReadError(str(error)) from error
 
 
 def _is_metadata(path: str) -> bool:

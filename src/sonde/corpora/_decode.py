@@ -93,7 +93,9 @@ def read_text(file: Path, path: str, intake: Intake) -> str | None:
             return _skip(intake, "not a regular file", path)
         if status.st_size > MAX_BYTES:
             return _skip(intake, "too large", path)
-        raw = file.read_bytes()
+        with file.open("rb") as handle:
+            # What grows meanwhile, or says that it is empty, is read no further.
+            raw = handle.read(MAX_BYTES + 1)
     except OSError:
         return _skip(intake, "unreadable", path)
     return decode(raw, path, intake)

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
+from sonde.corpora._bounded import MAX_WHOLE, Meter, read_document
 from sonde.corpora._distribution import normalise
 
 _PYPI = "https://pypi.org/simple"
@@ -104,7 +105,7 @@ def fetch(archive: Archive, folder: Path) -> Path:
         StoreError: The folder cannot be written.
     """
     local = Path(archive.address)
-    raw = local.read_bytes() if local.is_file() else _get(archive.address)
+    raw = read_document(local, f"pypi:{archive.name}") if local.is_file() else _get(archive.address)
     if archive.sha256 and hashlib.sha256(raw).hexdigest() != archive.sha256:
         raise InputError(f"{archive.address}: the file is not the one that the index lists (sha256 differs)")
     target = folder / Path(archive.name).name
@@ -126,7 +127,7 @@ def _get(address: str) -> bytes:
         raise InputError(f"{address}: only http and https addresses are fetched")
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
-            return answer.read()
+            return Meter(address).whole(answer, MAX_WHOLE, "the answer")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise InputError(

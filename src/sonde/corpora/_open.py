@@ -8,6 +8,7 @@ from pathlib import Path
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.registry import Registry
 from sonde.corpora._corpus import Intake, Source, SourceFile
+from sonde.corpora._decode import is_unicode
 
 CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source")
 
@@ -18,13 +19,16 @@ def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Itera
     Args:
         corpus: The corpus as named on the command line, such as ``local:src``.
         languages: Public names; empty means all that the corpus holds.
-        intake: Counts what is skipped, a path seen before as ``duplicate path``.
+        intake: Counts what is skipped, a path seen before as ``duplicate path``, and as ``name is not
+            Unicode`` what has half a character in its path, cluster, labels or the like.
 
     Raises:
         UnknownNameError: No source or language has this name; the nearest is named.
         UsageError: A folder given without its scheme.
         InputError: The argument names nothing that can be read.
     """
+    if not is_unicode(corpus):
+        raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     scheme, _, argument = corpus.partition(":")
     try:
         source = CORPORA.load(scheme)
@@ -40,4 +44,15 @@ def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Itera
             intake.note("duplicate path", file.path)
             continue
         seen.add(file.path)
+        if not all(map(is_unicode, _names(file))):
+            intake.note("name is not Unicode", ascii(file.path))
+            continue
         yield file
+
+
+def _names(file: SourceFile) -> Iterator[str]:
+    """Whatever a source says of a file beside its text: written to tables, pages and the terminal."""
+    yield from (file.path, file.cluster, file.repository, file.licence, file.version, file.name)
+    yield file.identifier
+    yield from (tag.label for tag in file.tags)
+    yield from (one.label for one in file.given)

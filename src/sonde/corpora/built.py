@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._build import check_split
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._manifest import read_manifest
@@ -53,7 +54,7 @@ def _named(argument: str) -> tuple[Path, tuple[str, ...]]:
 
 def _read(file: Path, split: str, languages: tuple[str, ...]) -> Iterator[SourceFile]:
     with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in numbered_lines(lines, f"built:{file.parent}"):
             try:
                 found = from_line(line, split)
             except (ValueError, KeyError, TypeError) as error:

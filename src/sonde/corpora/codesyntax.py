@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
 from sonde.languages import LANGUAGES, facet_of, has_facet
@@ -92,7 +93,7 @@ def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"corpus {corpus!r}: no such file")
     try:
-        samples = json.loads(path.read_bytes())
+        samples = json.loads(read_document(path, corpus))
     except (ValueError, RecursionError) as error:
         raise InputError(f"corpus {corpus!r}: not JSON ({str(error).partition(':')[0]})") from None
     if not isinstance(samples, list):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import conllu
 from conllu.exceptions import ParseException
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
 from sonde.languages import LANGUAGES
@@ -116,8 +117,8 @@ def _sentences(
     corpus: str, path: Path, bad: list[tuple[int, str]]
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
     """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
-    with path.open(encoding="utf-8-sig") as handle:
-        blocks = conllu.parse_sentences(handle)
+    with path.open("rb") as handle:
+        blocks = conllu.parse_sentences(_decoded(handle, corpus))
         number = 0
         while True:
             try:
@@ -134,6 +135,16 @@ def _sentences(
                 yield [], {}
                 continue
             yield [dict(token) for token in parsed], dict(parsed.metadata)
+
+
+def _decoded(handle: BinaryIO, corpus: str) -> Iterator[str]:
+    """The lines of a file as text; what is between sentences stays."""
+    expected = 1
+    for number, line in numbered_lines(handle, corpus):
+        if number > expected:
+            yield "\n"
+        expected = number + 1
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8").replace("\r\n", "\n")
 
 
 def _document(metadata: dict[str, str], current: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
 from sonde.languages import LANGUAGES, facet_of
@@ -101,9 +102,7 @@ def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
 
 def _lines(path: Path, split: str, bad: list[str]) -> Iterator[_Line]:
     with path.open("rb") as handle:
-        for number, line in enumerate(handle, 1):
-            if not line.strip():
-                continue
+        for number, line in numbered_lines(handle, f"cubert:{path}"):
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:

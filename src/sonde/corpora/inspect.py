@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
 
@@ -65,7 +66,7 @@ class Inspect:
         if not path.is_file():
             raise InputError(f"corpus 'inspect:{argument}': no such file")
         try:
-            content = path.read_text(encoding="utf-8-sig")
+            content = read_document(path, f"inspect:{argument}").decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InputError(f"corpus 'inspect:{argument}': not UTF-8; convert it first") from None
         rows = _rows(content, argument, intake)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Intake, SourceFile, Tag
-from sonde.corpora._decode import MAX_BYTES, is_usable
+from sonde.corpora._decode import is_unicode, is_usable
 from sonde.languages import LANGUAGES
 
-_LONGEST_LINE = 20 * MAX_BYTES
 _REPORTED = 5
 _OPTIONAL = ("unit", "path", "repository", "cluster", "licence", "name")
 
@@ -27,6 +27,8 @@ def _string(row: dict[str, Any], key: str, default: str | None = None) -> str:
         raise _BadLineError(f"no {key!r}")
     if not isinstance(value, str):
         raise _BadLineError(f"{key!r} is not a string")
+    if key != "code" and not is_unicode(value):
+        raise _BadLineError(f"{key!r} {value[:60]!a} holds half a character (a lone surrogate)")
     return value
 
 
@@ -42,6 +44,8 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
                 pass
             case _:
                 raise _BadLineError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')
+        if not is_unicode(label):
+            raise _BadLineError(f"tag {json.dumps(tag)[:60]} holds half a character (a lone surrogate)")
         if not 0 <= start < end <= length:
             raise _BadLineError(f"tag {json.dumps(tag)[:60]} is outside the {length} characters of its code")
         tags.append(Tag(start, end, label))
@@ -83,14 +87,6 @@ def _parse(line: bytes, known: tuple[str, ...]) -> SourceFile:
     )
 
 
-def _lines(handle: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    while line := handle.readline(_LONGEST_LINE):
-        number += 1
-        if line.strip():
-            yield number, line
-
-
 class JsonLines:
     """`jsonl:FILE`, one object a line.
 
@@ -118,7 +114,7 @@ class JsonLines:
         seen: dict[str, int] = {}
         bad: list[tuple[int, str]] = []
         with path.open("rb") as handle:
-            for number, line in _lines(handle):
+            for number, line in numbered_lines(handle, f"jsonl:{argument}"):
                 try:
                     file = _parse(line, known)
                     if file.identifier in seen:

@@ -19,6 +19,7 @@ from sonde.corpora._index import fetch, find_source
 from sonde.corpora._suffixes import suffix_table
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
+_MAX_SECONDS = 600
 _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 
 
@@ -86,14 +87,18 @@ def _download_wheel(name: str, version: str, folder: Path) -> str:
     """Have pip put the wheel into a folder; what pip says where it has none for this machine."""
     options = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--disable-pip-version-check")
     command = [sys.executable, "-m", "pip", "download", *options, "--retries", "1", "--dest", str(folder)]
-    done = subprocess.run(
-        [*command, f"{name}=={version}"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*command, f"{name}=={version}"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=_MAX_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"pip is not done after {_MAX_SECONDS} seconds"
     said = [line for line in done.stderr.splitlines() if line.strip()]
     errors = [line for line in said if line.startswith("ERROR")]
     return (errors or said or [""])[-1].removeprefix("ERROR:").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -260,6 +261,9 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # On a shared machine, threads that spin for one that has no core make a forward several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except SondeError as error:

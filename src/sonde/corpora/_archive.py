@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 from sonde.corpora._bounded import MAX_METADATA, Meter, Unpacked
 from sonde.corpora._corpus import Intake
@@ -140,7 +141,11 @@ def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
         tarfile.TarError: The archive is damaged.
     """
     try:
-        with Unpacked(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as opened:
+        # Of a stream no more is asked than to be read.
+        with (
+            Unpacked(archive) as unpacked,
+            tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as opened,
+        ):
             yield opened, unpacked.meter
     except (*_DAMAGED, ValueError, OverflowError) as error:
         raise tarfile.ReadError(str(error)) from error

@@ -13,7 +13,7 @@ import lzma
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from sonde.base.errors import InputError
 from sonde.corpora._decode import MAX_BYTES
@@ -40,6 +40,10 @@ _PATIENCE = 8
 
 class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
+
+
+class _File(_Readable, Protocol):
+    def close(self) -> None: ...
 
 
 class Meter:
@@ -115,7 +119,7 @@ class Unpacked:
     def __init__(self, path: Path) -> None:
         with path.open("rb") as handle:
             first = handle.read(6)
-        self._stream: IO[bytes] = _opener(first)(path)
+        self._stream: _File = _opener(first)(path)
         self.meter = Meter(str(path), path.stat().st_size)
         self._past_end = 0
 
@@ -140,7 +144,7 @@ class Unpacked:
         return raw
 
 
-def _opener(first: bytes) -> Callable[[Path], IO[bytes]]:
+def _opener(first: bytes) -> Callable[[Path], _File]:
     if first.startswith(b"\x1f\x8b"):
         return lambda path: gzip.open(path, "rb")
     if first.startswith(b"BZh"):

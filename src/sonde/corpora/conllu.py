@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO, cast
 
 import conllu
 from conllu.exceptions import ParseException
@@ -118,7 +118,7 @@ def _sentences(
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
     """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
     with path.open("rb") as handle:
-        blocks = conllu.parse_sentences(_decoded(handle, corpus))
+        blocks = conllu.parse_sentences(cast(TextIO, _decoded(handle, corpus)))
         number = 0
         while True:
             try:

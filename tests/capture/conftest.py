@@ -75,6 +75,63 @@ def _neox() -> Any:
     )
 
 
+def _gpt_oss() -> Any:
+    return transformers.GptOssForCausalLM(
+        transformers.GptOssConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            max_position_embeddings=64,
+            sliding_window=8,
+        )
+    )
+
+
+def _gemma2() -> Any:
+    return transformers.Gemma2ForCausalLM(
+        transformers.Gemma2Config(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            max_position_embeddings=64,
+            sliding_window=8,
+            attn_logit_softcapping=2.0,
+        )
+    )
+
+
+def _falcon() -> Any:
+    return transformers.FalconForCausalLM(
+        transformers.FalconConfig(
+            **COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64
+        )
+    )
+
+
+def _longformer() -> Any:
+    return transformers.LongformerForMaskedLM(
+        transformers.LongformerConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            attention_window=[8, 8],
+            max_position_embeddings=400,
+        )
+    )
+
+
 def _codegen() -> Any:
     return transformers.CodeGenForCausalLM(
         transformers.CodeGenConfig(**COMMON, n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4)
@@ -131,6 +188,10 @@ MAKERS: dict[str, tuple[Callable[[], Any], str, int, str]] = {
     "gpt2": (_gpt2, "decoder", 3, "gpt"),
     "bigcode": (_bigcode, "decoder", 2, "gpt"),
     "neox": (_neox, "decoder", 2, "decoder"),
+    "gpt_oss": (_gpt_oss, "decoder", 2, "decoder"),
+    "gemma2": (_gemma2, "decoder", 2, "llama"),
+    "falcon": (_falcon, "decoder", 2, "decoder"),
+    "longformer": (_longformer, "encoder", 2, "encoder"),
     "codegen": (_codegen, "decoder", 2, "decoder"),
     "bert": (_bert, "encoder", 3, "bert"),
     "bart": (_bart, "encoder-decoder", 4, "bart"),
@@ -165,7 +226,7 @@ def tiny() -> Callable[[str], LoadedModel]:
                 d_model=32,
                 vocab=VOCAB,
                 context=64,
-                attention="eager" if name == "codegen" else "interface",
+                attention="eager" if name in ("codegen", "falcon", "longformer") else "interface",
                 masks=not decoder,
             ),
             special=SpecialTokens(

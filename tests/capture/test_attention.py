@@ -10,9 +10,11 @@ import torch
 
 from sonde.base.errors import CaptureError
 from sonde.capture import attention
+from sonde.capture.attention import FUSED, OUTPUTS, OWN
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
+from sonde.capture.trial import found_trial
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]
@@ -25,21 +27,29 @@ def eager(loaded: LoadedModel, ids: np.ndarray) -> np.ndarray:
     model, special = loaded.model, loaded.special
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
+    # Falcon has no interface to be switched by, and looks at its configuration.
+    model.config._attn_implementation = "eager"
     seq2seq = loaded.capabilities.kind == "encoder-decoder"
     prefix = special.prefix if special.bos is None else (special.bos,)
     tokens = torch.tensor([[*prefix, *ids, *special.suffix]])
     body = model.get_encoder() if seq2seq else model
     attentions = body(tokens, output_attentions=True).attentions
     model.set_attn_implementation(before)
+    model.config._attn_implementation = before
     own = slice(len(prefix), len(prefix) + len(ids))
     return torch.stack([one[0] for one in attentions])[:, :, own, own].numpy()
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "mistral", "gpt2", "bigcode", "neox", "codegen", "bert", "bart", "t5"]
+    ("name", "way"),
+    [
+        *((name, FUSED) for name in ("llama", "mistral", "gpt2", "bigcode", "neox", "bert", "bart", "t5")),
+        *((name, OWN) for name in ("gpt_oss", "gemma2")),
+        *((name, OUTPUTS) for name in ("codegen", "falcon")),
+    ],
 )
 @pytest.mark.parametrize("pad", [False, True])
-def test_rows_equal_eager_attention(name: str, pad: bool, tiny: Tiny, prepare: Prepare) -> None:
+def test_rows_equal_eager_attention(name: str, way: str, pad: bool, tiny: Tiny, prepare: Prepare) -> None:
     loaded = tiny(name)
     texts = ["x = 'façade'\r\n", "return 1 + 2 * 3"] if pad else ["x = 'façade'\r\n"]
     items = [prepare(text) for text in texts]
@@ -47,6 +57,8 @@ def test_rows_equal_eager_attention(name: str, pad: bool, tiny: Tiny, prepare: P
     before = loaded.model.config._attn_implementation
     captures = list(observe(loaded, items, [Pass(Plain(), (AttentionRows(rows),))]))
     assert loaded.model.config._attn_implementation == before
+    trial = found_trial(loaded)
+    assert trial is not None and trial.way == way and trial.difference < 1e-5
     for item, capture in zip(items, captures, strict=True):
         expected = eager(loaded, item.alignment.subwords.ids)[:, :, rows[item.item.item_id]]
         assert capture.rows is not None
@@ -86,21 +98,51 @@ def test_a_model_without_attention_is_refused(tiny: Tiny, prepare: Prepare) -> N
         list(observe(loaded, [item], [Pass(Plain(), (AttentionRows({item.item.item_id: (1,)}),))]))
 
 
-@pytest.mark.parametrize(("how", "words"), [("interface", "no registered"), ("eager", "no attentions")])
-def test_nothing_captured_is_an_error(
-    how: str, words: str, tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_says_it_has_the_interface_and_does_not_use_it_is_read_all_the_same(
+    tiny: Tiny, prepare: Prepare
 ) -> None:
-    loaded = tiny("codegen" if how == "interface" else "llama")
-    loaded = replace(loaded, capabilities=replace(loaded.capabilities, attention=how))
-    if how == "eager":
-        forward = loaded.model.base_model.forward
-
-        def silent(*args: Any, **kwargs: Any) -> Any:
-            return forward(*args, **{**kwargs, "output_attentions": False})
-
-        monkeypatch.setattr(loaded.model.base_model, "forward", silent)
-        # Neither in a result nor on the way to it.
-        monkeypatch.setattr(attention, "_attention_modules", lambda model: [])
+    loaded = tiny("codegen")
+    loaded = replace(loaded, capabilities=replace(loaded.capabilities, attention="interface"))
     item = prepare("abc")
-    with pytest.raises(CaptureError, match=words):
-        list(observe(loaded, [item], [Pass(Plain(), (AttentionRows({item.item.item_id: (1,)}),))]))
+    (capture,) = observe(loaded, [item], [Pass(Plain(), (AttentionRows({item.item.item_id: (2,)}),))])
+    assert capture.rows is not None
+    expected = eager(loaded, item.alignment.subwords.ids)[:, :, (2,)]
+    np.testing.assert_allclose(capture.rows, expected, atol=1e-6)
+
+
+def _asked(loaded: LoadedModel, prepare: Prepare) -> None:
+    item = prepare("abc")
+    list(observe(loaded, [item], [Pass(Plain(), (AttentionRows({item.item.item_id: (1,)}),))]))
+
+
+def test_attention_in_blocks_is_refused_in_one_line(tiny: Tiny, prepare: Prepare) -> None:
+    with pytest.raises(CaptureError, match="not by query and key; ask for states") as refused:
+        _asked(tiny("longformer"), prepare)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_that_returns_no_attention_is_refused(
+    tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny("llama")
+    forward = loaded.model.base_model.forward
+
+    def silent(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **{**kwargs, "output_attentions": False})
+
+    monkeypatch.setattr(loaded.model.base_model, "forward", silent)
+    with pytest.raises(CaptureError, match="returns none even with eager attention"):
+        _asked(loaded, prepare)
+
+
+def test_rows_that_differ_from_eager_attention_are_refused(
+    tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, rows = tiny("llama"), attention.pick_rows
+    # What is picked is wrong, whichever way it is picked.
+    monkeypatch.setattr(attention, "pick_rows", lambda matrix, columns: rows(matrix, columns) * 0.9)
+    with pytest.raises(
+        CaptureError, match=r"differs from eager attention by 0\.\d+; ask for states"
+    ) as refused:
+        _asked(loaded, prepare)
+    assert "\n" not in str(refused.value)

@@ -112,7 +112,8 @@ def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Pre
     together = list(observe_lenses(loaded, items, passes))
     hook.remove()
     # One plain input and two masked ones an item; the plain one is shared by two lenses.
-    assert sum(forwarded) == 3 * len(items)
+    # The trial of its attention, four forwards before them, is not among them.
+    assert sum(forwarded[4:]) == 3 * len(items)
     assert [(one.inputs, one.shared) for one in together] == [(3, 1)] * len(items)
     for name, lens in lenses.items():
         alone = list(observe(loaded, items, passes[name]))

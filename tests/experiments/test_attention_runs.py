@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from transformers import LongformerConfig, LongformerForMaskedLM
 
 from sonde.base.errors import SondeError
 from sonde.cli import main
@@ -16,7 +17,7 @@ from sonde.experiments.run import run
 from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
 
-from .conftest import save_decoder
+from .conftest import save_decoder, save_tokenizer
 
 UNSHARED = "dropped=not read by every model of the run"
 
@@ -99,6 +100,36 @@ def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
     first = (pl.col("metric") == "first_hit") & (pl.col("slice") == "all")
     assert set(together.filter(first)["item_set"]) == set(other.filter(first)["item_set"])
     assert set(together.filter(first)["fingerprint"]).isdisjoint(alone.filter(first)["fingerprint"])
+
+
+def test_the_run_says_how_near_to_eager_attention_each_model_was_read(
+    code: Path, encoder: Path, short: Path, tmp_path: Path
+) -> None:
+    run(experiment(code, encoder, short), Execution(output=tmp_path))
+    models = RunDirectory(tmp_path).read_summary()["models"]
+    assert len(models) == 2
+    for model in models:
+        read = model["reading"]
+        assert (read["weights"], read["attention"]) == ("float32", "fused")
+        assert 0 <= read["difference"] < 1e-4
+
+
+def test_attention_in_blocks_ends_the_run_in_one_line(code: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "longformer"
+    save_tokenizer(folder)
+    config = LongformerConfig(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        attention_window=[8, 8],
+        pad_token_id=0,
+    )
+    LongformerForMaskedLM(config).save_pretrained(folder)
+    with pytest.raises(SondeError, match="not by query and key") as refused:
+        run(experiment(code, folder), Execution(output=tmp_path / "run"))
+    assert "\n" not in str(refused.value)
 
 
 def test_what_one_model_answers_among_others_is_kept(

@@ -1,13 +1,20 @@
-"""Chosen rows of the attention matrices, computed beside a forward that never stores a whole matrix.
+"""Chosen rows of the attention matrices of one forward, in float32 whatever the precision of the model.
 
-Transformers calls a registered attention function with the queries, keys and mask of each layer. Ours
-returns what PyTorch's fused attention returns and, for the query rows asked for, computes the softmax on the
-side. Models that do not use the interface are run with eager attention; each layer's weights are read and let
-go before the next layer makes its own.
+Transformers calls a registered attention function with the queries, keys and mask of each layer. There are
+three ways to read it (`sonde.capture.trial` finds the one that a model allows):
+
+- `FUSED`: ours returns what PyTorch's fused attention returns and computes the softmax of the rows asked for
+  on the side, so that a whole matrix is never stored. Only where nothing but scale, mask and position bias
+  changes the scores.
+- `OWN`: ours calls the model's own eager function, in float32, and picks the rows from its weights: attention
+  with learned sinks, soft-capping or whatever else the model does, one layer's weights at a time.
+- `OUTPUTS`: models that do not use the interface are run with eager attention; each layer's weights are read
+  where the layer returns them and let go before the next layer makes its own.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,7 +30,14 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from sonde.base.errors import CaptureError
 from sonde.models import LoadedModel
 
-_NAME = "sonde_rows"
+FUSED, OWN, OUTPUTS = "fused", "own", "outputs"
+
+_NAMES = {FUSED: "sonde_rows", OWN: "sonde_own_rows", OUTPUTS: "eager"}
+"""What each way is called among transformers' attention implementations."""
+
+_UNSCORED = frozenset({"sliding_window", "position_ids", "cache_position"})
+"""Keywords beside switches that change no score: a window is part of the mask that fused attention gets."""
+
 _CROSS = ("encoder_attn", "encdecattention", "cross")
 
 
@@ -84,21 +98,48 @@ class Recorder:
         is_causal: bool,
         position_bias: Tensor | None,
     ) -> None:
-        """Compute the rows of one layer."""
+        """Compute the rows of one layer.
+
+        Raises:
+            CaptureError: Queries and keys are not (batch, heads, tokens, width).
+        """
         self.layers += 1
         side = self._side_of(module)
+        if query.ndim != 4 or key.ndim != 4 or query.shape[1] % key.shape[1]:
+            raise _misshapen(module, query)
         for reader in self._readers:
             if reader.side == side:
+                _same_batch(module, query, reader)
                 rows = attention_rows(query, key, mask, reader.columns, scaling, is_causal, position_bias)
                 reader.read(rows)
 
     def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
-        """Pick the rows from a whole matrix, as eager attention makes them."""
+        """Pick the rows from a whole matrix, as eager attention makes them.
+
+        Raises:
+            CaptureError: The matrix is not (batch, heads, query, key).
+        """
         self.layers += 1
         side = self._side_of(module)
+        if matrix.ndim != 4 or (side != "cross" and matrix.shape[2] != matrix.shape[3]):
+            raise _misshapen(module, matrix)
         for reader in self._readers:
             if reader.side == side:
+                _same_batch(module, matrix, reader)
                 reader.read(pick_rows(matrix, reader.columns).float())
+
+
+def _same_batch(module: Any, matrix: Tensor, reader: Reader) -> None:
+    if len(matrix) != len(reader.columns):
+        raise _misshapen(module, matrix)
+
+
+def _misshapen(module: Any, matrix: Tensor) -> CaptureError:
+    shape = " x ".join(map(str, matrix.shape))
+    return CaptureError(
+        f"{type(module).__name__} attends in blocks of {shape}, not as (batch, heads, query, key); its "
+        "attention cannot be read by query and key"
+    )
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("sonde_attention_recorder", default=None)
@@ -113,7 +154,10 @@ def attention_rows(
     is_causal: bool = False,
     position_bias: Tensor | None = None,
 ) -> Float[Tensor, "batch head row key"]:
-    """Softmax probabilities of chosen query rows.
+    """Softmax probabilities of chosen query rows, in float32.
+
+    Half-precision queries and keys are widened before they are multiplied: their products would be rounded to
+    ties, and unscaled ones can overflow in float16.
 
     Args:
         query: Queries.
@@ -127,15 +171,16 @@ def attention_rows(
     groups = query.shape[1] // key.shape[1]
     keys = key.repeat_interleave(groups, dim=1) if groups > 1 else key
     factor = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (pick_rows(query, columns) @ keys.transpose(2, 3)).float() * factor
+    scores = (pick_rows(query, columns).float() @ keys.float().transpose(2, 3)) * factor
+    axes = (len(query), -1, query.shape[2], -1)
     if position_bias is not None:
-        scores = scores + pick_rows(position_bias.expand(len(query), -1, -1, -1), columns)
+        scores = scores + pick_rows(position_bias.expand(axes), columns)
     if mask is None:
         if is_causal:
             later = torch.arange(keys.shape[2], device=columns.device) > columns[:, None, :, None]
             scores = scores.masked_fill(later, -torch.inf)
     else:
-        rows = pick_rows(mask.expand(len(query), -1, -1, -1), columns)
+        rows = pick_rows(mask.expand(axes), columns)
         scores = scores.masked_fill(~rows, -torch.inf) if rows.dtype == torch.bool else scores + rows
     return scores.softmax(-1)
 
@@ -160,7 +205,11 @@ def _attend(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered function: fused attention, with the rows of the running recorder on the side."""
+    """The registered function of `FUSED`, with the rows of the running recorder on the side."""
+    unknown = [name for name, given in kwargs.items() if not (given is None or isinstance(given, bool))]
+    unknown = sorted({*unknown} - _UNSCORED)
+    if unknown:
+        raise CaptureError(f"{type(module).__name__}: fused attention has no {', '.join(unknown)}")
     recorder = _recorder.get()
     if recorder is not None:
         triangle = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
@@ -179,42 +228,101 @@ def _attend(
     )
 
 
-@contextmanager
-def recording(loaded: LoadedModel) -> Generator[Callable[[Sequence[Reader]], Any]]:
-    """Switch a model to an attention that can be read, and back afterwards.
+def _attend_own(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """The registered function of `OWN`: the eager function beside the module's class, in float32."""
+    eager = sys.modules[type(module).__module__].eager_attention_forward
+    given = [_wide(one) for one in (query, key, value, attention_mask)]
+    output, weights = eager(module, *given, **{name: _wide(one) for name, one in kwargs.items()})
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.take(module, weights)
+    return output.to(query.dtype), None
 
-    Yields:
-        A function from readers to a context in which one forward is recorded.
 
-    Raises:
-        CaptureError: The model gives no attention.
+def _wide(given: Any) -> Any:
+    return given.float() if isinstance(given, Tensor) and given.is_floating_point() else given
+
+
+class Recording:
+    """A model whose attention can be read.
+
+    Args:
+        loaded: The model, switched to the way.
+        way: `FUSED`, `OWN` or `OUTPUTS`.
     """
-    how = loaded.capabilities.attention
-    if how not in ("interface", "eager"):
-        raise CaptureError(f"model {loaded.spec.name!r} gives no attention rows; ask for states instead")
-    AttentionInterface.register(_NAME, _attend)
-    AttentionMaskInterface.register(_NAME, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
-    side_of = _sides(loaded)
-    hooks: list[Any] = []
-    previous = loaded.model.config._attn_implementation
-    loaded.model.set_attn_implementation(_NAME if how == "interface" else "eager")
-    try:
-        if how == "eager":
-            hooks += [module.register_forward_hook(_take) for module in _attention_modules(loaded.model)]
-        yield lambda readers: _record(Recorder(readers, side_of))
-    finally:
-        for hook in hooks:
-            hook.remove()
-        loaded.model.set_attn_implementation(previous)
+
+    def __init__(self, loaded: LoadedModel, way: str) -> None:
+        self._loaded = loaded
+        self._way = way
+        self._side_of = _sides(loaded)
+
+    def read(self, readers: Sequence[Reader], forward: Callable[..., Any]) -> Any:
+        """One forward whose attention is read.
+
+        Args:
+            readers: What reads.
+            forward: Runs the model with the keywords that it is given.
+
+        Returns:
+            What the forward returns.
+
+        Raises:
+            CaptureError: No attention came.
+        """
+        recorder = Recorder(readers, self._side_of)
+        more = {"output_attentions": True} if self._way == OUTPUTS else {}
+        token = _recorder.set(recorder)
+        try:
+            output = forward(**more)
+        finally:
+            _recorder.reset(token)
+        if self._way == OUTPUTS and not recorder.layers:
+            for matrix in getattr(output, "attentions", None) or ():
+                if matrix is not None:
+                    recorder.take(self._loaded.model, matrix)
+        if not recorder.layers:
+            raise CaptureError(
+                f"model {self._loaded.spec.name!r} returned no attention though asked for it; ask for states"
+            )
+        return output
 
 
 @contextmanager
-def _record(recorder: Recorder) -> Generator[Recorder]:
-    token = _recorder.set(recorder)
+def switched(loaded: LoadedModel, way: str) -> Generator[Recording]:
+    """Switch a model to an attention that can be read, and back afterwards."""
+    AttentionInterface.register(_NAMES[FUSED], _attend)
+    AttentionMaskInterface.register(_NAMES[FUSED], ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    AttentionInterface.register(_NAMES[OWN], _attend_own)
+    AttentionMaskInterface.register(_NAMES[OWN], ALL_MASK_ATTENTION_FUNCTIONS["eager"])
+    hooks: list[Any] = []
+    with attending(loaded.model, _NAMES[way]):
+        try:
+            if way == OUTPUTS:
+                hooks += [module.register_forward_hook(_take) for module in _attention_modules(loaded.model)]
+            yield Recording(loaded, way)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+
+@contextmanager
+def attending(model: Any, implementation: str) -> Generator[None]:
+    """Give a model another implementation of its attention for a while."""
+    previous = model.config._attn_implementation
+    _set(model, implementation)
     try:
-        yield recorder
+        yield
     finally:
-        _recorder.reset(token)
+        _set(model, previous)
+
+
+def _set(model: Any, implementation: str) -> None:
+    model.set_attn_implementation(implementation)
+    if model.config._attn_implementation != implementation:
+        # Models without the interface look at their configuration at every step, and only warn when asked.
+        model.config._attn_implementation = implementation
 
 
 def _sides(loaded: LoadedModel) -> Callable[[Any], str]:

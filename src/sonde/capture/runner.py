@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from sonde.alignment import surfaces
 from sonde.alignment.vocabulary import vocabulary_of
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
-from sonde.capture.attention import Reader, RowReader, recording
+from sonde.capture.attention import Recording, RowReader
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, RowScores, queries, segments
 from sonde.capture.reading import Readers
@@ -25,6 +25,7 @@ from sonde.capture.requests import Answer, Prepared, ScoredAnswers
 from sonde.capture.rows import Row
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_states, shares
+from sonde.capture.trial import recording
 from sonde.capture.union import Input, Wanted
 from sonde.capture.writing import written_states
 from sonde.models import FAMILIES, LoadedModel
@@ -67,7 +68,7 @@ class Runner:
         self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
         self._budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self._reading = ExitStack()
-        self._record: Callable[[Sequence[Reader]], Any] | None = None
+        self._recording: Recording | None = None
 
     @property
     def budget(self) -> int:
@@ -81,7 +82,7 @@ class Runner:
 
     def __enter__(self) -> Runner:
         if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
-            self._record = self._reading.enter_context(recording(self._loaded))
+            self._recording = self._reading.enter_context(recording(self._loaded))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -95,6 +96,8 @@ class Runner:
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
+        if not self._loaded.takes_padding:
+            batches = [same for batch in batches for same in _of_one_length(batch)]
         waiting = [list(batch) for batch in reversed(batches)]
         most: int | None = None
         while waiting:
@@ -169,27 +172,23 @@ class Runner:
 
     def _forward(self, batch: Sequence[Row], arguments: dict[str, Any], readers: Readers) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
-        if self._record is None or not readers.all:
+        if self._recording is None or not readers.all:
             return self._body(**arguments)
-        eager = self._loaded.capabilities.attention == "eager"
-        with self._record(readers.all) as recorder:
-            output = self._body(**arguments, **({"output_attentions": True} if eager else {}))
+
+        def forward(**more: bool) -> Any:
+            output = self._body(**arguments, **more)
             if self._kind == "encoder-decoder" and readers.words:
-                self._decode(batch, output.last_hidden_state, arguments["attention_mask"])
-            if eager and not recorder.layers:
-                if not output.attentions or any(one is None for one in output.attentions):
-                    raise CaptureError(f"model {self._name!r} returned no attentions though asked for them")
-                for matrix in output.attentions:
-                    recorder.take(self._body, matrix)
-        if not recorder.layers:
-            raise CaptureError(
-                f"model {self._name!r} called no registered attention function; its family should say "
-                "attention 'eager' or 'none'"
-            )
-        return output
+                self._decode(batch, output.last_hidden_state, arguments["attention_mask"], **more)
+            return output
+
+        return self._recording.read(readers.all, forward)
 
     def _decode(
-        self, batch: Sequence[Row], states: Float[Tensor, "batch token d_model"], mask: Tensor
+        self,
+        batch: Sequence[Row],
+        states: Float[Tensor, "batch token d_model"],
+        mask: Tensor,
+        **more: bool,
     ) -> None:
         """Let the decoder of an encoder-decoder read the same items, after its start token."""
         start = self._loaded.special.bos
@@ -203,6 +202,7 @@ class Runner:
             encoder_hidden_states=states,
             encoder_attention_mask=mask,
             use_cache=False,
+            **more,
         )
 
     def _queried(
@@ -300,6 +300,13 @@ class Runner:
         states = output.hidden_states
         if states is None or any(one is None for one in states):
             raise CaptureError(f"model {self._name!r} returned no hidden states though asked for them")
+        (count, width), shapes = states[0].shape[:2], [tuple(one.shape) for one in states]
+        odd = [shape for shape in shapes if len(shape) != 3 or shape[:2] != (count, width)]
+        if odd or count != len(batch):
+            raise CaptureError(
+                f"model {self._name!r}: its hidden states are {' x '.join(map(str, (odd or shapes)[0]))}, "
+                "not one vector a subword; ask for losses instead"
+            )
         bounds = [
             segments(row, one, self._subwords(row), self._loaded.special)
             for row, one in zip(batch, wanted, strict=True)
@@ -380,6 +387,14 @@ def _answers_of(
     arrays = [part.cpu().numpy() for part in (found.nats, found.rank, found.shared_nats, found.shared_rank)]
     pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
     return [ScoredAnswers(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
+
+
+def _of_one_length(batch: Sequence[Row]) -> list[list[Row]]:
+    """A batch in parts that need no padding."""
+    parts: dict[int, list[Row]] = {}
+    for row in batch:
+        parts.setdefault(len(row.tokens), []).append(row)
+    return list(parts.values())
 
 
 def _padded(batch: Sequence[Row]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sonde.base.errors import UsageError
 
-VERSION = "2"
+VERSION = "3"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 

@@ -16,6 +16,7 @@ from sonde.alignment import align, encode, surfaces
 from sonde.capture.forward import Observed as ObservedItem
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
+from sonde.capture.trial import how_read
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
@@ -87,7 +88,7 @@ def observe_job(job: ObserveJob) -> Observed:
                 captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
             )
             frames[name].append(table)
-    notes = {"coverage": _coverage(prepared), "forwards": dict(forwards)}
+    notes = {"coverage": _coverage(prepared), "forwards": dict(forwards), "reading": how_read(loaded)}
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
     return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged))

@@ -30,6 +30,7 @@ def summarise(
 ) -> dict[str, Any]:
     """The content of ``run.json`` apart from timings."""
     coverage, forwards = _counts(models, jobs, store)
+    reading = _readings(models, jobs, store)
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
@@ -40,7 +41,7 @@ def summarise(
             "device": execution.device,
             "dtype": execution.dtype,
         },
-        "models": [_model(model, sets) for model in models],
+        "models": [{**_model(model, sets), "reading": reading[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],
         "corpus": [
             _corpus(chosen, language, readings)
@@ -109,3 +110,19 @@ def _counts(
             coverage[names[job.model]].update(notes.get("coverage", {}))
         forwards.update(notes.get("forwards", {}))
     return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
+
+
+def _readings(
+    models: Sequence[ModelChoice], jobs: Sequence[ObserveJob], store: PartStore
+) -> dict[str, dict[str, Any]]:
+    """In which precision each model was read, and how near its attention is to eager attention."""
+    found: dict[str, dict[str, Any]] = {model.name: {} for model in models}
+    names = {model.spec: model.name for model in models}
+    for job in jobs:
+        for part in job.parts if job.model in names else ():
+            notes = store.notes(part.relative, part.key) or {}
+            into, mine = found[names[job.model]], notes.get("reading", {})
+            # Each job loads the model by itself: the largest difference counts.
+            most = max(into.get("difference", 0.0), mine.get("difference", 0.0))
+            into |= mine | ({"difference": most} if "difference" in {**into, **mine} else {})
+    return found

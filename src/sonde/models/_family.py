@@ -108,6 +108,7 @@ class LoadedModel:
         capabilities: What it can be asked for.
         special: Its special-token policy.
         family: Public name of the family file that loaded it.
+        takes_padding: Whether a row reads the same beside a longer one; else rows are batched by length.
     """
 
     spec: ModelSpec
@@ -117,6 +118,7 @@ class LoadedModel:
     capabilities: Capabilities
     special: SpecialTokens
     family: str
+    takes_padding: bool = True
 
 
 @runtime_checkable

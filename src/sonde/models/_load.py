@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, SondeError, UnknownNameError
 from sonde.models import _endpoint
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
@@ -36,7 +38,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     check_vocabulary(spec, tokenizer, capabilities, special)
     model = family.load(spec, config)
     _check_head(spec, family, model, capabilities)
-    return LoadedModel(
+    loaded = LoadedModel(
         spec=spec,
         revision=resolve_revision(spec),
         model=model,
@@ -45,6 +47,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         special=special,
         family=name,
     )
+    return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
 
 def settle(spec: ModelSpec) -> ModelSpec:
@@ -217,18 +220,25 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     )
 
 
+def _takes_padding(loaded: LoadedModel) -> bool:
+    from sonde.models._samples import takes_padding
+
+    with _one_line(loaded.spec, loaded.model):
+        return takes_padding(loaded)
+
+
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
     import torch
 
     from sonde.models._heads import separates
 
-    body, head = family.body_and_head(model)
     some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=model.device)[None]
     given = {"input_ids": some}
     if capabilities.kind == "encoder-decoder":
         given["decoder_input_ids"] = some
     try:
-        separable = separates(body, head, model, **given)
+        with _one_line(spec, model):
+            separable = separates(*family.body_and_head(model), model, **given)
     except FloatingPointError as error:
         dtype = str(model.dtype).removeprefix("torch.")
         fix = (
@@ -239,3 +249,17 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
         raise InputError(
             f"model {spec.name!r}: {type(model).__name__} does more after its body than sonde can separate"
         )
+
+
+@contextmanager
+def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
+    """Turn whatever a model's own code raises on a few subwords into one line."""
+    try:
+        yield
+    except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, SondeError):
+            raise
+        line = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself: {line}"
+        ) from error

@@ -26,8 +26,9 @@ def number(config: Any, *names: str, default: int = 0) -> int:
 
 
 def context(config: Any) -> int:
-    """Positions that a model can take at once."""
-    return number(config, *_CONTEXT, default=UNBOUNDED)
+    """Positions that a model can take at once; XLNet writes -1 for no limit."""
+    found = number(config, *_CONTEXT, default=UNBOUNDED)
+    return found if found > 0 else UNBOUNDED
 
 
 def attention(model_class: Any, config: Any) -> str:

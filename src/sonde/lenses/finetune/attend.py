@@ -12,8 +12,10 @@ import polars as pl
 import torch
 from jaxtyping import Float, Int
 
+from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
-from sonde.capture.attention import RowReader, recording
+from sonde.capture.attention import RowReader
+from sonde.capture.trial import recording
 from sonde.lenses.finetune.data import Data
 from sonde.lenses.finetune.rows import ATTENTION, EXAMPLE
 from sonde.lenses.finetune.splits import TEST
@@ -82,7 +84,11 @@ def with_attention(
         assert encoded.spans is not None
         if len(np.unique(_word_of(encoded.spans, sample.text))) > MOST:
             continue
-        one = attended(loaded, encoded, sample)
+        try:
+            one = attended(loaded, encoded, sample)
+        except CaptureError:
+            # Attention that cannot be read by query and key is not drawn; the training is kept.
+            return rows
         drawn[right] += 1
         kept = ("example_id", "item_id", "split", "cluster", "label", "predicted", "correct")
         found.append(
@@ -119,8 +125,12 @@ def attended(loaded: LoadedModel, encoded: Encoded, sample: Sample) -> Attended:
     batch = collate([0], [encoded], loaded.special.pad, device)
     side = "decoder" if loaded.capabilities.kind == "decoder" else "encoder"
     reader = RowReader(side, torch.arange(len(encoded.ids), device=device)[None])
-    with torch.no_grad(), recording(loaded) as record, record([reader]):
-        body(batch)
+
+    def forward(**_: bool) -> Any:
+        return body(batch)
+
+    with torch.no_grad(), recording(loaded) as one:
+        one.read([reader], forward)
     heads = reader.layers[-1][0].double().cpu().numpy()
     return _by_words(heads, encoded, sample.text, loaded)
 

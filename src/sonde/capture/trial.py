@@ -1,0 +1,176 @@
+"""Which way a model's attention can be read, found by trying each on a small batch beside eager attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sonde.base.errors import CaptureError
+from sonde.capture.attention import FUSED, OUTPUTS, OWN, Recording, RowReader, attending, switched
+from sonde.models import LoadedModel
+from sonde.models._samples import forward_rows, moved, near, some_rows
+
+_LENGTHS = (24, 17)
+"""Subwords of the rows of the trial, the shorter one padded where padding changes nothing."""
+
+_Matrices = dict[str, list[list[Float[Tensor, "head query key"]]]]
+"""Of each side and row, its layers' matrices."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTrial:
+    """How a model's attention is read.
+
+    Attributes:
+        way: `FUSED`, `OWN` or `OUTPUTS`.
+        difference: Largest difference of a probability from what eager attention returns.
+    """
+
+    way: str
+    difference: float
+
+
+_found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
+
+
+def how_read(loaded: LoadedModel) -> dict[str, str | float]:
+    """Precision of a model's weights, and how near to eager attention its attention was read."""
+    trial = _found.get(loaded.model)
+    found: dict[str, str | float] = {"weights": str(loaded.model.dtype).removeprefix("torch.")}
+    return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
+
+
+def found_trial(loaded: LoadedModel) -> AttentionTrial | None:
+    """What the trial of a model found; None where its attention has not been read."""
+    return _found.get(loaded.model)
+
+
+@contextmanager
+def recording(loaded: LoadedModel) -> Generator[Recording]:
+    """Switch a model to an attention that can be read, and back afterwards; the first time after a trial.
+
+    Raises:
+        CaptureError: The model gives no attention, or none that equals eager attention.
+    """
+    trial = _found.get(loaded.model)
+    if trial is None:
+        trial = _found[loaded.model] = _tried(loaded)
+    with switched(loaded, trial.way) as one:
+        yield one
+
+
+@torch.inference_mode()
+def _tried(loaded: LoadedModel) -> AttentionTrial:
+    how = loaded.capabilities.attention
+    if how not in ("interface", "eager"):
+        raise _refused(loaded, "it has none")
+    rows = some_rows(loaded, _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2)
+    usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
+    expected = _expected(loaded, rows)
+    reason = ""
+    for way in (FUSED, OWN, OUTPUTS) if how == "interface" else (OUTPUTS,):
+        try:
+            found, states = _recorded(loaded, rows, way)
+        except Exception as error:
+            # Whatever a model's own code raises under another attention: this way is not open.
+            reason = reason or " ".join(str(error).split())
+            continue
+        difference = _apart(found, expected)
+        if max(difference, _changed(states, usual, rows)) <= near(loaded):
+            return AttentionTrial(way, difference)
+        reason = reason or f"what is read differs from eager attention by {difference:.2g}"
+    raise _refused(loaded, reason)
+
+
+def _refused(loaded: LoadedModel, reason: str) -> CaptureError:
+    return CaptureError(
+        f"model {loaded.spec.name!r} gives no attention rows: {reason[:200]}; ask for states instead"
+    )
+
+
+def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
+    """The matrices that transformers itself returns with eager attention, each row alone.
+
+    Raises:
+        CaptureError: It returns none, or none by query and key.
+    """
+    found: _Matrices = {side: [] for side in _sides(loaded)}
+    for row in rows:
+        with attending(loaded.model, "eager"):
+            outputs = forward_rows(loaded, [row], output_attentions=True)
+        for side, into in found.items():
+            output = outputs[-1 if side in ("decoder", "cross") else 0]
+            given = getattr(output, "cross_attentions" if side == "cross" else "attentions", None)
+            layers = [one for one in given or () if one is not None]
+            if not layers:
+                raise _refused(loaded, "transformers returns none even with eager attention")
+            size = len(row)
+            wrong = [one.shape for one in layers if one.ndim != 4 or one.shape[2:] != (size, size)]
+            if wrong:
+                shape = " x ".join(map(str, wrong[0]))
+                raise _refused(loaded, f"a layer's are {shape} for {size} tokens, not by query and key")
+            into.append([one[0].float() for one in layers])
+    return found
+
+
+def _recorded(loaded: LoadedModel, rows: Sequence[list[int]], way: str) -> tuple[_Matrices, list[Tensor]]:
+    """The matrices that are read from one batch of all rows, and the last states of each side."""
+    width = max(map(len, rows))
+    device = next(loaded.model.parameters()).device
+    readers = {
+        side: RowReader(side, torch.arange(width, device=device).expand(len(rows), -1))
+        for side in _sides(loaded)
+    }
+    held: list[Any] = []
+
+    def run(**more: bool) -> Any:
+        held.extend(forward_rows(loaded, rows, **more))
+        return held[0]
+
+    with switched(loaded, way) as one:
+        one.read([*readers.values()], run)
+    found: _Matrices = {
+        side: [
+            [layer[at, :, : len(row), : len(row)] for layer in reader.layers] for at, row in enumerate(rows)
+        ]
+        for side, reader in readers.items()
+    }
+    return found, [one.last_hidden_state for one in held]
+
+
+def _sides(loaded: LoadedModel) -> tuple[str, ...]:
+    kind = loaded.capabilities.kind
+    return ("encoder", "decoder", "cross") if kind == "encoder-decoder" else (kind,)
+
+
+def _apart(found: _Matrices, expected: _Matrices) -> float:
+    """Largest difference of a probability; infinite where layers or heads are not the same."""
+    worst = 0.0
+    for side, rows in expected.items():
+        for mine, theirs in zip(found[side], rows, strict=True):
+            if [one.shape for one in mine] != [one.shape for one in theirs]:
+                return math.inf
+            worst = max(worst, *(_most(one - other) for one, other in zip(mine, theirs, strict=True)))
+    return worst
+
+
+def _changed(states: Sequence[Tensor], usual: Sequence[Tensor], rows: Sequence[list[int]]) -> float:
+    """Largest change of a last state by the way of reading, on any side."""
+    return max(
+        moved(mine[at, : len(row)], theirs[at, : len(row)])
+        for mine, theirs in zip(states, usual, strict=True)
+        for at, row in enumerate(rows)
+    )
+
+
+def _most(values: Tensor) -> float:
+    most = float(values.abs().max())
+    return math.inf if math.isnan(most) else most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -92,21 +93,57 @@ def test_every_arm_stands_beside_the_model_with_the_difference(figure: Figure) -
     assert any(note.startswith("wrong operator: 12.5 % of the test examples") for note in figure.notes)
 
 
-def test_seeds_are_told_one_by_one(tmp_path: Path) -> None:
-    listed = [one for one in scores() if not one.slice.startswith("seed=")]
-    for seed, (own, twin) in enumerate([(0.5, 0.52), (0.64, 0.5), (0.51, 0.49)]):
+def with_seeds(seeds: int | None, shown: int) -> list[Score]:
+    """Scores of one task trained from some seeds, of which some are shown one by one."""
+    listed = [
+        dataclasses.replace(one, seeds=seeds) if one.metric == "gain" else one
+        for one in scores()
+        if not one.slice.startswith("seed=") and one.task == "wrong_operator"
+    ]
+    arms = [(0.5, 0.52), (0.64, 0.5), (0.51, 0.49), (0.5, 0.5), (0.5, 0.5)][:shown]
+    for seed, (own, twin) in enumerate(arms):
         for control, value in ((None, own), ("scratch", twin), ("bag_of_tokens", 0.5)):
             at: dict[str, Any] = {"control": control, "seed": seed, "slice": f"seed={seed}"}
             listed.append(row("wrong_operator", "accuracy", value, **at))
             listed.append(
                 row("wrong_operator", "accuracy", 0.9, **(at | {"slice": f"length=64;seed={seed}"}))
             )
-    figure = drawn(tmp_path / "run", listed)
+            same = 1.0 if (control, seed) == ("scratch", 1) else 0.7
+            listed.append(row("wrong_operator", "commonest_answer", same, **at))
+    return listed
+
+
+def test_seeds_are_shown_one_by_one_with_what_the_intervals_hold(tmp_path: Path) -> None:
+    head = "wrong operator, right, by seed: pre-trained 50.0, 64.0, 51.0 %; from scratch 52.0, 50.0, 49.0 %. "
+    for seeds, shown, expected in (
+        (
+            3,
+            3,
+            head + "The intervals hold what varies between seeds and between clusters of code; below 5 "
+            "seeds there is no verdict.",
+        ),
+        (None, 3, head + "The intervals are over clusters of code, not over seeds."),
+        (
+            1,
+            0,
+            "wrong operator: trained from one seed. The intervals are over clusters of code alone: how "
+            "much another seed would change is not in them, and there is no verdict below 5 seeds "
+            "(--option finetune.seeds=5).",
+        ),
+    ):
+        figure = drawn(tmp_path / f"run{seeds}", with_seeds(seeds, shown))
+        assert figure is not None
+        assert figure.notes[0] == expected
+        allowed = seeds is None
+        assert figure.lead.startswith("Pre-training helps" if allowed else "No verdict on 1 fine-tuned task")
+        assert ("a verdict needs 5" in figure.lead) == (not allowed)
+    figure = drawn(tmp_path / "many", with_seeds(5, 5))
     assert figure is not None
-    told = [note for note in figure.notes if "by seed" in note]
-    assert told == [
-        "wrong operator, right, by seed: pre-trained 50.0, 64.0, 51.0 %; from scratch 52.0, 50.0, 49.0 %. "
-        "Intervals are over clusters of code, not over seeds."
+    assert figure.notes[0].endswith("between seeds and between clusters of code.")
+    assert figure.lead.startswith("Pre-training helps beyond the interval in 1 of 1 fine-tuned task")
+    assert any("this checkpoint, not about pre-training" in note for note in figure.notes)
+    assert [note for note in figure.notes if "collapsed" in note] == [
+        "wrong operator, from scratch, seed 1: 100.0 % of the answers are the same; this training collapsed."
     ]
 
 
@@ -132,8 +169,8 @@ def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
 def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
-    assert figure.lead == "3 fine-tuned tasks, with too few clusters of test code for a verdict"
-    assert "too few clusters for a verdict" in figure.answer
+    assert figure.lead == "No verdict on 3 fine-tuned tasks: too few clusters."
+    assert "(no verdict: too few clusters)" in figure.answer
 
 
 def test_a_run_without_the_lens_has_no_section(tmp_path: Path) -> None:

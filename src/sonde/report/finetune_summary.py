@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -28,6 +29,12 @@ from sonde.report._finetune_reach import ceilings, reach_notes
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.seeds import ENOUGH_SEEDS
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import standing
+
+_ALWAYS = 0.99
+"""Share of equal answers from which a training has learned nothing."""
 
 
 class FinetuneSummary:
@@ -42,7 +49,7 @@ class FinetuneSummary:
         "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
         "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
         "the length limit, the example is left out, or the table says how much could be right at most. A "
-        "hollow dot rests on too few clusters for a verdict."
+        "hollow dot rests on too little for a verdict."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -62,7 +69,7 @@ class FinetuneSummary:
             answer="\n".join(map(_sentence, compared)),
             charts=charts,
             table=_table(rows, gains, ceilings(run)),
-            notes=[*_seeds(run, compared), *reach_notes(run), *_notes(run)],
+            notes=[*_seeds(run, compared), *_collapsed(run), *reach_notes(run), *_notes(run)],
         )
 
 
@@ -104,25 +111,23 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _lead(rows: Sequence[dict[str, Any]]) -> str:
-    judged = [row for row in rows if not too_few(row) and row["ci_low"] is not None]
+    judged = [row for row in rows if not too_few(row)]
+    size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
     if rows and not judged:
-        tasks = len({row["task"] for row in rows})
-        counted = f"{tasks} fine-tuned task{'s' if tasks > 1 else ''}"
-        return f"{counted}, with too few clusters of test code for a verdict"
+        return f"No verdict on {size}: {'; '.join(dict.fromkeys(map(why_no_verdict, rows)))}."
     if not judged:
         return ""
     above = sum(row["ci_low"] > 0 for row in judged)
     below = sum(row["ci_high"] < 0 for row in judged)
-    said = f"Pre-training helps beyond the interval in {above} of {len(judged)} fine-tuned tasks"
-    return f"{said} and hurts in {below}." if below else f"{said}."
+    said = f"Pre-training helps beyond the interval in {above} of {size}"
+    said += f" and hurts in {below}" if below else ""
+    return f"{said}; {len(rows) - len(judged)} without a verdict." if len(judged) < len(rows) else f"{said}."
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    few = ", too few clusters for a verdict" if too_few(row) else ""
     what = METRICS.get(row["params_name"], row["params_name"])
-    return (
-        f"{row['subject']}, {what}: pre-trained less from scratch {with_interval(row, 100, 1)} points{few}."
-    )
+    value = with_interval(row, 100, 1)
+    return f"{row['subject']}, {what}: pre-trained less from scratch {value} points{standing(row)}."
 
 
 def _table(
@@ -164,24 +169,48 @@ def _table(
     )
 
 
-def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> list[str]:
-    """What each seed of the model and of its twin got right: the intervals leave it out."""
+def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What each seed of the model and of its twin got right, and what the intervals hold of it."""
     rows = labelled(run.scores(metrics=list(METRICS), prefix="seed=", lens=LENS, controls=True), run)
-    said: list[str] = []
     for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["params_name"]).sort("seed")
         arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
-        told = [
+        by_seed = [
             f"{arm} {', '.join(number(100 * value, 1) for value in values)} %"
             for arm, values in arms.items()
             if len(values) > 1
         ]
-        if told:
-            said.append(
-                f"{gain['subject']}, {METRICS[gain['params_name']]}, by seed: {'; '.join(told)}. "
-                "Intervals are over clusters of code, not over seeds."
+        if by_seed:
+            held = "hold what varies between seeds and between clusters of code"
+            if gain["seeds"] is None:
+                held = "are over clusters of code, not over seeds"
+            elif gain["seeds"] < ENOUGH_SEEDS:
+                held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
+            yield (
+                f"{gain['subject']}, {METRICS[gain['params_name']]}, by seed: {'; '.join(by_seed)}. "
+                f"The intervals {held}."
             )
-    return said
+        elif gain["seeds"] == 1:
+            yield (
+                f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
+                "how much another seed would change is not in them, and there is no verdict below "
+                f"{ENOUGH_SEEDS} seeds (--option finetune.seeds={ENOUGH_SEEDS})."
+            )
+    if compared:
+        yield (
+            "One pre-training stands behind each model: what is said is about this checkpoint, not about "
+            "pre-training as such (Sellam et al. 2022)."
+        )
+
+
+def _collapsed(run: RunData) -> Iterator[str]:
+    """Trainings that give one answer to everything."""
+    rows = labelled(run.scores(metrics=["commonest_answer"], prefix="seed=", lens=LENS, controls=True), run)
+    for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
+        yield (
+            f"{row['subject']}, {row['arm']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
+            "answers are the same; this training collapsed."
+        )
 
 
 def _notes(run: RunData) -> list[str]:
@@ -198,13 +227,12 @@ def _notes(run: RunData) -> list[str]:
             named=True
         )
     ]
-    few = measured(run, ["accuracy"]).filter(pl.col("slice") == WHOLE).to_dicts()
-    named = sorted({f"{row['subject']} ({row['n_clusters']})" for row in few if too_few(row)})
-    if named:
-        notes.append(
-            f"Test clusters are too few for a verdict: {', '.join(named)}; a corpus with more repositories "
-            "or packages has more."
-        )
+    accuracy = measured(run, ["accuracy"]).filter(pl.col("slice") == WHOLE).to_dicts()
+    reasons: defaultdict[str, set[str]] = defaultdict(set)
+    for row in accuracy:
+        if why := why_no_verdict(row):
+            reasons[why].add(row["subject"])
+    notes += [f"No verdict on {', '.join(sorted(named))}: {why}." for why, named in reasons.items()]
     return notes
 
 

@@ -25,6 +25,8 @@ from sonde.report._finetune import (
 from sonde.report._numbers import DASH, clusters, count, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import standing
 
 _IN_TABLE = ("majority", "length", "parse_error")
 """Baselines that are in the table only."""
@@ -89,13 +91,11 @@ def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
 
 
 def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
-    judged = [
-        row
-        for row in changes
-        if row["control"] is None and _own(row, rows) and not too_few(row) and row["ci_low"] is not None
-    ]
+    compared = [row for row in changes if row["control"] is None and _own(row, rows)]
+    judged = [row for row in compared if not too_few(row)]
     if not judged:
-        return "The values of a sweep were trained, with too few clusters of test code for a verdict"
+        why = dict.fromkeys(map(why_no_verdict, compared))
+        return f"The values of a sweep were trained; no verdict{': ' if why else ''}{'; '.join(why)}."
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
     last = values(judged[0]["params"]["other"])
@@ -106,11 +106,10 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    few = ", too few clusters for a verdict" if too_few(row) else ""
     other = values(row["params"]["other"])
     return (
         f"{row['subject']}, {METRICS[row['params_name']]}: {values(row['variant'])} less {other} "
-        f"{with_interval(row, 100, 1)} points{few}."
+        f"{with_interval(row, 100, 1)} points{standing(row)}."
     )
 
 

@@ -122,6 +122,7 @@ def _told(examples: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> 
     counted = asked(examples, cut)
     yield from _compared(counted, template, whole=whole)
     yield from _confusions(counted.filter(pl.col("arm") == PRETRAINED), template, whole=whole)
+    yield from _commonest(counted.filter(pl.col("baseline") == ""), template, whole=whole)
     for name, part in _subjects(counted):
         for metric, value in ceilings(part).items():
             yield dataclasses.replace(
@@ -141,6 +142,23 @@ def _told(examples: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> 
     if len(out) < counted["example_id"].n_unique() and len(out):
         name = REACHABLE if whole else f"{template.slice};{REACHABLE}"
         yield from _compared(without(counted, out), dataclasses.replace(template, slice=name), whole=False)
+
+
+def _commonest(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+    """How many answers of each training are the commonest one: all of them where it has collapsed."""
+    before = "" if whole else f"{template.slice};"
+    for (arm, seed), part in examples.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
+        times = part.group_by("predicted").len()["len"].to_list()
+        yield dataclasses.replace(
+            template,
+            metric="commonest_answer",
+            slice=f"{before}seed={seed}",
+            control=_control(str(arm)),
+            seed=int(seed),
+            value=max(times) / part.height,
+            n=part.height,
+            n_clusters=part["cluster"].n_unique(),
+        )
 
 
 def _compared(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:

@@ -179,7 +179,9 @@ def test_the_headline_is_the_paired_gain_over_the_best_surface_baseline() -> Non
     surfaces = {name: value for name, value in told.items() if name}
     assert gain["control"] in surfaces and surfaces[gain["control"]] == max(surfaces.values())
     assert gain["value"] == pytest.approx(told[None] - max(surfaces.values()))
-    (line,) = LENSES.load("probe").headline(table)
+    rests, line = LENSES.load("probe").headline(table)
+    assert "1 task tested on the test part of their split, 8 to 8 effective clusters" in rests
+    assert rests.endswith("allows a verdict in 0")
     assert line.startswith("task (python), m: accuracy") and f"points over {gain['control']}" in line
 
 

@@ -123,11 +123,36 @@ def test_accuracy_is_that_of_the_headlines_pooling_beside_its_controls(root: Pat
     assert ("KTX", "20.0") in column(figure, "Task", "Selectivity, points")
     assert ("KTX", "good", "last 99.0") in column(figure, "Task", "Model", "Other poolings, %")
     assert ("KTX", "good", "99.0", "1.5") in column(figure, "Task", "Model", "Hidden layer, %", "Compression")
-    assert figure.lead == "Probes of base beat what the surface of the code gives away in 2 of 3 tasks."
+    assert figure.lead == (
+        "Probes of base beat what the surface of the code gives away in 2 of 3 tasks probed; "
+        "1 is not clearly above it."
+    )
     assert "Base: above every surface baseline: KTX, SRI; not clearly above: CPX." in figure.answer
     assert [note for note in figure.notes if "class '9'" in note] == [
         "Left out: task 'npt': class '9' has no example in split 'valid'."
     ]
+
+
+def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> None:
+    """Of six tasks one stands firm; five rest on four effective clusters each."""
+    model, found = "org/base", []
+    for at, task in enumerate(("cpx", "csc", "mxn", "npt", "ocu", "vcu")):
+        worth = {"n_clusters": 40, "effective_clusters": 35.0 if not at else 4.2}
+        crossed = {"params": {"l2": 0.1, "name": "linear", "k": 5, "other": "layers 2 2 3 2 1"}}
+        best = {"slice": "best", "layer": 2, **worth, **crossed}
+        found.append(row(model, task, "accuracy", 0.6, **best))
+        found.append(row(model, task, "accuracy", 0.3, slice="best", control="length", **worth))
+        found.append(row(model, task, "gain", 0.3, control="length", **best))
+    folder = write_run(tmp_path / "probe", [], {model: 1.0})
+    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    figure = drawn(folder, "probe_accuracy")
+    assert figure.lead == (
+        "Probes of base beat what the surface of the code gives away in 1 of 6 tasks probed; "
+        "5 allow no verdict."
+    )
+    assert "no verdict, for too few independent clusters" in figure.answer
+    assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
+    assert column(figure, "Task", "Layer")[0] == ("OCU", "2 (2 2 3 2 1)")
 
 
 def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:

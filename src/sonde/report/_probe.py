@@ -65,6 +65,42 @@ def headline(run: RunData) -> pl.DataFrame:
     )
 
 
+def fitted(run: RunData) -> list[str]:
+    """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
+    rows = headline(run).with_columns(folds=pl.col("params").struct.field("k"))
+    said: list[str] = []
+    for (folds,), part in rows.partition_by("folds", as_dict=True, maintain_order=True).items():
+        worth = part["effective_clusters"].drop_nulls()
+        rests = f" {_range(worth)} effective clusters a task." if len(worth) else ""
+        if folds is None:
+            names = ", ".join(part["name"].unique(maintain_order=True))
+            kept = f"Tested on the test part of the split that is kept as it is: {names}."
+            said.append(f"{kept}{f' Their intervals rest on{rests}' if rests else ''}")
+        else:
+            said.append(
+                f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
+                "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
+                "one."
+                f"{f' The intervals rest on{rests}' if rests else ''}"
+            )
+    return said
+
+
+def _range(values: pl.Series) -> str:
+    low, high = (f"{value:.0f}" for value in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def layers_of(row: Mapping[str, Any]) -> str:
+    """The layer of each fold where they differ, else the one layer.
+
+    >>> layers_of({"layer": 2, "params": {"other": "layers 2 3 2"}}), layers_of({"layer": 1, "params": None})
+    ('2 (2 3 2)', '1')
+    """
+    each = ((row["params"] or {}).get("other") or "").removeprefix("layers ").split()
+    return f"{row['layer']} ({' '.join(each)})" if len(set(each)) > 1 else str(row["layer"])
+
+
 def beside(run: RunData, metrics: Sequence[str], **where: str) -> pl.DataFrame:
     """Rows of the headline's pooling, with controls among them.
 

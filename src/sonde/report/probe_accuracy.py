@@ -17,14 +17,18 @@ from sonde.report._probe import (
     beside,
     by_key,
     every_pooling,
+    fitted,
     headline,
     label_of,
+    layers_of,
     ordered,
     whose,
 )
 from sonde.report._run import RunData
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
+
+_NO_VERDICT = "too few independent clusters or no surface baseline"
 
 
 class ProbeAccuracy:
@@ -34,10 +38,11 @@ class ProbeAccuracy:
     lens = LENS
     order = 200
     caption = (
-        "Accuracy of a linear probe on the test part, at the layer chosen on validation, with its 95 % "
-        "interval. The tick is the best surface baseline on the same examples: the majority, length, a bag "
-        "of tokens, a parse error, or a token's spelling. The diamond is the same architecture with random "
-        "weights, on the share of the examples that it read."
+        "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
+        "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
+        "The tick is the best surface baseline on the same examples: the majority, length, a bag of tokens, "
+        "a parse error, or a token's spelling. The diamond is the same architecture with random weights, on "
+        "the share of the examples that it read."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -63,7 +68,7 @@ class ProbeAccuracy:
             answer=_answer(run, rows, gains),
             charts=charts,
             table=_table(rows, surfaces, random, gains, run),
-            notes=_notes(run),
+            notes=[*fitted(run), *_notes(run)],
         )
 
 
@@ -150,13 +155,18 @@ def _beaten(rows: pl.DataFrame, gains: Rows) -> tuple[list[str], list[str], list
 
 def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    above, level, _ = _beaten(first, gains)
-    judged = len(above) + len(level)
-    if not judged:
-        return ""
+    above, level, unknown = _beaten(first, gains)
+    tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
+    if not above and not level:
+        return f"Of the {tasks} probed in {first['shown'][0]} none allows a verdict: {_NO_VERDICT}."
+    rest = [
+        *([f"{len(level)} {'is' if len(level) == 1 else 'are'} not clearly above it"] if level else []),
+        *([f"{len(unknown)} allow{'s' * (len(unknown) == 1)} no verdict"] if unknown else []),
+    ]
     return (
         f"Probes of {first['shown'][0]} beat what the surface of the code gives away in {len(above)} of "
-        f"{judged} tasks{' and languages' if len(run.languages) > 1 else ''}."
+        f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
+        f"{'; ' if rest else ''}{', '.join(rest)}."
     )
 
 
@@ -168,7 +178,7 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
         said = [
             f"above every surface baseline: {', '.join(above) or 'none'}",
             *([f"not clearly above: {', '.join(level)}"] if level else []),
-            *([f"no verdict, too few clusters or no baseline: {', '.join(unknown)}"] if unknown else []),
+            *([f"no verdict, for {_NO_VERDICT}: {', '.join(unknown)}"] if unknown else []),
         ]
         text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
         lines.append(text[0].upper() + text[1:])
@@ -200,7 +210,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 Cell(row["shown"]),
                 Cell(row["language"] or DASH),
                 Cell(row["pooling"]),
-                Cell(str(row["layer"]), row["layer"]),
+                Cell(layers_of(row), row["layer"]),
                 Cell(number(100 * row["value"], 1), row["value"]),
                 Cell(interval(row, 100, 1), row["ci_low"]),
                 Cell(surface["control"].replace("_", " ") if surface else DASH),

@@ -31,11 +31,11 @@ class ProbeControls:
     lens = LENS
     order = 220
     caption = (
-        "Paired differences on the same test examples. Gain: the probe less the best surface baseline. "
-        "Random weights: the probe less the same architecture never trained, both on the share that the "
-        "latter read. Selectivity (Hewitt and Liang 2019): a token task less labels drawn a token type, "
-        "both with types that training has seen. For metrics, ridge regression on the number, as it is and "
-        "less what length says of it."
+        "Paired differences on the same tested examples, in the same folds. Gain: the probe less the best "
+        "surface baseline. Random weights: the probe less the same architecture never trained, both on the "
+        "share that the latter read, the spread over draws of the weights in the interval. Selectivity "
+        "(Hewitt and Liang 2019): a token task less labels drawn a token type, both with types that training "
+        "has seen. For metrics, ridge regression on the number, as it is and less what length says of it."
     )
 
     def draw(self, run: RunData) -> Figure | None:

@@ -22,10 +22,10 @@ class ProbeLayers:
     lens = LENS
     order = 210
     caption = (
-        "Test accuracy of every layer, 0 the embeddings; colour runs from the worst to the best layer of "
-        "each task, the number is in the tooltip. In the table layers are ranked within each task (higher "
-        "is better) and ranks averaged over models or over tasks; the peak is early, middle or late by the "
-        "third of the depth that it lies in."
+        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the worst to the "
+        "best layer of each task, the number is in the tooltip. In the table layers are ranked within each "
+        "task (higher is better) and ranks averaged over models or over tasks; the peak is early, middle or "
+        "late by the third of the depth that it lies in."
     )
 
     def draw(self, run: RunData) -> Figure | None:

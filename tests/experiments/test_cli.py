@@ -53,7 +53,7 @@ def code(tmp_path: Path) -> Path:
         (["run", "--quirk", "perplexed.shft"], "did you mean 'perplexed.shift'?"),
         (["run", "--option", "minimum=3"], "expected LENS.NAME=VALUE"),
         (["run", "--option", "surprisal.mincount=3"], "did you mean 'min_count'?"),
-        (["run", "--unit", "class"], "unknown unit 'class'; known: function, file"),
+        (["run", "--unit", "class"], "unknown unit 'class'; known: file, function"),
         (["run", "-f", "/nowhere.toml"], "No such file"),
         (["run", "--executor", "locl"], "unknown executor 'locl'; did you mean 'local'?"),
         (
@@ -82,16 +82,6 @@ def test_an_empty_corpus_says_what_was_looked_at(call, tmp_path: Path) -> None:
     exit_code, _, err = call("run", "-c", f"local:{tmp_path / 'empty'}", "-o", tmp_path / "run")
     assert exit_code == 2
     assert "no function to study in 0 files" in one_line(err)
-
-
-def test_models_that_share_no_table_are_refused_with_the_reason(
-    call, encoder: Path, decoder: Path, code: Path, tmp_path: Path
-) -> None:
-    exit_code, _, err = call(
-        "run", "-m", encoder, "-m", decoder, "-c", f"local:{code}", "-o", tmp_path / "run"
-    )
-    assert exit_code == 2
-    assert "never share a table; run models of each kind by themselves" in one_line(err)
 
 
 def test_a_tokenizer_without_offsets_is_named(call, decoder: Path, code: Path, tmp_path: Path) -> None:

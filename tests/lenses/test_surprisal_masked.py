@@ -148,10 +148,11 @@ def test_the_objective_goes_by_the_kind_of_model() -> None:
     assert "no mask token" in str(LENS.refuses(capabilities("encoder", masks=False)))
     assert LENS.options_for({"a": encoder}, {"min_count": 2}) == {"min_count": 2, "objective": "pll"}
     assert LENS.options_for({"a": decoder}, {"min_count": 2}) == {"min_count": 2}
-    with pytest.raises(UsageError, match="never share a table"):
-        LENS.options_for({"a": encoder, "b": decoder}, {})
-    with pytest.raises(UsageError, match="'causal' does not fit the encoder of this run; give pll"):
-        LENS.options_for({"a": encoder}, {"objective": "causal"})
+    both = {"a": encoder, "b": decoder}
+    assert list(LENS.leaves_out(both, {})) == ["a"]
+    assert list(LENS.leaves_out(both, {"objective": "pll"})) == ["b"]
+    assert "--option surprisal.objective=pll" in LENS.leaves_out({"a": encoder}, {"objective": "causal"})["a"]
+    assert not LENS.leaves_out({"a": encoder}, {}) and not LENS.leaves_out({"b": decoder}, {})
     with pytest.raises(UnknownNameError, match="objective"):
         LENS.options_for({"a": encoder}, {"objective": "pl"})
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training.probes import Parts, probe_layers
+from sonde.training.probes.linear import Parts, probe_layers
 from sonde.training.probes.softmax import SoftmaxLoss, fit_softmax
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
@@ -120,7 +120,7 @@ def test_layers_in_chunks_are_those_together(monkeypatch: pytest.MonkeyPatch) ->
     states, labels = planted(3)
     parts = Parts.of(SPLIT.tolist())
     (whole,) = probe_layers(states, labels[None], names(3), parts)
-    monkeypatch.setattr("sonde.training.probes.layers_at_once", lambda *sizes: 1)
+    monkeypatch.setattr("sonde.training.probes.linear.layers_at_once", lambda *sizes: 1)
     (chunked,) = probe_layers(states, labels[None], names(3), parts)
     assert chunked.best == whole.best == 3
     np.testing.assert_allclose(chunked.log_chance, whole.log_chance, atol=0.02)

@@ -16,7 +16,7 @@ from sonde.corpora import Intake, Item, read_items
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import TASKS
-from sonde.training.probes import L2, Parts, probe_layers
+from sonde.training.probes.linear import L2, Parts, probe_layers
 
 pytestmark = pytest.mark.slow
 

@@ -56,7 +56,7 @@ def _refusal(
     if values.several:
         return UsageError(f"{name} = {given[name]!r} is not a list of texts")
     if len(place) > 1:
-        expected = "a table" if len(place) == _TABLE else "a text, a number, true or false"
+        expected = "a table" if len(place) == _TABLE else "a text, a finite number, true or false"
         return UsageError(f"{'.'.join(map(str, place[:_VALUE]))} = {found!r} is not {expected}")
     return UsageError(f"{name} = {given[name]!r} is not {values.expected(given[name])}")
 

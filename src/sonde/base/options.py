@@ -97,6 +97,8 @@ def option(
     *,
     scoring: bool = False,
     corpus: bool = False,
+    corpus_name: bool = False,
+    file_name: bool = False,
     unset: str = "none",
 ) -> Any:
     """Declare an option.
@@ -106,9 +108,17 @@ def option(
         line: What it is, in one line; type, range and default are said by themselves.
         scoring: Whether it changes scores alone, so that nothing is forwarded again for it.
         corpus: Whether it names a corpus that is trained on.
+        corpus_name: Whether it names a corpus, trained on or not.
+        file_name: Whether it names a file that has to be there.
         unset: What holds where the default is None or empty.
     """
-    extra: dict[str, Any] = {"scoring": scoring, "corpus": corpus, "unset": unset}
+    extra: dict[str, Any] = {
+        "scoring": scoring,
+        "corpus": corpus,
+        "corpus_name": corpus or corpus_name,
+        "file_name": file_name,
+        "unset": unset,
+    }
     return Field(default, description=line, json_schema_extra=extra)
 
 
@@ -280,7 +290,7 @@ class Options(BaseModel):
 
     @classmethod
     def names(cls, flag: str | None = None) -> frozenset[str]:
-        """The names of all options, or of those that were declared ``scoring`` or ``corpus``."""
+        """The names of all options, or of those with a flag of `option`."""
         return frozenset(name for name, field in cls.model_fields.items() if not flag or _extra(field)[flag])
 
     @classmethod

@@ -19,7 +19,7 @@ from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
-from sonde.corpora._open import CORPORA, read_files
+from sonde.corpora._open import CORPORA, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._splits import split
@@ -44,6 +44,7 @@ __all__ = [
     "SourceFile",
     "Tag",
     "build_corpus",
+    "check_corpus",
     "content_hash",
     "duplicate_tokens",
     "item_id",

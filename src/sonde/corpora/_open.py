@@ -13,6 +13,25 @@ from sonde.corpora._decode import is_unicode
 CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source")
 
 
+def check_corpus(corpus: str) -> Source:
+    """The source that a corpus is read by; nothing is read.
+
+    Raises:
+        UnknownNameError: No source has this name; the nearest is named.
+        UsageError: A folder given without its scheme, or a name that is not Unicode.
+    """
+    if not is_unicode(corpus):
+        raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
+    try:
+        return CORPORA.load(corpus.partition(":")[0])
+    except UnknownNameError:
+        if Path(corpus).exists():
+            raise UsageError(
+                f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}"
+            ) from None
+        raise
+
+
 def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
     """Yield the files of a corpus in the source's order, each path once.
 
@@ -27,17 +46,7 @@ def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Itera
         UsageError: A folder given without its scheme.
         InputError: The argument names nothing that can be read.
     """
-    if not is_unicode(corpus):
-        raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
-    scheme, _, argument = corpus.partition(":")
-    try:
-        source = CORPORA.load(scheme)
-    except UnknownNameError:
-        if Path(corpus).exists():
-            raise UsageError(
-                f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}"
-            ) from None
-        raise
+    source, argument = check_corpus(corpus), corpus.partition(":")[2]
     seen: set[str] = set()
     for file in source.files(argument, languages, intake):
         if file.path in seen:

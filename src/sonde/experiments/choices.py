@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
-from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
-from sonde.models import ModelSpec, describe, resolve_revision, seen_items, settle, split_revision
+from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, split_revision
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
 
@@ -60,20 +59,18 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
 
 
 def settled_options(
-    lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
+    lenses: Sequence[LensChoice], models: Mapping[str, Mapping[str, Capabilities]]
 ) -> tuple[LensChoice, ...]:
-    """The lenses with the options that they settle on for the models of the run.
+    """The lenses with the options that they settle on for the models that each reads.
 
     Raises:
         UsageError: A lens cannot ask these models so, or does not take an option's value.
     """
-    specs = model_specs(experiment, execution)
-    models = {name: describe(spec) for name, spec in zip(experiment.models, specs, strict=True)}
     settled: list[LensChoice] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
         if isinstance(lens, ReadingLens):
-            options = lens.options_for(models, dict(choice.options))
+            options = lens.options_for(models[choice.name], dict(choice.options))
             choice = dataclasses.replace(choice, options=tuple(sorted(options.items())))
         _read_options(lens, choice)
         settled.append(choice)
@@ -131,6 +128,13 @@ def _check_tasks(experiment: Experiment, lenses: Sequence[Lens]) -> None:
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
+    for lens in lenses:
+        if experiment.tasks and lens.takes and not _tasks(experiment, lens):
+            named = ", ".join(experiment.tasks)
+            raise UsageError(
+                f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.takes))}, and none of those "
+                f"named ({named}) is; name one, or leave out the lens"
+            )
 
 
 def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
@@ -153,34 +157,15 @@ def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec
     return tuple(specs)
 
 
-def refuse_early(experiment: Experiment, execution: Execution) -> None:
-    """Refuse combinations that cannot work, from configurations alone.
-
-    Raises:
-        UsageError: A lens cannot read a model; says why and which it can.
-        UnknownNameError: An executor that does not exist.
-    """
-    EXECUTORS.load(execution.executor)
-    for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
-        capabilities = describe(spec)
-        for lens in experiment.lenses:
-            needs = next((one.needs for one in LENSES.headers() if one.name == LENSES.load(lens).name), ())
-            if capabilities.kind == "endpoint" and "endpoint" not in needs:
-                raise UsageError(
-                    f"model {name!r}: a server gives words alone, and lens {lens!r} reads states or scores; "
-                    "use the lens prompting"
-                )
-            if reason := LENSES.load(lens).refuses(capabilities):
-                raise UsageError(f"model {name!r}: {reason}")
-
-
 def model_choices(
-    experiment: Experiment, execution: Execution, readings: Sequence[Reading]
+    experiment: Experiment, execution: Execution, readings: Sequence[Reading], read: Set[str]
 ) -> tuple[ModelChoice, ...]:
-    """The models of an experiment with what they resolved to and what they have seen of the inputs."""
+    """The models that are read, with what they resolved to and what they have seen of the inputs."""
     ids = sorted({item.item_id for reading in readings for item in reading.inputs})
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
+        if name not in read:
+            continue
         seen = frozenset[str]() if experiment.include_seen else seen_items(spec.name, ids)
         choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
     return tuple(choices)

@@ -44,12 +44,13 @@ DEFAULT_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A task that gave no data set, and why; the other tasks of the run go on."""
+    """A task that gave no data set, or a model that a lens cannot read, and why; the others go on."""
 
     lens: str
     task: str
     language: str
     reason: str
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from sonde.alignment import align, encode, surfaces
-from sonde.capture.forward import Observed as ObservedItem
-from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.capture.trial import how_read
 from sonde.corpora import Item
@@ -26,6 +25,9 @@ from sonde.lenses import Captured, reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from sonde.capture.forward import Observed as ObservedItem
 
 ITEMS_A_TABLE = 32
 """Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
@@ -65,6 +67,9 @@ def observe_job(job: ObserveJob) -> Observed:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
+    # Imported here, so that what is refused before anything is read does not wait for torch.
+    from sonde.capture.forward import observe_lenses
+
     store = PartStore(Path(job.root))
     missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]
     if not missing:

@@ -175,7 +175,7 @@ class Reading:
         twins: Re-initialised models that are shown a share of it.
         arms: What is trained on it, for a lens that trains, with the fingerprint of the data set that it is
             trained on; such a lens observes nothing.
-        model: The one model that a later stage is about; None for all.
+        models: The models that read it; None for all.
     """
 
     lens: LensChoice
@@ -184,7 +184,7 @@ class Reading:
     labels: str
     twins: tuple[Twin, ...] = ()
     arms: Mapping[Arm, str] = field(default_factory=dict[Arm, str])
-    model: str | None = None
+    models: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,11 +252,13 @@ def plan(
     trainings: dict[str, TrainJob] = {}
     answers: list[Answer] = []
     for model in models:
-        for reading in (reading for reading in readings if reading.arms):
-            arms = [_training(run, model, models[0], reading, arm, components) for arm in reading.arms]
+        reads = [one for one in readings if one.models is None or model.name in one.models]
+        for reading in (reading for reading in reads if reading.arms):
+            first = next(one for one in models if reading.models is None or one.name in reading.models)
+            arms = [_training(run, model, first, reading, arm, components) for arm in reading.arms]
             trainings |= {job.part.key: job for job in arms}
             answers.append(Answer(model=model, reading=reading, parts=_parts(arms), twins=()))
-        mine = [one for one in readings if not one.arms and one.model in (None, model.name)]
+        mine = [one for one in reads if not one.arms]
         own = _jobs(run, model, mine, components)
         twins = [
             (twin, reading, _jobs(run, _twin(model, twin), [_shared(reading, twin)], components))

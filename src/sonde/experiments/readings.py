@@ -139,5 +139,5 @@ def follow_ups(answers: Sequence[Answer], scores: Mapping[str, Sequence[Score]])
         found = reading_lens(lens.source).follow_up(scores[answer.key], settings_of(lens))
         if found is not None:
             next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
-            more.append(dataclasses.replace(reading, lens=next_stage, twins=(), model=answer.model.name))
+            more.append(dataclasses.replace(reading, lens=next_stage, twins=(), models=(answer.model.name,)))
     return more

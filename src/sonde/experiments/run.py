@@ -13,7 +13,8 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.adequacy import warnings
-from sonde.experiments.choices import components, lens_choices, model_choices, refuse_early, settled_options
+from sonde.experiments.checks import check_names, readable
+from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
 from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, TrainJob, plan
@@ -44,12 +45,19 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     store = PartStore(execution.output)
     outcome = Outcome(directory)
     lenses = lens_choices(experiment)
-    refuse_early(experiment, execution)
-    lenses = settled_options(lenses, experiment, execution)
+    check_names(experiment, execution, lenses)
+    able = readable(lenses, experiment, execution)
+    lenses = settled_options(lenses, able.by_lens)
+    outcome.refused += able.left_out
+    for refused in able.left_out:
+        progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
     readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
     for line in warnings(readings, experiment.selection.unit, store):
         progress.note(line)
-    models = model_choices(experiment, execution, readings)
+    readings = [
+        dataclasses.replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings
+    ]
+    models = model_choices(experiment, execution, readings, able.models)
     for model in models:
         if model.seen:
             progress.note(

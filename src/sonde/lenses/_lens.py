@@ -240,6 +240,12 @@ class ReadingLens(Lens, Protocol):
         """
         ...
 
+    def leaves_out(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, str]:
+        """Models that it does not read in one run with the others, by name, with one line why."""
+        ...
+
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """Re-initialised models to be observed beside the model, as a control."""
         ...
@@ -328,6 +334,12 @@ class LensDefaults:
     ) -> Mapping[str, Option]:
         """The options as they are."""
         return options
+
+    def leaves_out(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, str]:
+        """All are read together."""
+        return {}
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """No twin."""

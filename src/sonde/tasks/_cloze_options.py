@@ -56,6 +56,7 @@ class PairOptions(QuizOptions):
         "",
         "for task api_deprecated: CSV file with the columns deprecated and replacement, in place of the "
         "pairs that the corpus states",
+        file_name=True,
     )
 
 
@@ -73,6 +74,7 @@ class StatementOptions(PairOptions):
         "",
         "a corpus by name: names of its libraries count as seen, for models that do not say what they were "
         "trained on",
+        corpus_name=True,
     )
     frames: Share = option(
         0.05, "share of the names whose calls and imports are also asked with other code around them"
@@ -80,7 +82,9 @@ class StatementOptions(PairOptions):
     contexts: Annotated[int, Ge(0), Le(LARGEST)] = option(
         0, "at most so many lines of words before a statement, each a quiz of its own"
     )
-    queries: str = option("", "JSON file of words by name, in place of the first lines of documentation")
+    queries: str = option(
+        "", "JSON file of words by name, in place of the first lines of documentation", file_name=True
+    )
     separator: str = option("\n", "what stands between words and statement")
     objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL))] = option(
         MASKED,

@@ -99,6 +99,7 @@ class FinetuneOptions(BaselineOptions):
         "",
         "a corpus whose items bring labels of the task, as cubert:FILE: a second test set beside the "
         "corpus's own",
+        corpus_name=True,
     )
 
     def recipe(self, settings: LensSettings) -> FineTuning:

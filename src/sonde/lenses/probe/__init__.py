@@ -17,12 +17,8 @@ from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
-from sonde.lenses.probe.controls import share_of_classes
-from sonde.lenses.probe.headline import headline_lines
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
 from sonde.lenses.probe.options import PREFIX, QUIRKS, TWIN_SEEDS, ProbeOptions, read_options
-from sonde.lenses.probe.score import score_task
-from sonde.lenses.probe.structure import structure
 from sonde.models import Capabilities
 from sonde.results.scores import Score
 from sonde.tasks import TASKS as TASK_REGISTRY
@@ -68,6 +64,8 @@ class Probe(LensDefaults):
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Twin, ...]:
         """The same three over a share of every class, so that small data sets keep their control."""
+        from sonde.lenses.probe.controls import share_of_classes
+
         twins = self.twins(settings)
         read = share_of_classes(inputs, labels, twins[0].share) if twins else ()
         return tuple(dataclasses.replace(twin, items=read) for twin in twins)
@@ -109,12 +107,18 @@ class Probe(LensDefaults):
 
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of every task; a task that cannot be scored says why, and the others go on."""
+        # Imported here: a run that is refused at once does not wait for torch.
+        from sonde.lenses.probe.score import score_task
+        from sonde.lenses.probe.structure import structure
+
         options = read_options(scoring.settings)
         rows = [row for task in scoring.labels for row in score_task(scoring, task, options)]
         return [*rows, *structure(scoring, options)] if options.structural else rows
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The chosen layer of every task with its gain over the best surface baseline."""
+        from sonde.lenses.probe.headline import headline_lines
+
         return headline_lines(scores)
 
 

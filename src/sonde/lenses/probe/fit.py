@@ -15,8 +15,8 @@ from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, check_folds, check_states
 
 if TYPE_CHECKING:
-    from sonde.training.probes import Probed
     from sonde.training.probes.adam import Trained
+    from sonde.training.probes.linear import Probed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ def fit_several(
     options: Probing,
 ) -> list[Fitted]:
     """Linear probes for several label sets of the same classes at once."""
-    from sonde.training.probes import probe_unchecked
+    from sonde.training.probes.linear import probe_unchecked
 
     found: list[list[Fitted]] = [[] for _ in labels]
     for parts in folds:

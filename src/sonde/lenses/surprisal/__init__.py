@@ -20,7 +20,7 @@ from sonde.lenses._words import put_together, word_by_word
 from sonde.lenses.surprisal.before import reading
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
-from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled
+from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled, unfit
 from sonde.lenses.surprisal.observe import observe_items
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import by_origin
@@ -57,14 +57,16 @@ class Surprisal(LensDefaults):
             "use one of them, for example sonde/mini-decoder"
         )
 
+    def leaves_out(
+        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
+    ) -> Mapping[str, str]:
+        """Masked models beside decoders, and those that the objective asked for does not fit."""
+        return unfit(models, options)
+
     def options_for(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with ``objective = pll`` where the models are masked ones.
-
-        Raises:
-            UsageError: The models need two objectives, or another one than is asked for.
-        """
+        """The options with ``objective = pll`` where the models are masked ones."""
         return settled(models, options)
 
     def inputs(

@@ -20,26 +20,32 @@ from sonde.models import Capabilities
 from sonde.results.scores import Score
 
 
-def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
-    """The options with the objective that fits the models of a run.
+def objective_for(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
+    """The objective that a user names, else that of the decoders of a run where there are any."""
+    if "objective" in options:
+        return SurprisalOptions.read(options).objective
+    return PLL if models and all(_fitting(model) == PLL for model in models.values()) else CAUSAL
 
-    Raises:
-        UsageError: The models need two objectives, or another one than is asked for.
-    """
-    kinds = sorted({model.kind for model in models.values()})
-    fitting = {CAUSAL if kind == "decoder" else PLL for kind in kinds}
-    if len(fitting) > 1:
-        raise UsageError(
-            "lens 'surprisal' gives masked models a pseudo-log-likelihood and decoders a surprisal, which "
-            "never share a table; run models of each kind by themselves"
-        )
-    fit = next(iter(fitting), CAUSAL)
-    if "objective" in options and SurprisalOptions.read(options).objective != fit:
-        raise UsageError(
-            f"lens 'surprisal': objective {options['objective']!r} does not fit the {kinds[0]} of this run; "
-            f"give {fit}"
-        )
-    return {**options, "objective": PLL} if fit == PLL else options
+
+def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
+    """The models that the objective of a run does not fit, each with the reason."""
+    objective = objective_for(models, options)
+    return {
+        name: f"lens 'surprisal' asks this {model.kind} by {_fitting(model)} and the others by "
+        f"{objective}, and the two never share a table; run it by itself (-m {name}), with "
+        f"--option surprisal.objective={_fitting(model)}"
+        for name, model in models.items()
+        if _fitting(model) != objective
+    }
+
+
+def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
+    """The options with the objective that fits the models of a run."""
+    return {**options, "objective": PLL} if objective_for(models, options) == PLL else options
+
+
+def _fitting(model: Capabilities) -> str:
+    return CAUSAL if model.kind == "decoder" else PLL
 
 
 def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:

@@ -67,7 +67,7 @@ def mlp_layers(
         One entry a seed.
 
     Raises:
-        InputError: See `sonde.training.probes.probe_layers`.
+        InputError: See `sonde.training.probes.linear.probe_layers`.
     """
     check_states(name, states)
     check_labels(name, labels, classes, parts)
@@ -152,7 +152,7 @@ def paper_layers(
     one item at a time. Early stopping is never reached: always 20 epochs and one look at validation.
 
     Raises:
-        InputError: See `sonde.training.probes.probe_layers`.
+        InputError: See `sonde.training.probes.linear.probe_layers`.
     """
     check_states(name, states)
     check_labels(name, labels, classes, parts)

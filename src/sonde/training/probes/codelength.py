@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from sonde.training.probes import L2, probe_unchecked
+from sonde.training.probes.linear import L2, probe_unchecked
 from sonde.training.probes.parts import Parts
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)

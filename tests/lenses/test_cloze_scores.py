@@ -297,6 +297,45 @@ def test_candidate_tables() -> None:
     best = found(scores, "p_at_k", "template=call", name="candidates", other="sum", k=1)
     assert best.value == 1.0
     assert found(scores, "p_at_k", "template=call", control="chance", k=1).value == pytest.approx(0.5)
+    assert found(scores, "mrr", "template=call", control="chance").value == pytest.approx(0.75)
+
+
+def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
+    sizes = [2, 6, 12]
+    quizzes = [
+        quiz(
+            number,
+            library=f"l{number}",
+            majority=1,
+            candidates=[f"f{number}", *(f"g{at}" for at in range(sizes[number % 3] - 1))],
+            aliases=0,
+        )
+        for number in range(30)
+    ]
+    quizzes += [{**one, "quiz_id": f"x{at}", "frame": "spaced"} for at, one in enumerate(quizzes)]
+    _, labels = tables(quizzes, [])
+    rows = [
+        {"item_id": item.item_id, "status": TEXT, "nats": 1.0 + at % 3, "pieces": 2}
+        for at, item in enumerate(statements(labels))
+    ]
+    given = dataclasses.replace(
+        scoring(quizzes, [], objective="candidates"),
+        observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
+    )
+    scores = lens.score(given)
+    for control in (None, "chance", "majority"):
+        counts = {
+            score.params["k"]: score.n
+            for score in scores
+            if (score.metric, score.slice, score.control) == ("p_at_k", "all", control)
+            and score.params.get("other") == "sum"
+            and score.params["name"] == "candidates"
+        }
+        assert counts == {1: 30, 5: 20, 10: 10}
+    assert found(scores, "p_at_k", "all", control="chance", k=5).value == pytest.approx((5 / 6 + 5 / 12) / 2)
+    assert found(scores, "p_at_k", "all", control="chance", k=10).value == pytest.approx(10 / 12)
+    largest = max(score.params["k"] for score in scores if score.metric.startswith("p_at_k"))
+    assert largest == 10
 
 
 def test_words_are_preferred_where_no_answer_is_published() -> None:
@@ -316,9 +355,10 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
     observations, labels = tables(quizzes, answers)
     assert preferred(observations, labels).select("name", "word").rows() == [("e1", "min"), ("e2", "max")]
     scores = lens.score(scoring(quizzes, answers))
-    assert [(score.slice, score.value, score.n) for score in scores] == [
-        ("template=clozetest;word=max", 0.5, 2),
-        ("template=clozetest;word=min", 0.5, 2),
+    assert [(score.slice, score.value, score.n, score.control) for score in scores] == [
+        (f"template=clozetest;word={word}", 0.5, 2, control)
+        for control in (None, "chance")
+        for word in ("max", "min")
     ]
     texts = [
         {"item_id": item.item_id, "status": TEXT, "nats": float(number), "pieces": 3}
@@ -405,7 +445,8 @@ def test_the_headline_names_the_best_control() -> None:
 
 
 def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
-    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", "g"]) for number in range(12)]
+    others = [f"g{number}" for number in range(11)]
+    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", *others]) for number in range(12)]
     _, labels = tables(quizzes, [])
     rows = [
         {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 2} for item in statements(labels)

@@ -75,6 +75,9 @@ def scores_of(model: str, level: float) -> list[Score]:
         ("preferred", "template=clozetest;word=min", 0.25, {}),
     ):
         found.append(dataclasses.replace(row(model, where, 1, value, params=params), metric=metric))
+    for word in ("max", "min"):
+        at_random = row(model, f"template=clozetest;word={word}", 1, 0.5, params={}, control="chance")
+        found.append(dataclasses.replace(at_random, metric="preferred"))
     control = row(model, "pair=replacement", 1, 0.55, params={"name": "causal"}, control="length")
     found.append(dataclasses.replace(control, metric="preferred"))
     return found
@@ -195,8 +198,8 @@ def test_frames_and_words_are_told_with_their_spread(run: RunData) -> None:
 def test_preferred_words_are_listed(run: RunData) -> None:
     figure = drawn(run, "cloze_words")
     assert "finds “max” likeliest in 75.0 % of 300 entries" in figure.lead
-    cells = [[line[0], line[2], line[3]] for line in cells_of(figure)]
-    assert ["base", "max", "75.0"] in cells and ["other", "min", "25.0"] in cells
+    cells = [[line[0], *line[2:5]] for line in cells_of(figure)]
+    assert ["base", "max", "50.0", "75.0"] in cells and ["other", "min", "50.0", "25.0"] in cells
 
 
 def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:

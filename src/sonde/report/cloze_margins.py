@@ -19,7 +19,13 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
     "fake_package": ("package against a made-up one", "the package to a made-up one"),
     "fake_name": ("name against a made-up one", "the name to a made-up one"),
 }
-_WHO: Mapping[str, str] = {"": "model", "length": "shorter statement", "random_weights": "random weights"}
+_WHO: Mapping[str, str] = {
+    "": "model",
+    "length": "shorter statement",
+    "spelling": "spelling alone",
+    "chance": "chance",
+    "random_weights": "random weights",
+}
 
 
 class ClozeMargins:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._cloze import LENS
-from sonde.report._numbers import count, number, score_cells
+from sonde.report._numbers import DASH, count, number, score_cells
 from sonde.report._plot import Cell, Figure, Table
 from sonde.report._run import RunData
 
 _PREFIX = "template=clozetest;word="
+_SAME = ("model", "corpus_hash", "label")
 
 
 class ClozeWords:
@@ -25,16 +26,24 @@ class ClozeWords:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where the run read no such test."""
-        rows = run.scores(metrics=["preferred"], prefix=_PREFIX, lens=LENS).with_columns(subject=run.subject)
+        rows = run.scores(metrics=["preferred"], prefix=_PREFIX, lens=LENS, controls=True).with_columns(
+            subject=run.subject
+        )
+        at_random = {
+            tuple(row[key] for key in _SAME): row["value"]
+            for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
+        }
+        rows = rows.filter(pl.col("control").is_null())
         if rows.is_empty():
             return None
-        columns = ["Of", "Corpus", "Word", "Preferred, %", "95 % interval", "n", "Entries"]
+        columns = ["Of", "Corpus", "Word", "At random, %", "Preferred, %", "95 % interval", "n", "Entries"]
         corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
         cells = [
             [
                 Cell(row["subject"]),
                 Cell(str(corpora.get(row["corpus_hash"], ""))),
                 Cell(row["label"]),
+                _share(at_random.get(tuple(row[key] for key in _SAME))),
                 *score_cells(row, 100, 1),
             ]
             for row in rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True])
@@ -48,6 +57,10 @@ class ClozeWords:
         row = rows.sort("value", descending=True).row(0, named=True)
         lead = f"{row['shown']} finds “{row['label']}” likeliest in {number(100 * row['value'], 1)} % of "
         return Figure(lead=f"{lead}{count(row['n'])} entries of ClozeTest.", table=table, notes=(note,))
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(DASH) if value is None else Cell(number(100 * value, 1), value)
 
 
 plot = ClozeWords()

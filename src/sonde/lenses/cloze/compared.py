@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from sonde.lenses._library_means import means
 from sonde.lenses.cloze.judged import PUBLISHED_MODES
-from sonde.lenses.cloze.rates import KS, by_template
+from sonde.lenses.cloze.rates import KS, by_template, hit
 from sonde.results.clusters import ClusterSums
 from sonde.results.estimate import differences, jackknife
 from sonde.results.intervals import Kind
@@ -30,9 +30,9 @@ _MODES = [*PUBLISHED_MODES, "whole"]
 def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Alias quizzes against the same quizzes under adversarial aliases, each quiz its own pair."""
     asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
-    others = asked.filter(pl.col("template") == "adversarial").select("base_id", *_hits())
+    others = asked.filter(pl.col("template") == "adversarial").select("base_id", *_hits(frame))
     averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
-    own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits())
+    own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits(frame))
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
     values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
     named = dataclasses.replace(base, slice="template=alias-adversarial")
@@ -44,9 +44,9 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     asked = frame.filter(
         pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("frame") == "")
     )
-    worded = asked.filter(pl.col("context") != "").select("base_id", *_hits())
+    worded = asked.filter(pl.col("context") != "").select("base_id", *_hits(frame))
     averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
-    own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *_hits())
+    own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *_hits(frame))
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
     sides = {
         "with": {str(k): pl.col(f"{k}.words") for k in KS},
@@ -68,7 +68,7 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """
     asked = frame.filter(
         pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("context") == "")
-    ).select("quiz_id", "base_id", "library", "template", "frame", *_hits())
+    ).select("quiz_id", "base_id", "library", "template", "frame", *_hits(frame))
     framed = asked.filter(pl.col("frame") != "")
     alone = asked.filter((pl.col("frame") == "") & pl.col("quiz_id").is_in(framed["base_id"].implode()))
     for template, part in by_template(pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed]), base):
@@ -93,6 +93,8 @@ def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         numbered = part.with_columns(_cluster=pl.col("library").rank("dense").cast(pl.Int64) - 1)
         seen, unseen = (numbered.filter(pl.col("seen") == side) for side in (True, False))
         for k in KS:
+            if not (_says(seen, k) and _says(unseen, k)):
+                continue
             found = differences(_sums(seen, k), _sums(unseen, k), "difference")
             named = dataclasses.replace(
                 template,
@@ -105,11 +107,14 @@ def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
     frames = whole["frame"].unique(maintain_order=True).to_list()
-    quizzes = whole.filter(pl.col("frame") == frames[0]).group_by("library").len().sort("library")
-    weight = quizzes["len"].cast(pl.Float64).to_numpy()
     for k in KS:
+        held = whole.filter(pl.col(str(k)).is_not_null())
+        if held.is_empty():
+            continue
+        quizzes = held.filter(pl.col("frame") == frames[0]).group_by("library").len().sort("library")
+        weight = quizzes["len"].cast(pl.Float64).to_numpy()
         table = (
-            whole.group_by("library", "frame")
+            held.group_by("library", "frame")
             .agg(pl.col(str(k)).sum())
             .pivot("frame", index="library", values=str(k))
             .sort("library")
@@ -138,13 +143,19 @@ def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "rep
 
 def _sums(frame: pl.DataFrame, k: int) -> ClusterSums:
     """Hits and quizzes by cluster."""
-    held = frame.group_by("_cluster").agg(x=(pl.col("rank") <= k).sum(), w=pl.len()).sort("_cluster")
+    hits = hit(frame, "rank", k)
+    held = frame.group_by("_cluster").agg(x=hits.sum(), w=hits.is_not_null().sum()).sort("_cluster")
     hits, count = (held[name].cast(pl.Float64).to_numpy() for name in ("x", "w"))
     return ClusterSums(np.zeros(held.height, np.int64), held["_cluster"].to_numpy(), hits, count, 1)
 
 
-def _hits() -> list[pl.Expr]:
-    return [(pl.col("rank") <= k).cast(pl.Float64).alias(str(k)) for k in KS]
+def _says(frame: pl.DataFrame, k: int) -> bool:
+    """Whether any rank is among more than k."""
+    return frame.select(hit(frame, "rank", k).is_not_null().any()).item()
+
+
+def _hits(frame: pl.DataFrame) -> list[pl.Expr]:
+    return [hit(frame, "rank", k).cast(pl.Float64).alias(str(k)) for k in KS]
 
 
 def _at_ks(

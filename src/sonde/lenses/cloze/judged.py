@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from sonde.lenses.cloze.plan import ONE
+from sonde.lenses.cloze.rates import COMPETING
 from sonde.lenses.cloze.statements import candidate_ids
 from sonde.lenses.cloze.vocabulary import segmented
 from sonde.models import manifest
@@ -30,6 +31,9 @@ MATCHINGS: Mapping[str, str] = {
     "common": "rank_common",
 }
 """How an answer is counted, and the column that holds its rank."""
+
+SHARED = "competing_shared"
+"""Column of how many candidates are one shared piece, where whole statements are scored."""
 
 _BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
 _MOST = "20+"
@@ -89,7 +93,7 @@ def contested(
     """
     everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
-    rows: list[tuple[str, int, int, int | None, int | None, float, int]] = []
+    rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
     for row in labels.iter_rows(named=True):
         wanted = candidate_ids(row)
         found = [nats.get(item) for item in wanted]
@@ -102,7 +106,7 @@ def contested(
         among = [name in shared for name in row["candidates"]]
         unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
         common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
-        rows.append((row["quiz_id"], *ranks, unified, common, float(sums[0]), len(held)))
+        rows.append((row["quiz_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
     schema = {
         "quiz_id": pl.String,
         "rank": pl.Int32,
@@ -110,7 +114,8 @@ def contested(
         "rank_unified": pl.Int32,
         "rank_common": pl.Int32,
         "nats": pl.Float64,
-        "competing": pl.Int32,
+        COMPETING: pl.Int32,
+        SHARED: pl.Int32,
     }
     table = pl.DataFrame(rows, schema=schema, orient="row")
     return _with_groups(labels.join(table, on="quiz_id", how="inner"))

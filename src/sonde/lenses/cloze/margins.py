@@ -66,6 +66,7 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
         for by in (None, "mode"):
             yield from _of_model(part, template, by)
             yield from _by_length(part, template, by)
+            yield from _by_chance(part, template, by)
         for twin in twins:
             control = dataclasses.replace(template, control=TWIN)
             yield from _of_model(twin.filter(pl.col("template") == pair), control, None)
@@ -79,6 +80,17 @@ def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[
         kinds: Mapping[str, Kind] = {"margin": "real", "preferred": "proportion"}
         for metric, score in means(frame, values, named, by=by, prefix="form" if by else "", kinds=kinds):
             yield dataclasses.replace(score, metric=metric)
+
+
+def _by_chance(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+    """One of two at random; it is known and has no interval."""
+    named = dataclasses.replace(template, control="chance")
+    for _, score in means(
+        frame, {"chance": pl.col("sum").is_not_null() * 0.5}, named, by=by, prefix="form" if by else ""
+    ):
+        yield dataclasses.replace(
+            score, metric="preferred", value=0.5, ci_low=None, ci_high=None, ci_method=""
+        )
 
 
 def _by_length(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:

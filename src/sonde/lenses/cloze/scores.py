@@ -21,6 +21,7 @@ from sonde.lenses.cloze.counted import aliases_of_names, overlap
 from sonde.lenses.cloze.judged import (
     MATCHINGS,
     PUBLISHED_MODES,
+    SHARED,
     contested,
     judged,
     with_agreement,
@@ -30,7 +31,7 @@ from sonde.lenses.cloze.judged import (
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
-from sonde.lenses.cloze.rates import KS, NAMES, at_k, by_template, mrr
+from sonde.lenses.cloze.rates import COMPETING, KS, NAMES, at_k, by_template, chance, hit, mrr
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.results.intervals import Kind
 from sonde.results.scores import Score
@@ -105,9 +106,10 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     for template, part in ((base, names), *by_template(alone, base)):
         for column, params in _OF_STATEMENTS.items():
             named = dataclasses.replace(template, params=params)
-            yield from at_k(part, column, named)
+            among = SHARED if column == "rank_unified" else COMPETING
+            yield from at_k(part, column, named, among=among)
             yield from mrr(part, column, named)
-        yield from _chance(part, template)
+        yield from chance(part, dataclasses.replace(template, params=_SUMMED))
         yield from _controls(part, template, _SUMMED)
     for template, part in by_template(alone, base):
         yield from at_k(part, "rank", dataclasses.replace(template, params=_SUMMED), "mode")
@@ -127,13 +129,6 @@ def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, ba
     yield from seen_against_unseen(names, base)
     yield from overlap(names, base)
     yield from aliases_of_names(labels, base)
-
-
-def _chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What one draw among the candidates gets right."""
-    named = dataclasses.replace(template, control="chance", metric="p_at_k", params={**_SUMMED, "k": 1})
-    for _, score in means(frame, {"chance": 1.0 / pl.col("competing")}, named, kinds="unit"):
-        yield score
 
 
 def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
@@ -173,7 +168,7 @@ def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]
 def _first_ten(
     frame: pl.DataFrame, template: Score, prefix: str, *, by: str | None = None, minimum: int = 1
 ) -> Iterator[Score]:
-    values = {"1": pl.col("rank") <= 1, "10": pl.col("rank") <= 10, "mrr": 1.0 / pl.col("rank")}
+    values = {"1": hit(frame, "rank", 1), "10": hit(frame, "rank", 10), "mrr": 1.0 / pl.col("rank")}
     kinds: Mapping[str, Kind] = {"1": "proportion", "10": "proportion", "mrr": "unit"}
     for name, score in means(
         frame, values, template, by=by or prefix, prefix=prefix, minimum=minimum, kinds=kinds
@@ -218,8 +213,6 @@ def _controls(
         both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
         named = dataclasses.replace(template, control=control, params=params)
         yield from at_k(both, column, named)
-        gains = {
-            str(k): (pl.col("rank") <= k).cast(pl.Int8) - (pl.col(column) <= k).cast(pl.Int8) for k in KS
-        }
+        gains = {str(k): hit(both, "rank", k).cast(pl.Int8) - hit(both, column, k).cast(pl.Int8) for k in KS}
         for k, score in means(both, gains, named, kinds="difference"):
             yield dataclasses.replace(score, metric="p_at_k_gain", params={**params, "k": int(k)})

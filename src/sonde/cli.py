@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sonde import __version__
+from sonde._cache_commands import cache_app
 from sonde._corpus_commands import corpus_app
 from sonde._options import Corpora, Languages, Limit, Mode, Models, PerCluster, Quirks, Seed, Unit
 from sonde.base.errors import SondeError
@@ -24,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(corpus_app, name="corpus")
+app.add_typer(cache_app, name="cache")
 
 
 @app.command()

@@ -31,7 +31,7 @@ IDS = torch.arange(4, VOCAB, 37)[None]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / "cache" / "sonde"))
     return tmp_path / "cache" / "sonde" / "weights"
 
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 from sonde.base.errors import StoreError
 
 
 def cache_folder(name: str) -> Path:
-    """Where what can be made or fetched again is kept: ``$XDG_CACHE_HOME/sonde/NAME``, or in ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sonde" / name
+    """Where what can be made or fetched again is kept; see `cache_root`."""
+    return cache_root() / name
+
+
+def cache_root() -> Path:
+    """``$SONDE_CACHE``, else the folder ``sonde`` where the platform keeps what can be made again."""
+    if own := os.environ.get("SONDE_CACHE"):
+        return Path(own).expanduser()
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "sonde"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "sonde"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "sonde" / "cache"
+    return Path.home() / ".cache" / "sonde"
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from sonde.corpora._corpus import Given, Intake, Item, SourceFile, Tag, item_id
 from sonde.corpora._open import read_files
+from sonde.corpora._spans_index import spans_index
 from sonde.languages import LANGUAGES, Function
 
 
@@ -25,20 +26,36 @@ def read_items(
     Raises:
         SondeError: See `read_files`.
     """
-    for file in read_files(corpus, languages, intake):
-        yield from items_of(file, unit, intake)
+    with spans_index(corpus, languages) as index:
+        for file in read_files(corpus, languages, intake):
+            yield from items_of(file, unit, intake, index.functions)
 
 
-def items_of(file: SourceFile, unit: str, intake: Intake) -> Iterator[Item]:
+def _functions(file: SourceFile) -> Sequence[Function]:
+    return LANGUAGES.load(file.language).functions(file.text)
+
+
+def items_of(
+    file: SourceFile,
+    unit: str,
+    intake: Intake,
+    functions: Callable[[SourceFile], Sequence[Function]] = _functions,
+) -> Iterator[Item]:
     """Yield the items of one file, in text order.
 
     A file that already is a single function stays whole, comments before it included; where files are
     asked for it is counted as ``single function`` and left out.
+
+    Args:
+        file: The file.
+        unit: ``"function"`` or ``"file"``.
+        intake: Counts what is left out.
+        functions: Finds the functions of a file, or knows them.
     """
     if file.unit == "function" and unit == "file":
         intake.note("single function", file.path)
     elif file.unit == "function":
-        found = LANGUAGES.load(file.language).functions(file.text)
+        found = functions(file)
         first = found[0] if found else Function(0, 0, "", "")
         name = file.name or first.qualified_name or file.identifier
         yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
@@ -46,7 +63,7 @@ def items_of(file: SourceFile, unit: str, intake: Intake) -> Iterator[Item]:
         name = PurePosixPath(file.path).name
         yield _item(file, "file", Function(0, len(file.text), name, name))
     else:
-        for function in LANGUAGES.load(file.language).functions(file.text):
+        for function in functions(file):
             yield _item(file, "function", function)
 
 

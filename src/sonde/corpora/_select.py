@@ -16,6 +16,7 @@ from sonde.corpora._items import items_of
 from sonde.corpora._layout import clusters_of
 from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
+from sonde.corpora._spans_index import SpansIndex, spans_index
 from sonde.languages import LANGUAGES
 
 BEYOND_LIMIT = "beyond the limit"
@@ -44,8 +45,9 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
         selection = locked.selection
     intake = Intake()
     gathered = _Gathered(selection, locked, intake)
-    for file in read_files(corpus, selection.languages, intake):
-        gathered.take(file)
+    with spans_index(corpus, selection.languages) as index:
+        for file in read_files(corpus, selection.languages, intake):
+            gathered.take(file, index)
     gathered.settle_clusters()
     items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered)
     if locked:
@@ -89,7 +91,7 @@ class _Gathered:
         # A lock file names its items one by one: nothing is left for a filter to refuse.
         self._refusal = _cheap_filter(selection if locked is None else Selection(min_chars=0))
 
-    def take(self, file: SourceFile) -> None:
+    def take(self, file: SourceFile, index: SpansIndex) -> None:
         """Hash a file and keep its candidates."""
         self.hashes[file.path] = content_hash(file)
         self.repository_files[file.language, file.repository] += 1
@@ -97,7 +99,7 @@ class _Gathered:
         self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
             return
-        for item in items_of(file, self.selection.unit, self._intake):
+        for item in items_of(file, self.selection.unit, self._intake, index.functions):
             self.found += 1
             if reason := self._refusal(item):
                 self.leave_out(reason, 1, item.path)

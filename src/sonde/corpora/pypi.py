@@ -28,7 +28,7 @@ class PyPI:
 
     The wheel is preferred and fetched by pip, from the index or folders that pip is set up with. Without
     a wheel for this machine the source archive is fetched as a file: pip would run its build. Archives are
-    kept in ``$XDG_CACHE_HOME/sonde/pypi`` (``~/.cache`` where unset), read in place, never installed.
+    kept in the folder ``pypi`` of the cache (`sonde cache info`), read in place, never installed.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:

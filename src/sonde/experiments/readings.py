@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import polars as pl
+
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, read_items
 from sonde.experiments._experiment import Experiment
@@ -18,6 +20,7 @@ from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_
 from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
+from sonde.tasks import lack_of_clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ def read_items_of(
                 task: write_labels(store, task, group, mode, quirks, advance) for task, mode, quirks in tasks
             }
             readings += [_reading(lens, group, rules, store) for lens in lenses]
+    for group in groups:
+        if lack := lack_of_clusters(pl.DataFrame({"cluster": [item.cluster for item in group.items]})):
+            progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
 
 

@@ -12,7 +12,6 @@ from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
-from sonde.experiments.adequacy import warnings
 from sonde.experiments.checks import check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
@@ -52,8 +51,6 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     for refused in able.left_out:
         progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
     readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
-    for line in warnings(readings, experiment.selection.unit, store):
-        progress.note(line)
     readings = [
         dataclasses.replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings
     ]

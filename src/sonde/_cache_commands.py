@@ -1,0 +1,47 @@
+"""``sonde cache``: what is kept from one run to the next, and its removal."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
+
+
+@cache_app.command("info")
+def cache_info() -> None:
+    """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
+    from sonde.base.files import cache_root
+
+    root = cache_root()
+    typer.echo(root)
+    for folder in _folders(root):
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        size = sum(path.stat().st_size for path in files)
+        typer.echo(f"{folder.name:<12} {len(files):>6,} files {size / 1e6:>10,.1f} MB")
+
+
+@cache_app.command("clear")
+def cache_clear(
+    name: Annotated[
+        list[str] | None, typer.Argument(help="Only these folders; see `sonde cache info`.")
+    ] = None,
+) -> None:
+    """Remove what the cache holds; all of it is made or fetched again when it is needed."""
+    from sonde.base.errors import UnknownNameError
+    from sonde.base.files import cache_root
+
+    held = {folder.name: folder for folder in _folders(cache_root())}
+    for one in name or held:
+        if one not in held:
+            raise UnknownNameError("folder of the cache", one, held)
+        shutil.rmtree(held[one], ignore_errors=True)
+        typer.echo(f"removed {held[one]}")
+
+
+def _folders(root: Path) -> list[Path]:
+    """The folders that sonde makes there: the place may be shared."""
+    return [folder for name in ("functions", "pypi", "weights") if (folder := root / name).is_dir()]

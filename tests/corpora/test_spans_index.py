@@ -1,0 +1,138 @@
+"""The index of functions: the same items with it and without it, whatever has become of its files."""
+
+import dataclasses
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sonde.cli import app
+from sonde.corpora import Intake, ItemSet, Selection, _spans_index, read_items, select
+from sonde.languages import LANGUAGES, Function
+
+TEXT = """
+class Shape:
+    @property
+    def sides(self):
+        '''How many.'''
+        return {n}
+
+
+def area_{n}(x):
+    return x * {n}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for n in range(12):
+        (folder / f"m{n}.py").write_text(TEXT.format(n=n))
+    return folder
+
+
+class Counted:
+    """How often a file was parsed for its functions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        language = LANGUAGES.load("python")
+        real = type(language).functions
+
+        def functions(this: object, text: str) -> tuple[Function, ...]:
+            self.calls += 1
+            return real(this, text)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(language), "functions", functions)
+
+
+def chosen(project: Path) -> ItemSet:
+    return select(f"local:{project}", Selection(near_duplicates=False))
+
+
+def the_index(project: Path) -> Path:
+    (path,) = (project.parent / "cache" / "functions").iterdir()
+    return path
+
+
+def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(monkeypatch)
+    first = chosen(project)
+    assert counted.calls == 12
+    again = chosen(project)
+    assert counted.calls == 12
+    assert again.items == first.items and any(item.docstring for item in again.items)
+    (project / "m3.py").write_text(TEXT.format(n=33))
+    changed = chosen(project)
+    assert counted.calls == 13
+    assert {"area_33"} == {item.name for item in changed.items} - {item.name for item in first.items}
+    before = the_index(project).read_bytes()
+    assert len(list(read_items(f"local:{project}", Intake()))) == 24
+    assert counted.calls == 13 and the_index(project).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: b"",
+        lambda raw: raw[:40],
+        lambda raw: raw[:-1],
+        lambda raw: raw[:50] + bytes([raw[50] ^ 1]) + raw[51:],
+        lambda raw: b"x" * 32 + raw[32:],
+        lambda raw: _spans_index._digest(zlib.compress(b"[1]")) + zlib.compress(b"[1]"),
+        lambda raw: _spans_index._digest(zlib.compress(b'{"a": [[1]]}')) + zlib.compress(b'{"a": [[1]]}'),
+        lambda raw: _spans_index._digest(b"rubbish") + b"rubbish",
+    ],
+)
+def test_a_damaged_index_is_as_none(project: Path, damage: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = chosen(project)
+    path = the_index(project)
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    counted = Counted(monkeypatch)
+    assert chosen(project).items == first.items
+    assert counted.calls == 12
+    chosen(project)
+    assert counted.calls == 12
+
+
+def test_an_index_of_other_rules_is_as_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen(project)
+    counted = Counted(monkeypatch)
+    monkeypatch.setattr(_spans_index, "_rules", lambda: "other")
+    chosen(project)
+    assert counted.calls == 12
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.parent / "file").write_text("")
+    monkeypatch.setenv("SONDE_CACHE", str(project.parent / "file"))
+    assert len(chosen(project).items) == 24
+
+
+def test_runs_at_once_leave_a_whole_index(project: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: chosen(project), range(8)))
+    assert all(one.items == found[0].items for one in found)
+    assert _spans_index._read(the_index(project))
+
+
+def test_the_cache_keeps_its_size(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen(project)
+    monkeypatch.setattr(_spans_index, "_MOST_BYTES", the_index(project).stat().st_size + 10)
+    select(f"local:{project}", dataclasses.replace(Selection(), languages=("python",)))
+    assert len(list((project.parent / "cache" / "functions").iterdir())) == 1
+
+
+def test_the_command_says_and_clears(project: Path) -> None:
+    chosen(project)
+    runner = CliRunner()
+    told = runner.invoke(app, ["cache", "info"])
+    assert str(project.parent / "cache") in told.output and "functions" in told.output
+    assert runner.invoke(app, ["cache", "clear"]).exit_code == 0
+    assert not (project.parent / "cache" / "functions").exists()

@@ -1,8 +1,8 @@
 """From hidden states at chosen positions to the few numbers that are kept; pure, on the device.
 
 The logits of a large batch never exist as a whole: positions are gathered first, and the vocabulary
-projection is applied to them in chunks. On a CPU a chunk is reduced a few rows at a time, which stay in its
-cache. Reductions over the vocabulary run in float32.
+projection is applied to them in chunks, in float32 whatever the precision of the model. On a CPU a chunk is
+reduced a few rows at a time, which stay in its cache.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class Runner:
         self._prepared = prepared
         self._inputs = inputs
         self._kind = loaded.capabilities.kind
-        self._whole, self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._whole, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+        self._head = head.widened()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
         self._device = next(loaded.model.parameters()).device

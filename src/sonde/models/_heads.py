@@ -19,6 +19,10 @@ from torch import Tensor, nn
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
 
 
+_ROWS = 8192
+"""Entries of the vocabulary whose weights are widened at a time."""
+
+
 class _States:
     """Stands for a body's output: the states, and nothing for any other field."""
 
@@ -58,15 +62,26 @@ class WholeHead:
     Args:
         shell: The model without its bodies.
         states: The argument that carries states in the place of embeddings.
+        wide: Whether it is run in float32 whatever the precision of its weights.
+
+    Attributes:
+        wide: The same.
     """
 
-    def __init__(self, shell: Any, states: str) -> None:
+    def __init__(self, shell: Any, states: str, *, wide: bool = False) -> None:
         self._shell = shell
         self._states = states
+        self.wide = wide
+        self._run = _widened(shell, shell.get_output_embeddings()) if wide else shell
 
     def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
         """Logits over the whole vocabulary."""
-        return _logits(self._shell, self._states, given)
+        return _logits(self._run, self._states, given.float() if self.wide else given)
+
+    def widened(self) -> WholeHead:
+        """The head in float32: logits in half precision are rounded to ties, which decide ranks."""
+        dtypes = {one.dtype for one in self._shell.parameters() if one.is_floating_point()}
+        return self if dtypes <= {torch.float32} else WholeHead(self._shell, self._states, wide=True)
 
     def narrowed(self, ids: Int[Tensor, " candidate"]) -> Head:
         """The head that gives the logits of some ids alone.
@@ -74,7 +89,10 @@ class WholeHead:
         Only their rows of the output embeddings are multiplied. Where that is not what the whole head gives,
         seen on the first states, the whole head is asked.
         """
-        return _NarrowHead(self, _narrow(self._shell, ids), self._states, ids)
+        part = _narrow(self._shell, ids)
+        if part is not None and self.wide:
+            part = _widened(part, None)
+        return _NarrowHead(self, part, self._states, ids)
 
 
 class _NarrowHead:
@@ -93,11 +111,14 @@ class _NarrowHead:
                 self._part = None
         if self._part is None:
             return self._whole(given).index_select(-1, self._ids)
-        return _logits(self._part, self._states, given)
+        return self._logits(given)
+
+    def _logits(self, given: Float[Tensor, "*axes d_model"]) -> Tensor:
+        return _logits(self._part, self._states, given.float() if self._whole.wide else given)
 
     def _agrees(self, some: Float[Tensor, "row d_model"]) -> bool:
         try:
-            part = _logits(self._part, self._states, some)
+            part = self._logits(some)
         except RuntimeError:
             # Something else of the head has the width of the vocabulary.
             return False
@@ -134,6 +155,48 @@ def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
         at = at._modules[part]
     at._modules[last] = rows
     return narrow
+
+
+class _WideLinear(nn.Module):
+    """A projection in float32 whose weight stays as it is: some of its rows are widened at a time."""
+
+    def __init__(self, narrow: nn.Linear) -> None:
+        super().__init__()
+        self.weight: Tensor = narrow.weight
+        self.bias: Tensor | None = narrow.bias
+
+    def forward(self, states: Float[Tensor, "*axes d_in"]) -> Float[Tensor, "*axes d_out"]:
+        rows = self.weight.split(_ROWS)
+        biases = [None] * len(rows) if self.bias is None else self.bias.float().split(_ROWS)
+        logits = states.new_empty((*states.shape[:-1], len(self.weight)), dtype=torch.float32)
+        at = 0
+        for some, bias in zip(rows, biases, strict=True):
+            part = nn.functional.linear(states.float(), some.float(), bias)
+            logits[..., at : at + len(some)] = part
+            at += len(some)
+        return logits
+
+
+def _widened(module: Any, projection: Any) -> Any:
+    """A copy of a module in float32; the projection on the vocabulary is widened when it is used."""
+    if module is projection and isinstance(module, nn.Linear):
+        return _WideLinear(module)
+    one = copy.copy(module)
+    one._modules = {
+        # Embeddings look ids up, which a head does not.
+        name: child if child is None or isinstance(child, nn.Embedding) else _widened(child, projection)
+        for name, child in module._modules.items()
+    }
+    one._parameters = {
+        name: None if given is None else nn.Parameter(_wide(given), requires_grad=False)
+        for name, given in module._parameters.items()
+    }
+    one._buffers = {name: None if given is None else _wide(given) for name, given in module._buffers.items()}
+    return one
+
+
+def _wide(given: Tensor) -> Tensor:
+    return given.float() if given.is_floating_point() else given
 
 
 def _copied(module: Any) -> Any:

@@ -296,6 +296,7 @@ def method_facts(run: RunData) -> Facts:
         ("Intervals", _methods(run)),
         ("Forward passes", _plain(summary.get("forwards"))),
         ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
+        ("Precision", _precision(run)),
         ("Hardware", _plain(summary.get("hardware"))),
         ("Execution", _plain(summary.get("execution"))),
         (
@@ -304,6 +305,14 @@ def method_facts(run: RunData) -> Facts:
         ),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _precision(run: RunData) -> str:
+    """In what the models of the run were computed, and what decides ranks."""
+    weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
+    if not weights:
+        return ""
+    return f"weights in {' and '.join(sorted(weights))}; ranks, entropies and attention rows in float32"
 
 
 def _methods(run: RunData) -> str:

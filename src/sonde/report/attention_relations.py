@@ -26,7 +26,9 @@ class AttentionRelations:
         "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of the "
         "relation, the diamond the better of the offset and the keyword baseline; each was chosen on "
         "validation. Hollow dots rest on too few functions for a verdict. The table has first and any word, "
-        "the head as layer and place counted from 0, and the offset and keyword that were chosen."
+        "the head as layer and place counted from 0, and the offset and keyword that were chosen. Random "
+        "weights lie near chance, one in the number of words, or below it: without training a head attends "
+        "to all subwords alike, so a word gets as much as it has subwords, and the longest word ranks first."
     )
 
     def draw(self, run: RunData) -> Figure | None:

@@ -20,6 +20,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import Intake, item_id, read_files, reserved
 from sonde.corpora._items import items_of
+from sonde.training.copies import THRESHOLD
 from sonde.training.documents import permitted
 from sonde.training.export import LARGEST
 from sonde.training.recipe import read_recipe
@@ -90,11 +91,28 @@ def test_the_card_holds_the_figures(folder):
     figures = json.loads((folder / "figures.json").read_text())["figures"]
     card = (folder / "README.md").read_text()
     shown = [part[name] for part in figures["compression"] for name in ("model", "xz", "ngram")]
-    if figures["guesses"]:
-        shown.append(figures["guesses"]["nats"])
+    shown += [part["nats"] for part in figures["guesses"]]
+    # Code stands apart from the tables of character codes, whatever the model.
+    parts = figures["compression"] or figures["guesses"]
+    assert [part["of"] for part in parts] == ["all files", "code (files of at most a tenth digits)"]
+    assert all(f"| {part['of']} |" in card for part in parts)
     assert shown
     assert all(f"{figure:.3f}" in card for figure in shown)
     assert figures["corpus"] == "stdlib"
+
+
+def test_the_card_names_what_is_near_the_standard_library(folder, manifest):
+    copies = json.loads((folder / "figures.json").read_text())["copies"]
+    assert copies, "vendored and rewritten modules of the standard library are in the training data"
+    rows = {row["path"]: row for row in manifest.iter_rows(named=True)}
+    card = (folder / "README.md").read_text()
+    for copy in copies:
+        row = rows[copy["path"]]
+        assert row["seen_in_training"] and row["version"] == copy["version"]
+        assert copy["similarity"] > THRESHOLD
+        assert (
+            f"| `{copy['path']}` ({copy['distribution']} {copy['version']}) | {copy['functions']} |" in card
+        )
 
 
 def test_they_are_small(folder):

@@ -1,3 +1,4 @@
+import dataclasses
 import lzma
 import math
 import shutil
@@ -110,10 +111,32 @@ def test_an_encoder_is_asked_for_what_is_hidden(corpus):
     with torch.no_grad():
         model.cls.predictions.decoder.bias.copy_(torch.tensor(np.log(counts + 1)))
     figures = evaluate_encoder(model, vocabulary, files, corpus="x", context=32, frequencies=counts)
-    guesses = figures.guesses
+    (guesses,) = figures.guesses
     assert guesses.top1 == guesses.majority_top1 > 0.02
     assert guesses.nats == pytest.approx(guesses.unigram_nats, rel=1e-5)
     assert figures.compression == ()
+
+
+def test_tables_are_told_apart_for_encoders_too(corpus):
+    table = corpus / "north" / "codes.py"
+    table.write_text("TABLE = {\n" + "".join(f"    {n}: {n + 7},\n" for n in range(300)) + "}\n")
+    files = sample_files(f"local:{corpus}", "python", 10**6)
+    # Which subwords are hidden depends on a file's place, so the table goes last.
+    files.sort(key=lambda file: file.path.endswith("codes.py"))
+    vocabulary = learn_vocabulary([file.text for file in files], 300)
+    fields = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(vocab_size=300, max_position_embeddings=32, **fields)).eval()
+    counts = np.ones(300, np.int64)
+
+    def measured(some):
+        return evaluate_encoder(model, vocabulary, some, corpus="x", context=32, frequencies=counts).guesses
+
+    everything, code = measured(files)
+    (alone,) = measured(files[:-1])
+    assert code == dataclasses.replace(alone, of=code.of)
+    assert everything.bytes == code.bytes + table.stat().st_size and everything.asked > code.asked
+    assert everything.nats != code.nats
 
 
 def test_tables_are_told_apart(model, corpus):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sonde.models import bundled_names
+from sonde.training.copies import THRESHOLD, Copies
 from sonde.training.documents import MIN_TOKENS
 from sonde.training.evaluate import MASKED_SHARE, Figures
 from sonde.training.recipe import Recipe
@@ -24,6 +26,7 @@ class Account:
         recipe: What was trained.
         figures: What it can do.
         files: What it was trained on, from `sonde.training.export.manifest`.
+        copies: Those of them that are near held-out code.
         run: ``seconds`` of training, ``hardware``, ``versions`` of libraries, ``loss`` of the last updates.
         parameters: Number of weights.
     """
@@ -31,6 +34,7 @@ class Account:
     recipe: Recipe
     figures: Figures
     files: pl.DataFrame
+    copies: Sequence[Copies]
     run: dict[str, Any]
     parameters: int
 
@@ -56,6 +60,8 @@ def card(account: Account) -> str:
         run=account.run,
         parameters=account.parameters,
         corpora=_corpora(account.files),
+        copies=account.copies,
+        near=THRESHOLD,
         read=_read(account),
         pairs=recipe.pairs if recipe.objective == "pairs" else None,
         bundled=f"sonde/{recipe.name}" in bundled_names(),

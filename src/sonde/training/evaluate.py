@@ -54,12 +54,18 @@ class Guesses:
     """How well an encoder tells hidden subwords.
 
     Attributes:
+        of: Of which files.
+        bytes: Their size.
+        asked: How many were hidden.
         top1: Share guessed right.
         nats: Mean nats of a hidden subword.
         majority_top1: Share that is the most frequent subword of the training data.
         unigram_nats: Mean nats by frequency in the training data.
     """
 
+    of: str
+    bytes: int
+    asked: int
     top1: float
     nats: float
     majority_top1: float
@@ -91,7 +97,7 @@ class Figures:
         bytes: Their size.
         subwords: Their number of subwords.
         compression: Of a decoder: over all files, and over those that are no tables.
-        guesses: Of an encoder.
+        guesses: Of an encoder, over the same.
         next_sentence: Of an encoder that was trained on pairs.
     """
 
@@ -100,7 +106,7 @@ class Figures:
     bytes: int
     subwords: int
     compression: tuple[Compression, ...] = ()
-    guesses: Guesses | None = None
+    guesses: tuple[Guesses, ...] = ()
     next_sentence: NextSentence | None = None
 
 
@@ -231,17 +237,23 @@ def evaluate_decoder(
             files, documents, document_nats(model, documents, context), strict=True
         )
     ]
-    code = [entry for entry in read if not is_table(entry[0])]
-    groups = {"all files": read}
-    if 0 < len(code) < len(read):
-        groups["code (files of at most a tenth digits)"] = code
+    groups = _groups([file.text for file in files])
     return Figures(
         corpus=corpus,
         files=len(files),
         bytes=sum(len(_raw(file.text)) for file in files),
         subwords=sum(entry[3] for entry in read),
-        compression=tuple(_compression(of, entries) for of, entries in groups.items()),
+        compression=tuple(_compression(of, [read[one] for one in held]) for of, held in groups.items()),
     )
+
+
+def _groups(texts: list[str]) -> dict[str, list[int]]:
+    """All files, and apart those that are no tables where only some are; by number."""
+    code = [number for number, text in enumerate(texts) if not is_table(text)]
+    groups = {"all files": list(range(len(texts)))}
+    if 0 < len(code) < len(texts):
+        groups["code (files of at most a tenth digits)"] = code
+    return groups
 
 
 def _compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
@@ -285,8 +297,8 @@ def evaluate_encoder(
     texts = [file.text for file in files]
     documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
     bos, eos, mask = (SPECIALS.index(piece) for piece in (BOS, EOS, MASK))
-    right = majority_right = asked = 0
-    nats = unigram_nats = 0.0
+    # Of each file: how many are asked for, told right, right by majority; nats, and nats by frequency.
+    sums = np.zeros((len(documents), 5))
     majority = int(frequencies.argmax())
     unigram = -np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
     for number, document in enumerate(documents):
@@ -308,21 +320,35 @@ def evaluate_encoder(
             inputs = torch.cat([torch.tensor([bos]), shown, torch.tensor([eos])])[None].to(model.device)
             logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
             gold = piece[chosen]
-            right += int((logits.argmax(-1) == gold).sum())
-            nats += float((logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)).sum())
-            majority_right += int((gold == majority).sum())
-            unigram_nats += float(unigram[gold.numpy()].sum())
-            asked += len(gold)
-    asked = max(asked, 1)
+            nats = logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)
+            sums[number] += (
+                len(gold),
+                int((logits.argmax(-1) == gold).sum()),
+                int((gold == majority).sum()),
+                float(nats.sum()),
+                float(unigram[gold.numpy()].sum()),
+            )
     return Figures(
         corpus=corpus,
         files=len(files),
         bytes=sum(len(_raw(text)) for text in texts),
         subwords=sum(map(len, documents)),
-        guesses=Guesses(
-            top1=right / asked,
-            nats=nats / asked,
-            majority_top1=majority_right / asked,
-            unigram_nats=unigram_nats / asked,
+        guesses=tuple(
+            _guesses(of, sum(len(_raw(texts[one])) for one in held), sums[held].sum(axis=0))
+            for of, held in _groups(texts).items()
         ),
+    )
+
+
+def _guesses(of: str, size: int, sums: Float[np.ndarray, 5]) -> Guesses:
+    asked = max(int(sums[0]), 1)
+    top1, majority, nats, unigram = (sums[1:] / asked).tolist()
+    return Guesses(
+        of=of,
+        bytes=size,
+        asked=int(sums[0]),
+        top1=top1,
+        nats=nats,
+        majority_top1=majority,
+        unigram_nats=unigram,
     )

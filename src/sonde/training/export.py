@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sonde.models._weights import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.card import Account, card
 from sonde.training.checkpoints import storing
+from sonde.training.copies import Copies
 from sonde.training.evaluate import Figures
 from sonde.training.packing import Packed, subword_type
 from sonde.training.pairs import PairDataset
@@ -112,6 +113,7 @@ def write_account(
     recipe: Recipe,
     recipe_path: Path,
     figures: Figures,
+    copies: Sequence[Copies],
     run: dict[str, Any],
     curve: Iterable[tuple[int, float, float]],
     folder: Path,
@@ -123,6 +125,7 @@ def write_account(
         recipe: What was trained.
         recipe_path: Its file, copied beside the model.
         figures: What it can do.
+        copies: Training files near held-out code.
         run: Seconds, hardware and versions, from `sonde.training.pretrain`.
         curve: The loss curve, with the columns `CURVE`.
         folder: The model's folder.
@@ -138,11 +141,29 @@ def write_account(
     write_atomic(folder / "recipe.toml", recipe_path.read_bytes())
     points = pl.DataFrame(list(curve), CURVE, orient="row")
     write_atomic(folder / "curve.csv", points.write_csv())
-    account = Account(recipe=recipe, figures=figures, files=files, run=run, parameters=_parameters(folder))
-    write_atomic(
-        folder / "figures.json", json.dumps({"figures": dataclasses.asdict(figures), "run": run}, indent=1)
+    write_card(folder, recipe, files, figures, copies, run)
+
+
+def write_card(
+    folder: Path,
+    recipe: Recipe,
+    files: pl.DataFrame,
+    figures: Figures,
+    copies: Sequence[Copies],
+    run: dict[str, Any],
+) -> Path:
+    """Write ``figures.json`` and the card beside a model's weights; gives the card."""
+    account = Account(
+        recipe=recipe, figures=figures, files=files, copies=copies, run=run, parameters=_parameters(folder)
     )
+    held = {
+        "figures": dataclasses.asdict(figures),
+        "copies": [dataclasses.asdict(one) for one in copies],
+        "run": run,
+    }
+    write_atomic(folder / "figures.json", json.dumps(held, indent=1))
     write_atomic(folder / "README.md", card(account))
+    return folder / "README.md"
 
 
 def _parameters(folder: Path) -> int:

@@ -13,9 +13,17 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from sonde.base.errors import InputError
 from sonde.models._weights import quiet
+from sonde.training.copies import near_copies
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
 from sonde.training.evaluate_pairs import evaluate_next
-from sonde.training.export import samples_of, subword_counts, token_passes, write_account, write_weights
+from sonde.training.export import (
+    manifest,
+    samples_of,
+    subword_counts,
+    token_passes,
+    write_account,
+    write_weights,
+)
 from sonde.training.initial import check_vocabulary, model_class
 from sonde.training.loop import Trained, check_compiler, train
 from sonde.training.ngram import NGram
@@ -100,7 +108,9 @@ def finish(
         "hardware": trained.hardware,
         "versions": trained.versions,
     }
-    write_account(packed, recipe, recipe_path, figures, run, trained.curve, folder)
+    files = manifest(packed, token_passes(packed, recipe))
+    copies = near_copies(files, recipe.data.held_out)
+    write_account(packed, recipe, recipe_path, figures, copies, run, trained.curve, folder)
     report(f"{recipe.name}: {_summary(figures)}")
 
 
@@ -152,9 +162,9 @@ def _summary(figures: Figures) -> str:
         f"(xz {part.xz:.3f}, n-grams {part.ngram:.3f})"
         for part in figures.compression
     ]
-    if figures.guesses is not None:
-        majority = f"majority {figures.guesses.majority_top1:.1%}"
-        parts.append(f"{figures.guesses.top1:.1%} of masked subwords of {figures.corpus} ({majority})")
+    for part in figures.guesses:
+        majority = f"majority {part.majority_top1:.1%}"
+        parts.append(f"{part.top1:.1%} of masked subwords of {figures.corpus}, {part.of} ({majority})")
     if figures.next_sentence is not None:
         majority = f"majority {figures.next_sentence.majority:.1%}"
         parts.append(f"{figures.next_sentence.accuracy:.1%} of next sentences ({majority})")

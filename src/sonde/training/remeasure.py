@@ -1,0 +1,68 @@
+"""Measure a finished model again and write its card anew: ``python -m sonde.training.remeasure FOLDER``.
+
+Nothing is trained. An encoder's figures are measured from its stored weights; a decoder's stay as they are,
+since the n-gram model beside it needs the training data as they were packed. Which files are near held-out
+code is looked up for both.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import torch
+from transformers import AutoModelForMaskedLM
+
+from sonde.models._weights import quiet
+from sonde.training.copies import near_copies
+from sonde.training.evaluate import Compression, Figures, evaluate_encoder, sample_files
+from sonde.training.export import write_card
+from sonde.training.recipe import Recipe, read_recipe
+from sonde.training.vocabulary import load_vocabulary
+
+
+def remeasure(folder: Path) -> Path:
+    """Write ``figures.json`` and ``README.md`` of a finished model anew.
+
+    Args:
+        folder: The model's, with its recipe, manifest, frequencies and figures.
+
+    Returns:
+        The card.
+
+    Raises:
+        InputError: The recipe or a corpus cannot be used.
+        StoreError: The folder cannot be written.
+    """
+    recipe = read_recipe(folder / "recipe.toml")
+    files = pl.read_parquet(folder / "manifest.parquet")
+    held = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    figures = _again(recipe, folder, held["figures"])
+    copies = near_copies(files, recipe.data.held_out)
+    return write_card(folder, recipe, files, figures, copies, held["run"])
+
+
+def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
+    evaluation = recipe.evaluation
+    if recipe.model.role == "decoder":
+        parts = tuple(Compression(**part) for part in held["compression"])
+        sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
+        return Figures(**sizes, compression=parts)
+    with quiet():
+        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    counts = pl.read_parquet(folder / "frequencies.parquet").sort("subword_id")["count"]
+    return evaluate_encoder(
+        model.eval(),
+        load_vocabulary(folder / "tokenizer.json"),
+        sample_files(evaluation.corpus, evaluation.language, evaluation.bytes),
+        corpus=evaluation.corpus,
+        context=recipe.training.block,
+        frequencies=counts.to_numpy(),
+    )
+
+
+if __name__ == "__main__":
+    print(remeasure(Path(sys.argv[1])))  # noqa: T201  the path of the card

@@ -76,7 +76,6 @@ def test_pairs_are_read(case: str) -> None:
         'def old():\n    warn(f"{x} is deprecated, use new instead", DeprecationWarning)\ndef new(): ...\n',
         'def old():\n    warn("old is deprecated, use gone instead", DeprecationWarning)\n',
         'def old():\n    warn("old is deprecated, use old instead", DeprecationWarning)\n',
-        'def _old():\n    warn("_old is deprecated, use new instead", DeprecationWarning)\ndef new(): ...\n',
         'warn("old is deprecated, use a.b instead", DeprecationWarning)\n',
         'def f():\n    """Nothing is deprecated here; use it."""\n',
     ],
@@ -98,3 +97,74 @@ def test_the_place_is_that_of_the_definition() -> None:
     (found,), _ = FACET.read(text, "lib/__init__.py")
     assert (found.deprecated, found.replacement) == ("lib.old", "lib.new")
     assert text[found.start :].startswith("def old")
+
+
+DIRECTIVE = '''
+def old(x):
+    """Do.
+
+    .. deprecated:: 2.1
+        {}
+
+    Parameters
+    ----------
+    x : int
+        .. deprecated:: 2.0
+            Use :func:`other` instead.
+    """
+def new(): ...
+def other(): ...
+'''
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A keyword: in one branch, by its name, as what is to be used, where parameters are documented.
+        'def old(x):\n    if x:\n        warn("Use new instead", FutureWarning)\ndef new(): ...\n',
+        'def old(x):\n    if x:\n        warn("x is deprecated, use new", FutureWarning)\ndef new(): ...\n',
+        'def old(new):\n    warn("old is deprecated, use new", FutureWarning)\ndef new(): ...\n',
+        'def old(x):\n    """Do.\n\n    Args:\n        x: it.\n            Deprecated, use `new`.\n    """\n'
+        "def new(): ...\n",
+        'class old:\n    """Do.\n\n    Parameters\n    ----------\n    x : int\n        .. deprecated:: 2.1\n'
+        '            Use :meth:`old.new` instead.\n    """\n    def new(self): ...\n',
+        'def old(x):\n    warn("old is deprecated with x, use new", FutureWarning)\ndef new(): ...\n',
+        # A behaviour, a default, a case, a value.
+        DIRECTIVE.format("Passing a list to ``old`` is deprecated. Use :func:`new` instead."),
+        DIRECTIVE.format("The default of ``x`` is deprecated; use `new` instead."),
+        DIRECTIVE.format("Use :func:`new` when all items are there."),
+        DIRECTIVE.format("The ``'auto'`` and ``'slow'`` options are deprecated. Use ``'new'`` instead."),
+        DIRECTIVE.format("This keyword is deprecated, use `new` instead."),
+        'def old(x):\n    warn("Use of lists is deprecated, use new", FutureWarning)\ndef new(): ...\n',
+    ],
+)
+def test_a_keyword_or_a_behaviour_is_no_name(text: str) -> None:
+    assert FACET.read(text, "lib/m.py")[0] == []
+
+
+@pytest.mark.parametrize(
+    "said_so", ["Use :func:`new` instead.", "Renamed to `new`.", "`old` is deprecated, use `new`."]
+)
+def test_what_a_directive_at_the_margin_says_is_about_the_definition(said_so: str) -> None:
+    found, _ = FACET.read(DIRECTIVE.format(said_so), "lib/m.py")
+    assert [(one.deprecated, one.replacement) for one in found] == [("lib.m.old", "lib.m.new")]
+
+
+def test_names_are_those_that_users_import() -> None:
+    old = 'class C:\n    def old(self):\n        """Deprecated, use `C.new`."""\n    def new(self): ...\n'
+    files = {
+        "lib/__init__.py": "from lib.api import C\nfrom ._priv import *\ndef f():\n    from lib.m import g\n",
+        "lib/api.py": "from lib.core._m import C as C\n",
+        "lib/core/_m.py": old,
+        "lib/_priv.py": '__all__ = ["shown"]\ndef shown(): ...\ndef kept(): ...\n',
+        "lib/m.py": "def g(): ...\n",
+        "lib/circle.py": "from lib.other import a\n",
+        "lib/other.py": "from lib.circle import a\n",
+    }
+    (found,), _ = FACET.read(old, "lib/core/_m.py")
+    assert found.deprecated == "lib.core._m.C.old"
+    names = ["lib.core._m.C.old", "lib._priv.shown", "lib._priv.kept", "lib.m.g", "lib.circle.a", "os.path"]
+    public = FACET.public(names, [(text, path) for path, text in files.items()])
+    assert [public[name] for name in names] == [
+        "lib.C.old", "lib.shown", "lib._priv.kept", "lib.m.g", "lib.other.a", "os.path",
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from sonde.corpora import SourceFile
 from sonde.tasks import TASKS, Dataset, DrawingTask
 from sonde.tasks._cloze_fakes import SLACK, Fakes, halves, words_of
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+from sonde.tasks.api_deprecated import gathered
 
 DEPRECATED, FAKES = TASKS.load("api_deprecated"), TASKS.load("api_fakes")
 
@@ -142,3 +143,20 @@ def test_names_of_one_part_are_cut_between_their_pieces() -> None:
     assert halves("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
     assert Fakes(pieces, pieces, set(), 0).of("weakref") in ("weakline", "readref")
+
+
+def test_deprecated_names_stand_on_the_paths_that_users_import() -> None:
+    code = """
+def old():
+    warnings.warn("old is deprecated, use new instead", DeprecationWarning)
+def new(): ...
+def hidden():
+    warnings.warn("hidden is deprecated, use new instead", DeprecationWarning)
+"""
+    files = [
+        SourceFile("lib/_core.py", code, "python", "lib", "lib"),
+        SourceFile("lib/__init__.py", "from lib._core import old, new\n", "python", "lib", "lib"),
+    ]
+    pairs, left_out = gathered(files)
+    assert list(pairs) == [("python", "lib.old", "lib.new", (0, 0))]
+    assert left_out["private name"] == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -16,16 +17,20 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 _MARKED = rf"(?::[a-z:]+:)?[`'\"]+~?(?P<marked>{_NAME})(?:\([^`'\"]*\))?[`'\"]+"
 _BARE = rf"(?P<bare>{_NAME})(?P<call>\(\))?(?=\s+instead|\s*[.,;:]?\s*$|\s*[.;]\s|\()"
 _VERB = r"(?:use|switch(?:ing)? to|replaced (?:by|with)|in favou?r of|renamed(?: to)?|prefer)"
-_SUBSTITUTE = re.compile(rf"\b{_VERB}\s+(?:the\s+)?(?:{_MARKED}|{_BARE})", re.IGNORECASE)
+_IN_A_CASE = r"(?!\s+(?:when|if|unless|where)\b)"
+_SUBSTITUTE = re.compile(rf"\b{_VERB}\s+(?:the\s+)?(?:{_MARKED}|{_BARE}){_IN_A_CASE}", re.IGNORECASE)
 _ABOUT = re.compile(
     rf"^\W*(?:the\s+)?(?:(?:function|method|class|property|attribute|module)\s+)?(?::[a-z:]+:)?[`'\"]*~?"
     rf"(?P<name>{_NAME})(?:\(\))?[`'\"]*(?:\s+(?:function|method|class|property|attribute))?"
-    r"\s+(?:is|was|are|were|has been|have been|will be)\s+(?:now\s+)?(?:deprecated|removed|renamed)",
+    r"\s+(?:is|was|are|were|has been|have been|will be)\s+(?:now\s+|an?\s+)?(?:deprecated|removed|renamed)\b"
+    r"(?!\s+(?:when|if|unless|with|without)\b)",
     re.IGNORECASE,
 )
 _ABOUT_ITSELF = re.compile(
-    r"^\W*(?:(?:please\s+)?use\b|deprecated\b|(?:this|the) (?:method|function|class|property|attribute)\b"
-    r"(?:\s+(?:is|was|has been|will be))|(?:it )?(?:is|was|has been) (?:deprecated|removed)\b)",
+    r"^\W*(?:(?:please\s+)?use\b(?!\s+of\b)|deprecated\b(?!\s+(?:argument|parameter|keyword|option|value)s?\b)|"
+    r"(?:this|the) (?:method|function|class|property|attribute)\s+(?:is|was|has been|will be)\b|"
+    r"(?:it )?(?:is|was|has been) (?:deprecated|removed)\b|"
+    r"(?:renamed|replaced|superseded|in favou?r of|prefer|switch)\b)",
     re.IGNORECASE,
 )
 _WORDS = frozenset(("a", "an", "the", "it", "this", "that", "of", "to", "with", "your", "one", "instead"))
@@ -81,6 +86,15 @@ class Deprecations(Protocol):
         """
         ...
 
+    def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+        """The name under which users import each of some names.
+
+        Args:
+            names: Fully qualified, as `read` gives them.
+            files: Text and path, as for `read`, of all files of the repository.
+        """
+        ...
+
 
 def said(message: str) -> Said | str:
     """What a message about a deprecation says, or why it gives no pair.
@@ -93,6 +107,8 @@ def said(message: str) -> Said | str:
     'is about something else'
     >>> said("keyfile is deprecated, use a custom context instead")
     'names no replacement'
+    >>> said("The ``'auto'`` engine options are deprecated. Use 'fast' instead.")
+    'is about something else'
     """
     words = " ".join(message.split())
     substitute = next((one for one in map(_substitute, _SUBSTITUTE.finditer(words)) if one), "")

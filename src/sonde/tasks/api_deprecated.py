@@ -23,13 +23,14 @@ from sonde.tasks._cloze_options import PairOptions
 from sonde.tasks._cloze_statements import CALL
 
 _KIND = "call"
+PRIVATE = "private name"
 
 
 class ApiDeprecated:
     """Pairs of a deprecated name and its replacement."""
 
     name = "api_deprecated"
-    version = "1"
+    version = "2"
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
@@ -89,7 +90,7 @@ Pair = tuple[str, str, str, tuple[int, int]]
 
 
 def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]]:
-    """The pairs that files state of their own names, and why messages gave none."""
+    """The pairs that files state of their own names, as users import them, and why messages gave none."""
     held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
         if has_facet(file.language, "deprecations") and has_facet(file.language, "imports"):
@@ -100,15 +101,22 @@ def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]
         facet = facet_of(language, "deprecations", Deprecations)
         imports = facet_of(language, "imports", Imports)
         rooted = imports.rooted([file.path for file in some], repository.rpartition("/")[2])
+        stated: list[Deprecation] = []
         for file in some:
             found, reasons = facet.read(file.text, rooted[file.path])
             left_out.update(reasons)
-            pairs.update(_pair(language, one) for one in found)
+            stated += found
+        if not stated:
+            continue
+        written = {name for one in stated for name in (one.deprecated, one.replacement)}
+        public = facet.public(sorted(written), ((file.text, rooted[file.path]) for file in some))
+        for one in stated:
+            names = public[one.deprecated], public[one.replacement]
+            if any(level.startswith("_") for name in names for level in name.split(".")):
+                left_out[PRIVATE] += 1
+            else:
+                pairs[language, *names, one.members] += 1
     return dict(sorted(pairs.items())), left_out
-
-
-def _pair(language: str, found: Deprecation) -> Pair:
-    return language, found.deprecated, found.replacement, found.members
 
 
 def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from inspect import cleandoc
 
 import tree_sitter
 
@@ -18,13 +19,21 @@ from sonde.languages import facet_of
 from sonde.languages._deprecations import NOT_ITSELF, Deprecation, said
 from sonde.languages._imports import Imports
 from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.python._exports import exports, module_of
 
-UNKNOWN, PRIVATE, SAME = "names nothing that the file knows", "private name", "names itself"
+UNKNOWN, SAME = "names nothing that the file knows", "names itself"
 
 _MENTIONS = re.compile(r"deprecat|removed", re.IGNORECASE)
 _CATEGORY = re.compile(r"\b(?:Pending)?(?:Deprecation|Future)Warning\b")
-_DIRECTIVE = re.compile(r"\.\.\s+(?:deprecated|versionremoved)::[^\n]*\n(?P<text>(?:\s+[^\n]+\n?)+)")
-_SENTENCE = re.compile(r"(?:^|\n)\s*(?P<text>deprecated\b[^\n]*(?:\n[ \t]*[^\s.][^\n]*)*)", re.IGNORECASE)
+# At the margin of a docstring alone: what is indented is said of a parameter or a member.
+_DIRECTIVE = re.compile(
+    r"^\.\.\s+(?:deprecated|versionremoved)::[^\n]*\n(?P<text>(?:[ \t]+[^\n]*(?:\n|\Z)|\n)+)", re.MULTILINE
+)
+_SENTENCE = re.compile(r"^deprecated\b(?P<text>[^\n]*(?:\n[^\s.][^\n]*)*)", re.IGNORECASE | re.MULTILINE)
+_BRANCHES = (
+    "if_statement", "elif_clause", "else_clause", "for_statement", "while_statement", "except_clause",
+    "match_statement", "conditional_expression",
+)  # fmt: skip
 _SINCE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w.]*\d|\b(?:since|in) v?\d+\b")
 
 
@@ -38,7 +47,7 @@ class PythonDeprecations:
     """`sonde.languages._deprecations.Deprecations` for Python."""
 
     language: TreeSitterLanguage
-    version: str = "1"
+    version: str = "2"
 
     def read(self, text: str, path: str) -> tuple[list[Deprecation], Counter[str]]:
         """See `Deprecations.read`."""
@@ -47,19 +56,24 @@ class PythonDeprecations:
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("deprecations", tree.root_node))
         imports = facet_of(self.language.name, "imports", Imports).read(text, path).imports
-        names = _Names(_module(path), {one.bound: one.name for one in reversed(imports)})
+        names = _Names(module_of(path), {one.bound: one.name for one in reversed(imports)})
         for node in captures.get("definition", []):
             levels = _levels(node)
             names.defined[levels] = node.type == "class_definition"
         found: set[Deprecation] = set()
         left_out: Counter[str] = Counter()
-        for node, message in _messages(captures):
-            pair = names.pair(_levels(node), message)
+        for node, message, sure in _messages(captures):
+            pair = names.pair(_levels(node), message, _parameters(node), sure=sure)
             if isinstance(pair, str):
                 left_out[pair] += 1
             else:
                 found.add(Deprecation(*pair, start=source.at(node.start_byte)))
         return sorted(found), left_out
+
+    def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+        """See `Deprecations.public`."""
+        handed_on = exports(facet_of(self.language.name, "imports", Imports), files)
+        return {name: handed_on.public(name) for name in names}
 
 
 @dataclass(slots=True)
@@ -70,11 +84,22 @@ class _Names:
     imported: Mapping[str, str]
     defined: dict[tuple[str, ...], bool] = field(default_factory=dict)
 
-    def pair(self, here: tuple[str, ...], message: str) -> tuple[str, str, tuple[int, int]] | str:
-        """Old name, new name and their members, or why a message at a definition gives no pair."""
+    def pair(
+        self, here: tuple[str, ...], message: str, parameters: Set[str], *, sure: bool
+    ) -> tuple[str, str, tuple[int, int]] | str:
+        """Old name, new name and their members, or why a message at a definition gives no pair.
+
+        Args:
+            here: The definition.
+            message: The message.
+            parameters: Names of its parameters, which a message may be about instead.
+            sure: Whether every call gives the message; what is given in some cases has to name it.
+        """
         read = said(message)
         if isinstance(read, str):
             return read
+        if not (read.about or sure) or {read.about, read.replacement} & parameters:
+            return NOT_ITSELF
         old = self._full(read.about, here) if read.about else self._own(here)
         if old is None or (read.about and not self._is_about(old[0], here)):
             return NOT_ITSELF
@@ -83,8 +108,6 @@ class _Names:
             return UNKNOWN
         if old[0] == new[0]:
             return SAME
-        if any(level.startswith("_") for name in (old[0], new[0]) for level in name.split(".")):
-            return PRIVATE
         return old[0], new[0], (old[1], new[1])
 
     def _own(self, here: tuple[str, ...]) -> tuple[str, int] | None:
@@ -130,8 +153,10 @@ def _elsewhere(name: str) -> tuple[str, int]:
     return name, len(levels) - 1 - classes
 
 
-def _messages(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[tuple[tree_sitter.Node, str]]:
-    """Messages with the definition that each stands in, or the statement where it stands in none."""
+def _messages(
+    captures: Mapping[str, list[tree_sitter.Node]],
+) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
+    """Messages with the definition, or else the statement, that each stands in, and if they always come."""
     assigned = captures.get("assigned", [])
     raised, decorated = captures.get("raised", []), captures.get("decorated", [])
     for node in captures.get("call", []):
@@ -153,14 +178,14 @@ def _messages(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[tuple[
                 else None
             )
             if below is not None:
-                yield below, message
+                yield below, message, True
     for node in captures.get("definition", []):
-        yield from ((node, message) for message in _documented(node))
+        yield from ((node, message, True) for message in _documented(node))
 
 
 def _from_argument(
     node: tree_sitter.Node, argument: tree_sitter.Node, assigned: list[tree_sitter.Node]
-) -> Iterator[tuple[tree_sitter.Node, str]]:
+) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
     here = _around(node)
     if argument.type == "identifier":
         values = [
@@ -171,7 +196,29 @@ def _from_argument(
         argument = values[0] if len(values) == 1 and values[0] is not None else argument
     message = _literal(argument)
     if message is not None:
-        yield here or node, message
+        yield here or node, message, not _in_a_case(node, here)
+
+
+def _in_a_case(node: tree_sitter.Node, here: tree_sitter.Node | None) -> bool:
+    """Whether a statement of a definition stands in a branch or a loop."""
+    above = node.parent
+    while above is not None and above != here:
+        if above.type in _BRANCHES:
+            return True
+        above = above.parent
+    return False
+
+
+def _parameters(node: tree_sitter.Node) -> frozenset[str]:
+    """Names of the parameters of a function; none of a class."""
+    held = node.child_by_field_name("parameters")
+    found: list[str] = []
+    for child in held.named_children if held is not None else []:
+        name = child
+        while name.type != "identifier" and name.named_children:
+            name = name.child_by_field_name("name") or name.named_children[0]
+        found.append(_text(name))
+    return frozenset(found)
 
 
 def _documented(node: tree_sitter.Node) -> Iterator[str]:
@@ -180,11 +227,10 @@ def _documented(node: tree_sitter.Node) -> Iterator[str]:
     first = body.named_children[0] if body is not None and body.named_children else None
     if first is None or first.type != "expression_statement" or not first.named_children:
         return
-    text = _literal(first.named_children[0], keep_lines=True) or ""
+    text = cleandoc(_literal(first.named_children[0], keep_lines=True) or "")
     directives = [found["text"] for found in _DIRECTIVE.finditer(text)]
     for one in directives or [found["text"] for found in _SENTENCE.finditer(text)][:1]:
-        # "Deprecated since 3.10: use x" and what stands below a directive are about the definition itself.
-        yield "deprecated. " + _SINCE.sub("", one).removeprefix("Deprecated").strip(" .,:;-\n")
+        yield _SINCE.sub("", one).strip(" .,:;-\n")
 
 
 def _literal(node: tree_sitter.Node, *, keep_lines: bool = False) -> str | None:
@@ -228,11 +274,6 @@ def _levels(node: tree_sitter.Node) -> tuple[str, ...]:
             found.append(_text(above.child_by_field_name("name")))
         above = above.parent
     return tuple(reversed(found))
-
-
-def _module(path: str) -> str:
-    stem = path.rpartition(".")[0] or path
-    return ".".join(stem.removesuffix("/__init__").split("/"))
 
 
 def _text(node: tree_sitter.Node | None) -> str:

@@ -153,18 +153,28 @@ def test_what_a_directive_at_the_margin_says_is_about_the_definition(said_so: st
 def test_names_are_those_that_users_import() -> None:
     old = 'class C:\n    def old(self):\n        """Deprecated, use `C.new`."""\n    def new(self): ...\n'
     files = {
-        "lib/__init__.py": "from lib.api import C\nfrom ._priv import *\ndef f():\n    from lib.m import g\n",
+        "lib/__init__.py": "from lib.api import C\nfrom lib.deep import n\nfrom ._priv import *\n"
+        "def f():\n    from lib.m import g\n",
         "lib/api.py": "from lib.core._m import C as C\n",
         "lib/core/_m.py": old,
         "lib/_priv.py": '__all__ = ["shown"]\ndef shown(): ...\ndef kept(): ...\n',
         "lib/m.py": "def g(): ...\n",
+        "lib/deep/n.py": "def h(): ...\n",
         "lib/circle.py": "from lib.other import a\n",
         "lib/other.py": "from lib.circle import a\n",
     }
     (found,), _ = FACET.read(old, "lib/core/_m.py")
     assert found.deprecated == "lib.core._m.C.old"
-    names = ["lib.core._m.C.old", "lib._priv.shown", "lib._priv.kept", "lib.m.g", "lib.circle.a", "os.path"]
+    names = [
+        "lib.core._m.C.old",
+        "lib._priv.shown",
+        "lib._priv.kept",
+        "lib.m.g",
+        "lib.deep.n.h",
+        "lib.circle.a",
+        "os.path",
+    ]
     public = FACET.public(names, [(text, path) for path, text in files.items()])
     assert [public[name] for name in names] == [
-        "lib.C.old", "lib.shown", "lib._priv.kept", "lib.m.g", "lib.other.a", "os.path",
+        "lib.C.old", "lib.shown", "lib._priv.kept", "lib.m.g", "lib.deep.n.h", "lib.circle.a", "os.path",
     ]  # fmt: skip

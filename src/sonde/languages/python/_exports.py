@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from sonde.languages._imports import Imports
@@ -20,11 +20,13 @@ class Exports:
         names: For a fully qualified name the names that it also has.
         stars: For a module the modules that import everything from it.
         listed: The text of each module that lists its names (``__all__``).
+        modules: All modules; what is in one is not imported from elsewhere by the module's other name.
     """
 
     names: Mapping[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     stars: Mapping[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     listed: dict[str, str] = field(default_factory=dict)
+    modules: Set[str] = frozenset()
 
     def public(self, name: str) -> str:
         """The shortest name that something has, those without a leading underscore before others."""
@@ -35,13 +37,15 @@ class Exports:
                 if other not in found:
                     found[other] = None
                     waiting.append(other)
-        return min(found, key=_rank)
+        return min(found, key=lambda one: (*_rank(one), one != name, one))
 
     def _also(self, name: str) -> Iterator[str]:
         levels = name.split(".")
         for count in range(2, len(levels) + 1):
             module, own = ".".join(levels[: count - 1]), levels[count - 1]
             rest = levels[count:]
+            if rest and f"{module}.{own}" in self.modules:
+                continue
             for other in self.names.get(f"{module}.{own}", ()):
                 yield ".".join([other, *rest])
             text = self.listed.get(module, "")
@@ -60,8 +64,10 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]]) -> Exports:
     names: defaultdict[str, list[str]] = defaultdict(list)
     stars: defaultdict[str, list[str]] = defaultdict(list)
     listed: dict[str, str] = {}
+    modules: set[str] = set()
     for text, path in files:
         module = module_of(path)
+        modules.add(module)
         if "__all__" in text:
             listed[module] = text
         if "import" not in text:
@@ -73,7 +79,7 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]]) -> Exports:
                 names[one.name].append(f"{module}.{one.bound}")
         for star in found.stars:
             stars[star].append(module)
-    return Exports(names, stars, listed)
+    return Exports(names, stars, listed, modules)
 
 
 def module_of(path: str) -> str:
@@ -82,6 +88,6 @@ def module_of(path: str) -> str:
     return ".".join(stem.removesuffix("/__init__").split("/"))
 
 
-def _rank(name: str) -> tuple[bool, int, int, str]:
+def _rank(name: str) -> tuple[bool, int]:
     levels = name.split(".")
-    return any(level.startswith("_") for level in levels), len(levels), len(name), name
+    return any(level.startswith("_") for level in levels), len(levels)

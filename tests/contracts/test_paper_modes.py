@@ -1,0 +1,42 @@
+"""The page on paper modes names what there is."""
+
+import re
+
+import pytest
+
+from sonde.lenses import LENSES
+
+PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}
+"""Files of the published code and of runs that the page speaks of."""
+
+_LOOKS_LIKE_A_PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]*)+|[\w-]+\.(?:py|scm|toml|json|md|txt|sh)")
+
+
+@pytest.fixture(scope="module")
+def page(pytestconfig: pytest.Config) -> str:
+    return (pytestconfig.rootpath / "docs" / "paper-modes.md").read_text(encoding="utf-8")
+
+
+def test_every_path_exists(page: str, pytestconfig: pytest.Config) -> None:
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    quoted = re.findall(r"`([^`\n]+)`", text)
+    paths = [one for one in quoted if _LOOKS_LIKE_A_PATH.fullmatch(one) and one not in PUBLISHED]
+    assert paths
+    missing = [one for one in paths if not (pytestconfig.rootpath / one).exists()]
+    assert not missing, f"docs/paper-modes.md names {missing}: give paths from the root of the repository"
+
+
+@pytest.mark.parametrize("lens", ["surprisal", "attention", "probe", "finetune", "cloze"])
+def test_every_published_lens_has_a_section(page: str, lens: str) -> None:
+    assert f"\n## `{lens}`" in page
+
+
+def test_options_of_the_section_on_cloze_exist(page: str) -> None:
+    section = page.split("\n## `cloze`")[1].split("\n## ")[0]
+    built = section.split("### Built")[1].split("###")[0]
+    last = [row.rsplit("|", 2)[1] for row in built.splitlines() if row.startswith("| ")][1:]
+    named = [one.partition("=")[0] for cell in last for one in re.findall(r"`([a-z_]+(?:=[^`]+)?)`", cell)]
+    options = LENSES.load("cloze").options
+    assert [
+        one for one in named if one not in options and one not in ("full", "first", "last", "single")
+    ] == []

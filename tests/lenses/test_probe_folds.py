@@ -209,3 +209,18 @@ def test_the_spread_over_random_weights_is_in_the_interval_of_the_gain() -> None
     widths = [row["ci_high"] - row["ci_low"] for row in (alike, apart)]
     assert widths[1] > 3 * widths[0]
     assert "seeds" in apart["ci_method"] and apart["df"] < alike["df"]
+
+
+def test_tasks_side_by_side_are_those_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    frame, observations = planted()
+    labels = dict.fromkeys(("a", "b", "c"), frame)
+    threads = torch.get_num_threads()
+    made: list[pl.DataFrame] = []
+    for number in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+        made.append(score(labels, observations, controls=True, **FIVE))
+    torch.set_num_threads(threads)
+    assert made[0]["task"].to_list() == made[1]["task"].to_list()
+    assert made[0]["value"].to_list() == pytest.approx(made[1]["value"].to_list(), abs=0.01)

@@ -108,11 +108,11 @@ class Probe(LensDefaults):
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of every task; a task that cannot be scored says why, and the others go on."""
         # Imported here: a run that is refused at once does not wait for torch.
-        from sonde.lenses.probe.score import score_task
+        from sonde.lenses.probe.score import score_tasks
         from sonde.lenses.probe.structure import structure
 
         options = read_options(scoring.settings)
-        rows = [row for task in scoring.labels for row in score_task(scoring, task, options)]
+        rows = score_tasks(scoring, options)
         return [*rows, *structure(scoring, options)] if options.structural else rows
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,42 @@ from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
 from sonde.results.scores import Score
 
+_TOGETHER = 1 << 31
+"""Bytes of states that may be held at a time by tasks that are scored side by side."""
+
 LEFT_OUT = "left_out"
 """Metric of a row whose slice says why something was not scored."""
+
+
+def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
+    """The rows of all tasks, in their order, as many tasks at a time as there are cores.
+
+    Fits of one task are too small to fill several cores, so each has one; numbers do not depend on it.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    together = min(threads, _TOGETHER // max(1, _states_size(scoring)), len(scoring.labels))
+    if together < 2:
+        return [row for task in scoring.labels for row in score_task(scoring, task, options)]
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(together) as pool:
+            rows = pool.map(_listed, repeat(scoring), scoring.labels, repeat(options))
+            return [row for of_task in rows for row in of_task]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _listed(scoring: Scoring, task: str, options: Probing) -> list[Score]:
+    return list(score_task(scoring, task, options))
+
+
+def _states_size(scoring: Scoring) -> int:
+    """Bytes of the states of the largest task and pooling, unpacked."""
+    packed = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
+    examples = max((table.height for table in scoring.labels.values()), default=0)
+    return 0 if packed.is_empty() else 2 * int(packed.item()) * examples
 
 
 def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:

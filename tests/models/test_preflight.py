@@ -164,6 +164,11 @@ BEFORE_WORK = {
         lambda folder: (TOKENIZER(folder), written("sentencepiece.bpe.model", "x")(folder)),
         "sentencepiece.bpe.model alone; install sentencepiece and protobuf",
     ),
+    "PLBART's pieces": (
+        "plbart",
+        lambda folder: (TOKENIZER(folder), written("sentencepiece.bpe.model", "x")(folder)),
+        "sentencepiece.bpe.model is no SentencePiece model",
+    ),
     "half a tokenizer": ("llama", written("tokenizer.json", '{"model":'), "tokenizer.json is not valid JSON"),
     "half a map": (
         "llama",

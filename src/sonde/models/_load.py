@@ -13,6 +13,7 @@ from sonde.models import _endpoint
 from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object
+from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
 from sonde.models._resolve import content_hash, locate
 from sonde.models._weights import check_files, device_of, dtype_of, one_line
@@ -144,6 +145,9 @@ def _read_config(spec: ModelSpec) -> Any:
 def _tokenizer(spec: ModelSpec) -> Any:
     from transformers import AutoTokenizer
 
+    own = _published_by_pieces(spec)
+    if own is not None:
+        return own
     try:
         tokenizer = _fetch(AutoTokenizer, spec, **_old_special_tokens(spec))
     except InputError as error:
@@ -156,6 +160,18 @@ def _tokenizer(spec: ModelSpec) -> Any:
         )
     check_tokenizer(spec, tokenizer)
     return tokenizer
+
+
+def _published_by_pieces(spec: ModelSpec) -> Any | None:
+    """The tokenizer of a model that transformers reads without character offsets, where we can."""
+    place = locate(spec)
+    if file_of(place, "config.json") is None or _config(spec).model_type != "plbart":
+        return None
+    pieces = file_of(place, FILE)
+    if pieces is None or file_of(place, "tokenizer.json") is not None:
+        return None
+    settings = file_of(place, "tokenizer_config.json")
+    return plbart_tokenizer(pieces, {} if settings is None else read_object(settings, spec.name), spec.name)
 
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:

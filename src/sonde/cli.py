@@ -118,7 +118,7 @@ def run(
         _say("sonde: stopped; finished parts are kept, run the same command to go on")
         raise typer.Exit(130) from None
     with teller.stage("reporting", 1) as advance:
-        page = build_report(outcome.directory.root)
+        page = build_report(outcome.directory.root, teller.note)
         advance()
     print_outcome(outcome, page)
     for path, told, asked in write_predictions(outcome.directory.root):

@@ -22,9 +22,11 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
         order: Answerers as they are listed.
     """
     several = rows["subject"].n_unique() > 1
+    present = [who for who in order if who in set(rows["who"])]
     records = [
         {
             "who": row["who"],
+            "banded": row["who"] == present[0],
             "subject": row["subject"],
             "k": row["k"],
             "value": row["value"],
@@ -34,7 +36,6 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
         }
         for row in rows.iter_rows(named=True)
     ]
-    present = [who for who in order if who in set(rows["who"])]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("k:Q", title="k"),
         detail=["subject:N", "who:N"],
@@ -56,7 +57,7 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
         legend = alt.Legend(orient="bottom", symbolType="stroke")
         line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present, legend=legend))
     band = (
-        base.transform_filter(alt.FieldEqualPredicate(field="who", equal=present[0]))
+        base.transform_filter("datum.banded")
         .transform_filter("isValid(datum.low)")
         .mark_area(style="band")
         .encode(y=alt.Y("low:Q", title="right among the first k"), y2="high:Q")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ from markupsafe import Markup
 import sonde
 from sonde.base.files import write_atomic
 from sonde.report import _header as header
+from sonde.report._clean import cleaned
 from sonde.report._export import write_table
 from sonde.report._leads import leads
 from sonde.report._plot import PLOTS, Chart, Drawing, Figure, Plot
@@ -35,11 +37,16 @@ class Section:
     figure: Figure
 
 
-def build_report(directory: Path) -> Path:
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"sonde: {line}\n")
+
+
+def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> Path:
     """Write ``report.html`` and ``figures/`` from the finished files of a run; torch is not needed.
 
     Args:
         directory: The folder of the run; ``run.json`` has to be there, all else may be missing.
+        note: Takes a line for each figure that could not be drawn.
 
     Returns:
         The path of the page.
@@ -50,21 +57,25 @@ def build_report(directory: Path) -> Path:
     """
     run = RunData(directory)
     sections = draw_all(run)
-    charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
-    drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
-    write_figures(directory / "figures", charts, drawings)
+    # What is drawn apart may fail: the page stands by then.
+    write_atomic(run.directory.report, render(run, sections))
     for section in sections:
         if section.figure.table:
             write_table(directory / "figures" / section.name, section.figure.table)
-    write_atomic(run.directory.report, render(run, sections))
+    charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
+    drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
+    for line in write_figures(directory / "figures", charts, drawings):
+        note(line)
     return run.directory.report
 
 
 def draw_all(run: RunData) -> list[Section]:
-    """Every registered plot with something to show, in order."""
+    """Every registered plot with something to show, in order; here alone texts are made fit for figures."""
     plots = [(name, PLOTS.load(name)) for name in PLOTS.names()]
     drawn = [(name, plot, plot.draw(run)) for name, plot in plots]
-    sections = [Section(name=name, plot=plot, figure=figure) for name, plot, figure in drawn if figure]
+    sections = [
+        Section(name=name, plot=plot, figure=cleaned(figure)) for name, plot, figure in drawn if figure
+    ]
     return sorted(sections, key=lambda section: (section.plot.order, section.name))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import re
 from collections.abc import Mapping
@@ -12,12 +14,15 @@ from typing import Any
 import vl_convert
 
 from sonde.base.files import write_atomic
+from sonde.report._clean import untaken
 from sonde.report._plot import Chart, Drawing
 from sonde.report._theme import vega_config
 
 _WIDTH = {False: 460, True: 760}
 _PNG_SCALE = 2.0
 _PNG_PIXELS = 24e6
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_LOG = logging.getLogger(__name__)
 _DROPPED = ("$schema", "config", "usermeta")
 
 
@@ -37,28 +42,47 @@ def page_spec(chart: Chart) -> dict[str, Any]:
     return {**spec, "width": "container"}
 
 
-def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) -> list[Path]:
+def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) -> list[str]:
     """Write every chart and drawing as ``<name>.svg`` and ``<name>.png``, in light colours.
+
+    Their texts have to be legible, see `sonde.report._clean`: others can end the process.
+
+    Returns:
+        A line for each that could not be drawn; the others are there.
 
     Raises:
         StoreError: A file cannot be written.
     """
+    failed: list[str] = []
+    for figure in (*charts, *drawings):
+        try:
+            svg = _svg(figure) if isinstance(figure, Chart) else _fixed_colours(figure.svg)
+            png = vl_convert.svg_to_png(svg, scale=_scale(svg))
+        except (ValueError, RuntimeError) as error:
+            _LOG.debug("figure %s", figure.name, exc_info=True)
+            failed.append(f"figure {figure.name!r} could not be drawn: {_reason(error)}")
+            continue
+        stem = folder / figure.name
+        write_atomic(stem.with_name(f"{stem.name}.svg"), svg)
+        write_atomic(stem.with_name(f"{stem.name}.png"), png)
+    return failed
+
+
+def _svg(chart: Chart) -> str:
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    sized = {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
     config = vega_config("light")
-    written: list[Path] = []
-    for chart in charts:
-        spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-        sized = {**spec, "width": _WIDTH[chart.wide], "title": chart.title}
-        written += _write(folder / chart.name, vl_convert.vegalite_to_svg(sized, config=config))
-    for drawing in drawings:
-        written += _write(folder / drawing.name, _fixed_colours(drawing.svg))
-    return written
+    try:
+        return vl_convert.vegalite_to_svg(sized, config=config)
+    except ValueError:
+        # A label that is too long is cut, if need be inside a sign of two code units, which ends the drawing.
+        plain = _ASTRAL.sub("\ufffd", json.dumps(sized, ensure_ascii=False))
+        return vl_convert.vegalite_to_svg(plain, config=config)
 
 
-def _write(stem: Path, svg: str) -> list[Path]:
-    paths = [stem.with_name(stem.name + suffix) for suffix in (".svg", ".png")]
-    write_atomic(paths[0], svg)
-    write_atomic(paths[1], vl_convert.svg_to_png(svg, scale=_scale(svg)))
-    return paths
+def _reason(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[1] if len(lines) > 1 else str(error)
 
 
 def _scale(svg: str) -> float:

@@ -1,0 +1,214 @@
+"""Figures of names that attack what draws them: control characters, Vega's own words, long names."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.report import test_attention_sections as attention
+from tests.report import test_cloze_sections as cloze
+from tests.report import test_finetune_examples as examples
+from tests.report import test_finetune_sections as finetune
+from tests.report import test_probe_sections as probe
+from tests.report import test_prompted as prompted
+from tests.report.synthetic import Source, write_run
+
+from sonde.report import PLOTS, RunData, build_report
+from sonde.report._clean import cleaned, legible
+from sonde.report._plot import Chart, Drawing, Figure
+from sonde.report._render import write_figures
+from sonde.results.scores import scores_frame
+from sonde.store.rundir import RunDirectory
+
+attention_root, examples_folder, cloze_run = attention.root, examples.folder, cloze.run
+
+# Words and operators of Vega's expression language, which no name may be taken for.
+VEGA = re.findall(
+    r"\S+",
+    r"""if datum event item group xy x y isArray isValid true false null undefined NaN Infinity PI typeof in
+    new this function return var signal data indata scale invert bandwidth format test replace toString length
+    constructor __proto__ parent width height padding hasOwnProperty || && === !== >>> ?: => , ; ` ${x} \ \\
+    \u0000 \x1b /*x*/ // [0] datum.x datum['x'] if(1,2,3) '+' "+" %s %% ~s .2f <svg> ]]> &amp; --> {{x}}""",
+)
+NAMES = (
+    *VEGA, "a\x1b[31mb", "\x00", "\x0c", "a\x7f\x80\x9f", "\ud800", "\udfff\ud83d", "\ufffe\uffff",
+    "\U0010ffff", "\u202e\u200fabc\u2066", "\u2028\u2029", "x" * 5000, "\U0001d4b3" * 300, "'", '"', "''\"\"",
+    "\\'", " ", "", "\n",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def every(
+    tmp_path_factory: pytest.TempPathFactory,
+    pair_directory: Path,
+    run_directory: Path,
+    attention_root: Path,
+    examples_folder: Path,
+    cloze_run: RunData,
+) -> list[Chart | Drawing]:
+    """Every chart and drawing of every plot, as the plots hand them over."""
+    scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS})
+    rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
+    told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ("all", "template=call")]
+    classes = [("KeyError", "OSError"), ("OSError", "OSError"), ("KeyError", "KeyError")]
+    confused = [
+        finetune.row("exception_type", "confusion", 0.5, slice=f"gold={gold};predicted={said}", n=20)
+        for gold, said in classes
+    ]
+    tags = [
+        dataclasses.replace(rows[0], lens="surprisal", metric="bits", slice=f"user_tag={name}", task="")
+        for name in ("NOUN", "VERB", "if")
+    ]
+    listed = [*rows, *told, *confused, *tags, *finetune.scores(), *finetune.swept()]
+    scores_frame(listed).write_parquet(RunDirectory(scored).scores)
+    runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
+    held = [cloze_run, *map(RunData, runs)]
+    figures = [(name, PLOTS.load(name).draw(run)) for name in PLOTS.names() for run in held]
+    drawn = {name for name, figure in figures if figure and (figure.charts or figure.drawings)}
+    # These hold tables or a part of the page, and no figure.
+    without = {
+        "cloze_answers",
+        "cloze_words",
+        "explorer",
+        "finetune_examples",
+        "probe_models",
+        "pseudo_likelihood",
+    }
+    assert set(PLOTS.names()) - drawn == without
+    return [one for _, figure in figures if figure for one in (*figure.charts, *figure.drawings)]
+
+
+def renamed(value: Any, name: Callable[[str], str], key: str = "") -> Any:
+    """A specification whose data, orders and domains hold other names; titles of axes stay."""
+    if isinstance(value, Mapping):
+        if key == "mark":
+            return value
+        return {k: renamed(v, name, k) for k, v in value.items()}
+    if isinstance(value, list):
+        # A list to sort by holds names, a word there says which way.
+        return [renamed(one, name, "names" if key == "sort" else key) for one in value]
+    return name(value) if isinstance(value, str) and key not in _GRAMMAR else value
+
+
+_GRAMMAR = {
+    "field", "sort", "title", "type", "style", "mark", "filter", "format", "align", "baseline", "op", "as",
+    "groupby", "order", "for", "orient", "symbolType", "stack", "joinaggregate", "scale", "aggregate",
+    "interpolate", "range",
+}  # fmt: skip
+
+
+def attacked(one: Chart | Drawing, names: tuple[str, ...]) -> Chart | Drawing:
+    """The same figure with other names in it."""
+    given: dict[str, str] = {}
+
+    def name(text: str) -> str:
+        return given.setdefault(text, names[len(given) % len(names)])
+
+    if isinstance(one, Drawing):
+        svg = re.sub(r">([^<>]+)<", lambda found: f">{escape(name(found[1]))}<", one.svg)
+        return dataclasses.replace(one, title=name(one.title), svg=svg)
+    spec = {
+        part: renamed(value, name, part) if part in ("data", "layer", "encoding", "title") else value
+        for part, value in one.spec.items()
+    }
+    return dataclasses.replace(one, title=name(one.title), spec=spec)
+
+
+def draw(one: Chart | Drawing, folder: Path) -> list[str]:
+    """What could not be drawn of it; a process that is aborted does not come back from here."""
+    figure = cleaned(Figure(charts=[one]) if isinstance(one, Chart) else Figure(drawings=[one]))
+    failed = write_figures(folder, list(figure.charts), list(figure.drawings))
+    assert failed or (folder / f"{one.name}.png").read_bytes().startswith(b"\x89PNG")
+    return failed
+
+
+def test_every_figure_of_every_plot_is_drawn_whatever_the_names(
+    every: list[Chart | Drawing], tmp_path: Path
+) -> None:
+    for place, one in enumerate(every):
+        turn = place * 7 % len(NAMES)
+        assert draw(attacked(one, (*NAMES[turn:], *NAMES[:turn])), tmp_path) == [], one.name
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.lists(st.sampled_from(NAMES) | st.text(max_size=60), min_size=1, max_size=8))
+def test_figures_of_any_names(
+    every: list[Chart | Drawing], tmp_path: Path, data: st.DataObject, names: list[str]
+) -> None:
+    one = data.draw(st.sampled_from(every))
+    assert draw(attacked(one, tuple(names)), tmp_path) == []
+
+
+def test_no_name_stands_outside_of_data(every: list[Chart | Drawing]) -> None:
+    def orders(value: Any) -> Iterator[Any]:
+        if isinstance(value, Mapping):
+            yield from (
+                value[key] for key in ("sort", "filter", "expr", "calculate", "labelExpr") if key in value
+            )
+            for one in value.values():
+                yield from orders(one)
+        elif isinstance(value, list):
+            for one in value:
+                yield from orders(one)
+
+    for chart in every:
+        if isinstance(chart, Chart):
+            (made,) = cleaned(Figure(charts=[attacked(chart, ("NAME",))])).charts  # type: ignore[list-item]
+            assert "NAME" not in str(list(orders(made.spec)))
+
+
+def test_ranks_give_the_order_that_the_names_gave(run_directory: Path, tmp_path: Path) -> None:
+    figure = PLOTS.load("worst_best_tags").draw(RunData(run_directory))
+    assert figure is not None
+    for before, after in zip(figure.charts, cleaned(figure).charts, strict=True):
+        drawn: list[str] = []
+        for chart in (before, after):
+            assert write_figures(tmp_path, [chart], []) == []
+            drawn.append(re.sub(r"clip\d+", "clip", (tmp_path / f"{chart.name}.svg").read_text()))
+        assert drawn[0] == drawn[1]
+
+
+def test_a_run_of_hostile_code_ends_with_its_page(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "run", sources[:40], {"sonde/mini-decoder": 1.0})
+    scores = RunDirectory(root).scores
+    table = pl.read_parquet(scores)
+    for dimension, mark in (("subword=", "#7"), ("tag=", ""), ("construct=", "")):
+        held = table.filter(pl.col("slice").str.starts_with(dimension))["slice"].unique().sort().to_list()
+        shown = [name for name in NAMES if not re.search("[\ud800-\udfff]", name)]
+        new = {old: f"{dimension}{name}{mark}" for old, name in zip(held, shown, strict=False)}
+        table = table.with_columns(pl.col("slice").replace(new))
+    table.write_parquet(scores)
+    parts = list(root.rglob("observations/**/*.parquet"))
+    for path in parts:
+        rows = pl.read_parquet(path)
+        hostile = pl.Series("word", [shown[place % len(shown)] for place in range(rows.height)])
+        rows.with_columns(hostile, subword=hostile).write_parquet(path)
+    failed: list[str] = []
+    page = build_report(root, failed.append)
+    assert failed == []
+    assert "\x1b" not in page.read_text(encoding="utf-8")
+
+
+def test_a_figure_that_fails_costs_nothing_else(tmp_path: Path) -> None:
+    fine = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a"}}}
+    broken = {**fine, "transform": [{"filter": "nothing_there(datum.a)"}]}
+    charts = [Chart(name="broken", title="B", spec=broken), Chart(name="fine", title="F", spec=fine)]
+    (line,) = write_figures(tmp_path, charts, [])
+    assert line.startswith("figure 'broken' could not be drawn: ") and "\n" not in line
+    assert {path.name for path in tmp_path.iterdir()} == {"fine.svg", "fine.png"}
+
+
+@given(st.text())
+def test_legible_text_keeps_its_length_and_what_can_be_shown(text: str) -> None:
+    shown = legible(text)
+    assert len(shown) == len(text) and legible(shown) == shown
+    assert all(new == old for new, old in zip(shown, text, strict=True) if old.isprintable())
+    shown.encode()

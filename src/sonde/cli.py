@@ -227,14 +227,15 @@ def pretrain(
 @app.command("list")
 def list_names(
     what: Annotated[
-        str, typer.Argument(help="models, lenses, tasks, languages, corpora, executors or plots.")
+        str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
     ],
 ) -> None:
     """List what there is, without importing it."""
     from sonde._console import print_catalogue
     from sonde.experiments.catalogue import catalogue
+    from sonde.report import PLOTS
 
-    print_catalogue(catalogue(what))
+    print_catalogue(catalogue(what, {"plots": PLOTS}))
 
 
 def _say(line: str) -> None:

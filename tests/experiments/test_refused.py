@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
+from sonde import cli
 from sonde.base.errors import UsageError
+from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
+from sonde.experiments.labelling import Labelling, write_label_file
 from sonde.experiments.run import run
 from sonde.report import build_report
+from sonde.tasks import TASKS
 
 NAMED = [
     (["-m", "sonde/mini-decodr"], "unknown bundled model 'sonde/mini-decodr'; did you mean"),
@@ -114,3 +120,71 @@ def test_a_lens_that_can_read_no_model_of_the_run_is_refused(both: Experiment, t
     causal = dataclasses.replace(both, models=both.models[:1], options={"surprisal": {"objective": "causal"}})
     with pytest.raises(UsageError, match=r"--option surprisal.objective=pll"):
         run(causal, Execution(output=tmp_path / "run"))
+
+
+MINE = '''"""Lines of a function."""
+from sonde.tasks._measured import Measured, binned
+
+
+class Lines(Measured):
+    name = "lines_of_mine"
+    corrected = binned("1-2", "3-")
+
+    def value(self, text, language, paper):
+        return text.count("\\n") + 1
+
+
+task = Lines()
+'''
+
+
+def test_a_task_from_a_file_is_probed(decoder: Path, tmp_path: Path) -> None:
+    task = tmp_path / "lines_of_mine.py"
+    task.write_text(MINE)
+    folder = tmp_path / "many"
+    for package in range(12):
+        (folder / f"p{package}").mkdir(parents=True)
+        made = [
+            f"def f{n}_{package}(x):\n" + "    g(x)\n" * (n % 2) + f"    return h{n}{package}(x)\n"
+            for n in range(10)
+        ]
+        (folder / f"p{package}" / "m.py").write_text("\n\n".join(made))
+    asked = Experiment(
+        models=(str(decoder),),
+        lenses=("probe",),
+        tasks=(str(task),),
+        corpora=(f"local:{folder}",),
+        selection=Selection(limit=60),
+        options={"probe": {"controls": False, "curves": False, "pooling": "mean", "probe": "linear"}},
+    )
+    outcome = run(asked, Execution(output=tmp_path / "run"))
+    scores = pl.read_parquet(outcome.directory.scores)
+    assert scores["task"].unique().to_list() == ["lines_of_mine"]
+    assert scores.filter(pl.col("metric") == "accuracy").height
+    assert (tmp_path / "run/labels/task=lines_of_mine").is_dir()
+    # What the file says is part of what was measured: a changed question is asked again.
+    assert run(asked, Execution(output=tmp_path / "run")).scores_key == outcome.scores_key
+    source_hash = TASKS.source_hash(str(task))
+    task.write_text(MINE.replace('"1-2", "3-"', '"1-3", "4-"'))
+    assert TASKS.source_hash(str(task)) != source_hash
+
+
+@pytest.mark.parametrize("task", ["swapped_operand", "idn", "ocu"])
+def test_a_language_that_a_task_does_not_know_is_refused(task: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "words.jsonl"
+    corpus.write_text(json.dumps({"id": "1", "code": "Some words.", "language": "text"}) + "\n")
+    wanted = Labelling(
+        task=task, corpora=(f"jsonl:{corpus}",), raw=True, selection=Selection(languages=("text",))
+    )
+    with pytest.raises(UsageError, match=r"'text'.*java, python") as caught:
+        write_label_file(wanted, tmp_path / "labels.jsonl")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "labels.jsonl").exists()
+
+
+def test_everything_that_is_offered_can_be_listed() -> None:
+    result = CliRunner().invoke(cli.app, ["list", "--help"])
+    offered = re.findall(r"models, [\w,\s]+ or\s+plots", result.output)[0]
+    for what in set(re.findall(r"\w+", offered)) - {"or"}:
+        listed = CliRunner().invoke(cli.app, ["list", what])
+        assert listed.exit_code == 0 and listed.output.strip(), what

@@ -74,6 +74,14 @@ class Registry(Generic[T]):
         """Public names, of this folder and of installed packages, sorted."""
         return tuple(sorted({*self._paths(), *self._outside()}))
 
+    def public(self, name: str) -> str:
+        """The name that tables have for an extension: its stem where a path names it, else the name."""
+        return Path(name).stem if name.endswith(".py") else name
+
+    def source_hash(self, name: str) -> str:
+        """Hash of the file of an extension that a path names; empty for those with a version to raise."""
+        return hash_text(Path(name).read_text(encoding="utf-8")) if name.endswith(".py") else ""
+
     def load(self, name: str) -> T:
         """Import one extension and return its object.
 

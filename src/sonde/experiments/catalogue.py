@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sonde.base.errors import UnknownNameError
 from sonde.base.registry import Header, Registry
 from sonde.corpora import CORPORA
@@ -20,14 +23,25 @@ REGISTRIES: dict[str, Registry[object]] = {
 }
 
 
-def catalogue(what: str) -> tuple[Header, ...]:
+def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> tuple[Header, ...]:
     """Headers of everything of one kind.
+
+    Args:
+        what: The kind, such as ``"lenses"``.
+        beside: Registries of further kinds.
 
     Raises:
         UnknownNameError: There is no such kind; the nearest is named.
     """
     if what == "models":
         return known_models()
-    if what not in REGISTRIES:
-        raise UnknownNameError("kind", what, [*REGISTRIES, "models"])
-    return REGISTRIES[what].headers()
+    if what == "options":
+        return tuple(
+            Header(f"{lens}.{name}", line)
+            for lens in LENSES.names()
+            for name, line in LENSES.load(lens).options.items()
+        )
+    registries = {**REGISTRIES, **(beside or {})}
+    if what not in registries:
+        raise UnknownNameError("kind", what, [*registries, "models", "options"])
+    return registries[what].headers()

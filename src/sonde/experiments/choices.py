@@ -46,7 +46,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
-                version=lens.version,
+                version=lens.version + LENSES.source_hash(source),
                 tasks=tasks[lens.name],
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),

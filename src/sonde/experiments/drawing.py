@@ -129,14 +129,15 @@ def draw(
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         picks = drawing.picks()
         for name in lens.tasks:
+            public = TASKS.public(name)
             try:
                 made = drawing.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
-                refused.append(Refused(lens.name, name, group.language, str(error)))
+                refused.append(Refused(lens.name, public, group.language, str(error)))
                 progress.note(f"left out: {error}")
             else:
-                keys[name] = made.key
-                reports[name] = {**made.report, **_weighed(lens, name, group, store, progress)}
+                keys[public] = made.key
+                reports[public] = {**made.report, **_weighed(lens, public, group, store, progress)}
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
@@ -187,7 +188,8 @@ class _Drawing:
         """Fingerprint of everything that can change the data set of a task."""
         lens = self.lens
         language = LANGUAGES.load(self.group.language).version
-        rules = (TASKS.load(name).version, language, lens.mode, lens.quirks, lens.observing.options)
+        version = TASKS.load(name).version + TASKS.source_hash(name)
+        rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
         beside_it = (self.foreign.key,) if self.foreign else ()
         return fingerprint(
             "data set",
@@ -203,7 +205,7 @@ class _Drawing:
 
     def paths(self, name: str) -> tuple[str, str]:
         """Where the examples of a task lie, and the inputs that it derives."""
-        relative = label_path(name, self.group.prefix)
+        relative = label_path(TASKS.public(name), self.group.prefix)
         return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
     def is_stored(self, name: str) -> bool:
@@ -235,7 +237,7 @@ class _Drawing:
         """The data set of a task, from the store or built."""
         key, (relative, beside) = self.key(name), self.paths(name)
         if not self.is_stored(name):
-            made = self._build(TASKS.load(name), picks)
+            made = self._build(name, picks)
             if self.foreign:
                 made = with_foreign(made, self.pool, self.foreign, self.group.language)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
@@ -249,8 +251,8 @@ class _Drawing:
             notes.get("report", {}),
         )
 
-    def _build(self, task: Task, picks: Picks) -> Dataset:
-        lens, group = self.lens, self.group
+    def _build(self, name: str, picks: Picks) -> Dataset:
+        lens, group, task = self.lens, self.group, TASKS.load(name)
         if isinstance(task, DrawingTask):
             files = read_files(group.corpus, (group.language,), Intake())
             return task.draw(
@@ -266,7 +268,7 @@ class _Drawing:
                 f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does"
             )
         return build(
-            task.name,
+            name,
             self.pool,
             size=self.size,
             seed=lens.seed,

@@ -24,6 +24,7 @@ from sonde.tasks import (
     ablations_of,
     build,
     importing,
+    languages_of,
     needs_imports,
     quirks_of,
     repositories,
@@ -121,7 +122,12 @@ def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
 
 def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
     around = _around(task, corpus, wanted.selection.languages)
+    able = languages_of(task)
     for item in items:
+        if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
+            raise UsageError(
+                f"task {task.name!r} cannot label {item.language!r} ({item.path}); it knows {', '.join(able)}"
+            )
         table = task.label([item], around, mode=wanted.mode, quirks=wanted.quirks)[item.item_id]
         yield Labelled(item, tuple(table.iter_rows(named=True)))
 

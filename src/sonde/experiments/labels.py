@@ -18,9 +18,10 @@ from sonde.tasks import TASKS, Repository, Task, importing, needs_imports, repos
 def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
     """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
+    version = task.version + TASKS.source_hash(task_name)
     around = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
     rules = LANGUAGES.load(group.language).version
-    return fingerprint("labels", task_name, task.version, rules, around, mode, quirks)
+    return fingerprint("labels", task_name, version, rules, around, mode, quirks)
 
 
 def label_path(task_name: str, group_prefix: str) -> str:
@@ -42,7 +43,7 @@ def write_labels(
         The rule of the labels, see `label_rule`.
     """
     rule = label_rule(name, group, mode, quirks)
-    relative = label_path(name, group.prefix)
+    relative = label_path(TASKS.public(name), group.prefix)
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
         task = TASKS.load(name)

@@ -15,7 +15,6 @@ import polars as pl
 
 from sonde.alignment import align, encode, surfaces
 from sonde.capture.requests import Prepared
-from sonde.capture.trial import how_read
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
@@ -69,6 +68,7 @@ def observe_job(job: ObserveJob) -> Observed:
     """
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.forward import observe_lenses
+    from sonde.capture.trial import how_read
 
     store = PartStore(Path(job.root))
     missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]

@@ -20,7 +20,7 @@ from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_
 from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
-from sonde.tasks import lack_of_clusters
+from sonde.tasks import TASKS, lack_of_clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,15 @@ def _contents(corpus: str, language: str) -> str:
 
 def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
     reader, settings = reading_lens(lens.source), settings_of(lens)
+    rule = fingerprint("labels", [rules[task] for task in lens.tasks])
+    lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
     labels = {task: read_labels(store, task, group) for task in lens.tasks}
     inputs = tuple(reader.inputs(group.items, labels, settings))
     return Reading(
         lens=lens,
         group=group,
         inputs=inputs,
-        labels=fingerprint("labels", [rules[task] for task in lens.tasks]),
+        labels=rule,
         twins=reader.twins_over(inputs, labels, settings),
     )
 

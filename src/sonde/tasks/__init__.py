@@ -10,6 +10,7 @@ from sonde.tasks._task import (
     RowTask,
     Task,
     ablations_of,
+    languages_of,
     quirks_of,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "gather_picks",
     "importing",
     "lack_of_clusters",
+    "languages_of",
     "needs_imports",
     "quirks_of",
     "repositories",

@@ -111,6 +111,7 @@ class BugTask(ABC):
     labels: ClassVar[tuple[str, ...]]
     version: ClassVar[str] = "1"
     target: ClassVar[str] = "mutation"
+    facet: ClassVar[str] = "bugs"
     needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
     hint: ClassVar[str] = ""
@@ -154,7 +155,7 @@ class BugTask(ABC):
             if one.task.lower() == self.name
         ]
         if not rows:
-            able = has_facet(item.language, "bugs")
+            able = has_facet(item.language, self.facet)
             found = self.as_written(item) if able else (0, len(item.text), None)
             rows = [(*found, None, None, None)]
         return pl.DataFrame(rows, schema=dict(BUG_SCHEMA), orient="row")

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from sonde.corpora import Item, SourceFile
-from sonde.languages import Definition
+from sonde.languages import LANGUAGES, Definition, has_facet
 from sonde.tasks._examples import Dataset
 
 LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
@@ -153,6 +153,12 @@ class DrawingTask(CorpusTask, Protocol):
             InputError: The files hold too little.
         """
         ...
+
+
+def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
+    """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
+    facet = getattr(task, "facet", "")
+    return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
 def quirks_of(task: Task | CorpusTask) -> frozenset[str]:

@@ -57,6 +57,7 @@ def page(report: Path) -> Page:
 def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> None:
     value = RunData(run_directory).scores(metrics=["bits_per_byte"], slices=["all"])["value"][0]
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
+    assert "Each function is read alone, without its file" in page.text.partition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
     assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood"}

@@ -81,6 +81,12 @@ def headlines(run: RunData) -> list[Headline]:
     return found
 
 
+def functions_alone(run: RunData) -> bool:
+    """Whether the run's items are functions, which are shown without the file around them."""
+    selection = (run.summary.get("arguments") or {}).get("selection") or {}
+    return selection.get("unit") == "function"
+
+
 def language_name(language: str) -> str:
     """A language as prose writes it."""
     return language.capitalize()

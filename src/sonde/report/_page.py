@@ -97,6 +97,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         sections=sections,
         contents=_contents(sections),
         headlines=headlines,
+        alone=header.functions_alone(run),
         leads=leads(run, said, header.LENS if headlines else None),
         lenses={section.plot.lens for section in sections},
         tiles=header.tiles(run),

@@ -62,7 +62,7 @@ class ProbeOptions(Options):
     structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
     isolated: bool = option(False, "show tokens alone as well as in their function")
     twin_share: Share = option(
-        0.25,
+        0.1,
         "share of each class that models with random weights read, "
         f"but of no class fewer than {TWIN_LEAST} examples",
     )

@@ -1,5 +1,7 @@
 """Lenses that draw data sets, have twins and follow up, from the run's point of view."""
 
+import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import polars as pl
@@ -8,6 +10,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
+from sonde.experiments._progress import Advance, Silent
 from sonde.experiments.run import run
 
 LENS = '''
@@ -120,6 +123,33 @@ def test_a_task_without_a_data_set_is_left_out_and_the_others_go_on(finished: Pa
     shown = examples["item_id"].n_unique()
     assert scores.filter(pl.col("control").is_null() & (pl.col("metric") == "norm"))["n"].item() == shown
     assert not list(finished.glob("labels/task=cpx/*"))
+
+
+class Told(Silent):
+    """What a run says, in order, with the titles of its stages."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        self.lines.append(title)
+        return super().stage(title, total)
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_too_few_clusters_for_a_verdict_are_told_before_the_model_reads(
+    project: Path, encoder: Path, tmp_path: Path
+) -> None:
+    told = Told()
+    run(experiment(project, encoder), Execution(output=tmp_path / "run"), told)
+    (lack,) = [line for line in told.lines if "no verdict is given" in line]
+    assert lack.startswith("task 'sri' in python: ") and "name another corpus" in lack
+    assert told.lines.index(lack) < told.lines.index("observing")
+    held = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["data_sets"]
+    (report,) = [reports["sri"] for reports in held.values()]
+    assert report["effective_clusters"] < 10
 
 
 def test_what_a_task_derives_is_an_input_but_no_item_of_the_corpus(finished: Path) -> None:

@@ -13,8 +13,8 @@ import typer
 from sonde import __version__
 from sonde._cache_commands import cache_app
 from sonde._corpus_commands import corpus_app
+from sonde._ending import ended, log_beside
 from sonde._options import Corpora, Languages, Limit, Mode, Models, PerCluster, Quirks, Seed, Unit
-from sonde.base.errors import SondeError
 
 app = typer.Typer(
     name="sonde",
@@ -112,11 +112,8 @@ def run(
         trust_remote_code=trust,
     )
     teller = progress()
-    try:
-        outcome = carry_out(experiment, execution, teller)
-    except KeyboardInterrupt:
-        _say("sonde: stopped; finished parts are kept, run the same command to go on")
-        raise typer.Exit(130) from None
+    log_beside(execution.output)
+    outcome = carry_out(experiment, execution, teller)
     with teller.stage("reporting", 1) as advance:
         page = build_report(outcome.directory.root, teller.note)
         advance()
@@ -253,11 +250,12 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Entry point: errors that sonde raises on purpose are one line and an exit code, never a traceback."""
+    """Entry point: however a command ends, it is one line and an exit code, never a traceback."""
     # Progress bars and advice of the libraries underneath would break into our own lines.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -267,8 +265,6 @@ def main() -> None:
     # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        app()
-    except SondeError as error:
-        typer.echo(f"sonde: {error}", err=True)
-        sys.exit(error.exit_code)
+    arguments = sys.argv[1:]
+    # Taken wherever it stands, so that every command has it.
+    sys.exit(ended(lambda: app([one for one in arguments if one != "--debug"]), arguments))

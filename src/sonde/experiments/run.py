@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item, ItemSet
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
-from sonde.experiments.checks import check_names, readable
+from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
@@ -25,6 +27,7 @@ from sonde.experiments.tables import items_frame
 from sonde.experiments.train import train_job
 from sonde.lenses import LENSES
 from sonde.results.scores import Score
+from sonde.store.lock import held
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS, DrawingTask
@@ -41,7 +44,6 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     """
     progress = progress or Silent()
     directory = RunDirectory(execution.output)
-    store = PartStore(execution.output)
     outcome = Outcome(directory)
     lenses = lens_choices(experiment)
     check_names(experiment, execution, lenses)
@@ -50,6 +52,26 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     outcome.refused += able.left_out
     for refused in able.left_out:
         progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
+    with held(directory.root):
+        return _carried_out(experiment, execution, lenses, able, outcome, progress)
+
+
+def _carried_out(
+    experiment: Experiment,
+    execution: Execution,
+    lenses: Sequence[LensChoice],
+    able: Readable,
+    outcome: Outcome,
+    progress: Progress,
+) -> Outcome:
+    """What `run` does once it is known that it can be done."""
+    directory, store = outcome.directory, PartStore(execution.output)
+    before = _summary_before(directory)
+    if before and before.get("fingerprint") != fingerprint(experiment):
+        progress.note(
+            f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
+            "replaced"
+        )
     readings, sets = _readings(experiment, execution, lenses, store, progress, outcome)
     readings = [
         dataclasses.replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings
@@ -89,10 +111,27 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
             "refused": [dataclasses.asdict(refused) for refused in outcome.refused],
             "data_sets": outcome.data_sets,
             "scores_key": outcome.scores_key,
-            "timing": outcome.seconds,
+            **_times(outcome, before),
         }
     )
     return outcome
+
+
+def _summary_before(directory: RunDirectory) -> Mapping[str, Any]:
+    """What an earlier run left in the folder; nothing where there is none or it cannot be read."""
+    try:
+        return directory.read_summary()
+    except InputError:
+        return {}
+
+
+def _times(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
+    """``timing`` of the run that computed; a run that found all there already has its own beside it."""
+    computing = before.get("timing")
+    if outcome.observed or outcome.trained or not isinstance(computing, dict):
+        return {"timing": outcome.seconds}
+    scored = {} if before.get("scores_key") == outcome.scores_key else {"score": outcome.seconds["score"]}
+    return {"timing": {**computing, **scored}, "timing_of_rerun": outcome.seconds}
 
 
 def _readings(

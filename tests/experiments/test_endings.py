@@ -1,0 +1,184 @@
+"""However a command ends: one line, an exit code, and nothing half written by two at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sonde.base.errors import UsageError
+from sonde.cli import main
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.run import run
+from sonde.store.lock import held
+
+FAILING = {
+    "run": ("sonde.experiments.run.run", ["run", "-c", "local:."]),
+    "label": ("sonde.experiments.labelling.write_label_file", ["label", "ocu", "-c", "local:.", "-o", "x"]),
+    "list": ("sonde.experiments.catalogue.catalogue", ["list", "lenses"]),
+    "align": ("sonde.experiments.aligning.token_table", ["align", "x.py"]),
+    "corpus": ("sonde.experiments.counting.count_corpus", ["corpus", "stats", "-c", "local:."]),
+    "report": ("sonde.report.build_report", ["report", "."]),
+}
+
+
+@pytest.mark.parametrize("command", FAILING)
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_nobody_foresaw_is_one_line_and_a_log(
+    command: str,
+    debug: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fails(*_arguments: object, **_named: object) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    name, arguments = FAILING[command]
+    monkeypatch.setattr(name, fails)
+    if command == "run":
+        (tmp_path / "out").mkdir()
+        arguments = [*arguments, "-o", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["sonde", *arguments, *(["--debug"] if debug else [])])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    err = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert ("Traceback" in err) == debug
+    line = err.splitlines()[0]
+    assert line.startswith("sonde: unforeseen ZeroDivisionError: division by zero; the traceback is in ")
+    log = tmp_path / ("out/error.log" if command == "run" else "sonde-error.log")
+    assert str(log) in line
+    assert "Traceback" in log.read_text() and "ZeroDivisionError" in log.read_text()
+
+
+WAITING = """
+import sys, time
+import {module} as module
+def waits(*arguments, **named):
+    print("ready", flush=True)
+    time.sleep(60)
+module.{name} = waits
+sys.argv = ["sonde", *{arguments!r}]
+from sonde.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "list"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_both_signals_say_the_same(command: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
+    path, arguments = FAILING[command]
+    module, _, name = path.rpartition(".")
+    code_text = WAITING.format(module=module, name=name, arguments=arguments)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code_text],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    kept = "; finished parts are kept, run the same command to go on" if command == "run" else ""
+    assert err == f"sonde: stopped{kept}\n"
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from sonde.store.lock import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_folder_is_one_process_s_and_free_again_when_that_dies(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(folder)], text=True, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with (
+        pytest.raises(UsageError, match=f"in use by process {process.pid} on '.+' since 20") as caught,
+        held(folder),
+    ):
+        pass
+    assert "\n" not in str(caught.value)
+    process.kill()
+    process.communicate()
+    with held(folder):
+        assert json.loads((folder / ".lock").read_text())["pid"] == os.getpid()
+    with held(folder):
+        pass
+
+
+@pytest.fixture
+def asked(decoder: Path, tmp_path: Path) -> Experiment:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    text = "\n\n".join(f"def f{n}(x):\n    return g{n}(x) + {n}\n" for n in range(6))
+    (folder / "a.py").write_text(text)
+    return Experiment(models=(str(decoder),), corpora=(f"local:{folder}",))
+
+
+def test_a_rerun_keeps_the_time_of_the_run_that_computed(asked: Experiment, tmp_path: Path) -> None:
+    execution = Execution(output=tmp_path / "run")
+    first = run(asked, execution)
+    summary = json.loads(first.directory.summary.read_text())
+    assert summary["timing"] == first.seconds and "timing_of_rerun" not in summary
+    first.directory.write_summary({**summary, "timing": {**summary["timing"], "observe": 1234.5}})
+    again = run(asked, execution)
+    assert again.observed == 0
+    summary = json.loads(first.directory.summary.read_text())
+    assert summary["timing"]["observe"] == 1234.5
+    assert summary["timing_of_rerun"] == again.seconds
+    other = dataclasses.replace(asked, options={"surprisal": {"min_count": 1}})
+    scored = run(other, execution)
+    summary = json.loads(first.directory.summary.read_text())
+    if not scored.observed:
+        assert summary["timing"]["observe"] == 1234.5
+
+
+class Noted:
+    """A progress that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, title: str, total: int | None = None):
+        from sonde.experiments import Silent
+
+        return Silent().stage(title, total)
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_another_experiment_in_a_folder_says_so_and_replaces_the_scores(
+    asked: Experiment, tmp_path: Path
+) -> None:
+    execution = Execution(output=tmp_path / "run")
+    run(asked, execution)
+    told = Noted()
+    other = dataclasses.replace(asked, selection=dataclasses.replace(asked.selection, seed=3))
+    outcome = run(other, execution, told)
+    assert any("holds another experiment" in line for line in told.lines)
+    alone = run(other, Execution(output=tmp_path / "alone"))
+    assert outcome.directory.scores.read_bytes() == alone.directory.scores.read_bytes()
+    told = Noted()
+    run(other, execution, told)
+    assert not any("another experiment" in line for line in told.lines)

@@ -1,5 +1,6 @@
 """Margins between statements, against loops and against the lens's own tables of statements."""
 
+import dataclasses
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from tests.lenses.test_cloze_scores import quiz, scoring
 
 from sonde.alignment import align, encode, surfaces
 from sonde.base.errors import UsageError
@@ -22,6 +24,7 @@ from sonde.lenses.cloze.statements import statements
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
+from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
 
 PAIRS = "\n".join(f"lib{n}.old,lib{n}.renewed" for n in range(12))
 
@@ -155,3 +158,29 @@ def _by_letters(loaded: Any, text: str) -> float:
         logits = loaded.model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0]
         nats -= float(logits[len(loaded.special.prefix) + at].double().log_softmax(-1)[number])
     return nats
+
+
+def test_chance_and_spelling_stand_beside_made_up_names() -> None:
+    rows = [
+        {
+            **quiz(number, template="fake_name", mode="call", library=f"l{number}"),
+            "candidates": [f"r{number}", f"f{number}"],
+            "spelling": 0.2 if number % 4 else -0.2,
+        }
+        for number in range(12)
+    ]
+    labels = pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row")
+    texts = [
+        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 1} for item in statements(labels)
+    ]
+    given = dataclasses.replace(
+        scoring([], []),
+        observations=pl.DataFrame(texts, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
+        labels={"api_fakes": labels},
+    )
+    scores = {
+        (score.control, score.metric): score for score in lens.score(given) if score.slice == "pair=fake_name"
+    }
+    assert scores["spelling", "preferred"].value == pytest.approx(0.75)
+    chance = scores["chance", "preferred"]
+    assert (chance.value, chance.n, chance.ci_low) == (0.5, 12, None)

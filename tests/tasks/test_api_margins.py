@@ -1,15 +1,18 @@
 """Pairs of a better and a worse name: replacements, and fakes that no corpus holds."""
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.tasks import TASKS, Dataset, DrawingTask
+from sonde.tasks import TASKS, Dataset, DrawingTask, _cloze_fakes
 from sonde.tasks._cloze_fakes import SLACK, Fakes, halves, words_of
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+from sonde.tasks._cloze_spelling import Spelling
 from sonde.tasks.api_deprecated import gathered
 
 DEPRECATED, FAKES = TASKS.load("api_deprecated"), TASKS.load("api_fakes")
@@ -120,7 +123,10 @@ def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
     assert {row["mode"] for row in data.examples.to_dicts()} == {"call", "import"}
 
 
-def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger() -> None:
+def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
     first, again, other = (drawn(FAKES, USER, seed=seed).examples for seed in (0, 0, 1))
     assert first.equals(again)
     assert not first.equals(other)
@@ -129,20 +135,70 @@ def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger() -> None:
     assert drawn(FAKES, USER, per_library=1).examples.height < first.height
 
 
-def test_known_words_are_no_fakes() -> None:
+def fake(names: Any, name: str, pieces: Any = None, known: frozenset[str] = frozenset()) -> str | None:
+    made = Fakes(names, pieces or {}, known, 0).of(name)
+    return made[0] if made else None
+
+
+def test_known_words_are_no_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
     names = ["read_one", "load_two"]
-    assert Fakes(names, {}, set(), 0).of("read_one") in ("read_two", "load_one")
-    assert Fakes(names, {}, {"read_two"}, 0).of("read_one") == "load_one"
-    assert Fakes(names, {}, {"read_two", "load_one"}, 0).of("read_one") is None
-    assert Fakes(["read_one", "load_longer"], {}, set(), 0).of("read_one") == "load_one"
-    assert Fakes(["ReadOne", "read_two"], {}, set(), 0).of("ReadOne") is None
+    assert fake(names, "read_one") in ("read_two", "load_one")
+    assert fake(names, "read_one", known=frozenset({"read_two"})) == "load_one"
+    assert fake(names, "read_one", known=frozenset({"read_two", "load_one"})) is None
+    assert fake(["read_one", "load_longer"], "read_one") == "load_one"
+    assert fake(["ReadOne", "read_two"], "ReadOne") is None
 
 
-def test_names_of_one_part_are_cut_between_their_pieces() -> None:
+def test_spelling_does_not_tell_fakes_from_names() -> None:
+    heads = [
+        f"{a}{b}"
+        for a in ("re", "un", "co", "trans", "inter")
+        for b in ("form", "load", "mit", "port", "act")
+    ]
+    tails = ["file", "stream", "names", "index", "cache", "state", "record", "token", "frame", "chunk"]
+    rng = np.random.default_rng(0)
+    names = sorted({f"{rng.choice(heads)}_{rng.choice(tails)}" for _ in range(160)})
+    spelling = Spelling(names)
+    fakes = Fakes(names, {}, set(), 0)
+    margins: list[float] = []
+    for name in names:
+        if (made := fakes.of(name)) is None:
+            continue
+        # Learned from all other names, from the beginning.
+        others = Spelling([one for one in names if one != name])
+        slow = others.score(name, {}) - others.score(made[0], {})
+        assert made[1] == pytest.approx(slow, abs=0.15)
+        assert abs(made[1]) <= _cloze_fakes.NEAR
+        assert spelling.score(name, {}) > spelling.score(name, spelling.without(name))
+        margins.append(made[1])
+    assert len(margins) > 30
+    assert 0.3 < sum(one > 0 for one in margins) / len(margins) < 0.7
+
+
+def test_a_spelling_model_is_that_of_witten_and_bell() -> None:
+    found = Spelling(["ab", "ac"])
+    # Of seven characters a, a, b, c and two ends; behind "a" b and c once each, behind "ab" the end.
+    alphabet = 1 / 5
+    a, b, end = ((count + 4 * alphabet) / 10 for count in (2, 1, 2))
+    start = a
+    for _ in range(3):
+        start = (2 + start) / 3
+    after_a = (1 + 2 * b) / 4
+    for _ in range(2):
+        after_a = (1 + 2 * after_a) / 4
+    last = end
+    for _ in range(3):
+        last = (1 + last) / 2
+    assert found.score("ab", {}) == pytest.approx(math.log(start) + math.log(after_a) + math.log(last))
+
+
+def test_names_of_one_part_are_cut_between_their_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert halves("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
     assert halves("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
-    assert Fakes(pieces, pieces, set(), 0).of("weakref") in ("weakline", "readref")
+    monkeypatch.setattr(_cloze_fakes, "NEAR", 50.0)
+    assert fake(pieces, "weakref", pieces) in ("weakline", "readref")
 
 
 def test_deprecated_names_stand_on_the_paths_that_users_import() -> None:

@@ -2,7 +2,8 @@
 
 A fake keeps the beginning or the end of the name that it stands against and takes its other side from another
 real name of the same place, so it has real parts, the same style and, within two characters, the same length.
-What occurs as a word anywhere in the corpus is not made up and is not taken.
+What occurs as a word anywhere in the corpus is not made up and is not taken. A model of spelling that knows
+the real names, but not the one at hand, finds a fake as likely as its name.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 import numpy as np
 
 from sonde.base.fingerprint import derive_seed
+from sonde.tasks._cloze_spelling import Spelling
 
 SLACK = 2
 """Characters by which a fake may be longer or shorter than the name that it stands against."""
+
+NEAR = 1.0
+"""Nats by which the spelling of a fake may be likelier or less likely than that of its name."""
+
+TRIED = 40
+"""Recombinations of a name that are tried."""
+
+_Parts = dict[tuple[tuple[bool, ...], int], list[str]]
 
 _LEAST = 3
 
@@ -66,36 +76,69 @@ class Fakes:
         self, names: Collection[str], pieces: Mapping[str, Sequence[str]], known: Set[str], seed: int
     ) -> None:
         self._pieces, self._seed = pieces, seed
+        self._spelling = Spelling(names)
         self._known = known | {name.lower() for name in names}
-        self._sides: dict[bool, tuple[list[str], list[str]]] = {}
+        self._sides: dict[bool, tuple[_Parts, _Parts]] = {}
         cut = [halves(name, pieces.get(name, ())) for name in sorted(set(names))]
         for of_parts in (True, False):
             held = [found for some, parts in cut if parts == of_parts for found in some]
-            self._sides[of_parts] = (sorted({one[0] for one in held}), sorted({one[1] for one in held}))
+            self._sides[of_parts] = (_by_style(one[0] for one in held), _by_style(one[1] for one in held))
 
-    def of(self, name: str) -> str | None:
-        """A fake of a name, the same for a seed; None where no recombination is new and of its length."""
+    def of(self, name: str) -> tuple[str, float] | None:
+        """A fake of a name and by how much its spelling is less likely; the same for a seed.
+
+        Of the recombinations that are new, of the name's length and as well spelled as it, one is taken that
+        is nearest in spelling, on the side that a coin says: so spelling does not tell them apart. None where
+        there is none. The name itself and its parts are unknown to the spelling model.
+        """
         rng = np.random.default_rng(derive_seed("fake", self._seed, name))
+        left_out = self._spelling.without(name)
+        own = self._spelling.score(name, left_out)
+        margins = {made: own - self._spelling.score(made, left_out) for made in self._made(name, rng)}
+        passing = {made: margin for made, margin in margins.items() if abs(margin) <= NEAR}
+        if not passing:
+            return None
+        likelier = bool(rng.integers(2))
+        side = {made: margin for made, margin in passing.items() if (margin > 0) == likelier}
+        return min((side or passing).items(), key=lambda one: (abs(one[1]), one[0]))
+
+    def _made(self, name: str, rng: np.random.Generator) -> list[str]:
+        """At most `TRIED` recombinations of a name that are new and of its length, in a random order."""
         cuts, of_parts = halves(name, self._pieces.get(name, ()))
         heads, tails = self._sides[of_parts]
-        ways = [(head, tail, tails) for head, tail in cuts] + [(head, tail, heads) for head, tail in cuts]
-        for way in rng.permutation(len(ways)).tolist():
-            head, tail, others = ways[way]
-            left = tail if others is tails else head
-            fitting = [one for one in others if abs(len(one) - len(left)) <= SLACK and _alike(one, left)]
-            for number in rng.permutation(len(fitting)).tolist():
-                made = head + fitting[number] if others is tails else fitting[number] + tail
-                if made.lower() not in self._known and made.isidentifier():
-                    return made
-        return None
+        made: list[str] = []
+        for head, tail in cuts:
+            made += [head + other for other in _fitting(tails, tail)]
+            made += [other + tail for other in _fitting(heads, head)]
+        found: list[str] = []
+        for number in rng.permutation(len(made)).tolist():
+            one = made[number]
+            if one.lower() not in self._known and one.isidentifier():
+                found.append(one)
+            if len(found) == TRIED:
+                break
+        return found
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two parts are written in one style: capitals, small letters, underscores at their ends."""
+def _by_style(parts: Iterable[str]) -> _Parts:
+    found: _Parts = {}
+    for part in sorted(set(parts)):
+        found.setdefault((_style(part), len(part)), []).append(part)
+    return found
+
+
+def _fitting(parts: _Parts, part: str) -> list[str]:
+    """Parts in the style of one and of about its length."""
+    lengths = range(len(part) - SLACK, len(part) + SLACK + 1)
+    return [one for length in lengths for one in parts.get((_style(part), length), ())]
+
+
+def _style(part: str) -> tuple[bool, ...]:
+    """How a part is written: capitals, small letters, underscores at its ends."""
     return (
-        one[0].isupper() == other[0].isupper()
-        and one.isupper() == other.isupper()
-        and ("_" in one.strip("_")) == ("_" in other.strip("_"))
-        and one.startswith("_") == other.startswith("_")
-        and one.endswith("_") == other.endswith("_")
+        part[0].isupper(),
+        part.isupper(),
+        "_" in part.strip("_"),
+        part.startswith("_"),
+        part.endswith("_"),
     )

@@ -37,6 +37,7 @@ def margin_rows(
     templates: Mapping[str, str],
     forms: Sequence[str] = FORMS,
     calls: int = 1,
+    spelling: float | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of two names, one a form of statement, in `QUIZ_SCHEMA`.
 
@@ -49,9 +50,13 @@ def margin_rows(
         templates: The language's statements of one kind of call.
         forms: Of `FORMS`.
         calls: How often the corpus has the better one.
+        spelling: By how many nats its spelling is the likelier one; None where that is not known.
     """
     return [
-        _row(pair, form, better, worse, templates[form], language, library, calls)
+        {
+            **_row(pair, form, better, worse, templates[form], language, library, calls),
+            "spelling": spelling,
+        }
         for form in forms
         if "." in better and "." in worse
     ]

@@ -63,6 +63,7 @@ QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "candidates": pl.List(pl.String),
     "majority": pl.Int32,
     "unigram": pl.Int32,
+    "spelling": pl.Float64,
 }
 
 

@@ -38,7 +38,7 @@ class ApiCloze:
         held = list(files)
         given = given_quizzes(held, limit=None, seed=0)
         table = quizzes(gather(held), Wanted()).table if given.is_empty() else given
-        return table.drop("paths", "majority", "unigram").to_dicts()
+        return table.drop("paths", "majority", "unigram", "spelling").to_dicts()
 
     def draw(
         self,

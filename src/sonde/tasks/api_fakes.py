@@ -26,20 +26,21 @@ from sonde.tasks._cloze_margins import (
 )
 from sonde.tasks._cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks._cloze_segments import REFERENCE, segments
-from sonde.tasks._names import Gathered, Name, gather
+from sonde.tasks._names import ALL, PUBLIC, Gathered, Name, gather
 
 
 class ApiFakes:
     """Real names beside made-up ones."""
 
     name = "api_fakes"
-    version = "1"
+    version = "2"
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
         """Every pair of a corpus with its statements; no mode changes them."""
         held = list(files)
-        pairs, _ = made_up(gather(held), words_of(file.text for file in held), 0, PER_LIBRARY, REFERENCE)
+        known = words_of(file.text for file in held)
+        pairs, _ = made_up(gather(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
         return [shown(row) for row in margin_table(pairs, None, 0).iter_rows(named=True)]
 
     def draw(
@@ -69,7 +70,7 @@ class ApiFakes:
         gathered = gather(held)
         chosen = PairOptions.among(options)
         known = words_of(file.text for file in held)
-        pairs, left_out = made_up(gathered, known, seed, chosen.per_library, chosen.reference)
+        pairs, left_out = made_up(gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope)
         examples = margin_table(pairs, size, seed)
         if examples.is_empty():
             raise InputError(
@@ -87,14 +88,15 @@ class ApiFakes:
 
 
 def made_up(
-    gathered: Gathered, known: set[str], seed: int, per_library: int, reference: str
+    gathered: Gathered, known: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
     """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
     by_language: dict[str, list[Name]] = defaultdict(list)
     for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
         levels = name.name.split(".")
-        public = not any(level.startswith("_") for level in levels)
-        if public and len(levels) > facet_of(name.language, "imports", Imports).library_levels:
+        if len(levels) > facet_of(name.language, "imports", Imports).library_levels and gathered.usable(
+            name, PUBLIC if scope == ALL else scope
+        ):
             by_language[name.language].append(name)
     pairs: list[list[dict[str, Any]]] = []
     left_out: Counter[str] = Counter()
@@ -107,11 +109,11 @@ def made_up(
             fakes = Fakes(parts, segments(parts, reference), known, seed)
             for name in chosen:
                 levels = name.name.split(".")
-                fake = fakes.of(levels[level])
-                if fake is None:
-                    left_out[f"{pair}: no new name of its length"] += 1
+                found = fakes.of(levels[level])
+                if found is None:
+                    left_out[f"{pair}: no new name of its length and spelling"] += 1
                     continue
-                levels[level] = fake
+                levels[level], spelling = found
                 pairs.append(
                     margin_rows(
                         pair,
@@ -121,6 +123,7 @@ def made_up(
                         library=name.library,
                         templates=facet.templates[name.kind],
                         calls=name.calls,
+                        spelling=spelling,
                     )
                 )
     return pairs, left_out

@@ -18,7 +18,7 @@ from sonde.tasks._cloze_margins import PAIRS
 
 MARGIN_TASKS = ("api_deprecated", "api_fakes")
 
-LENGTH = "length"
+LENGTH, SPELLING = "length", "spelling"
 _TIE = 1e-4
 
 _SCHEMA: Mapping[str, type[pl.DataType]] = {"quiz_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
@@ -66,6 +66,7 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
         for by in (None, "mode"):
             yield from _of_model(part, template, by)
             yield from _by_length(part, template, by)
+            yield from _by_spelling(part, template, by)
             yield from _by_chance(part, template, by)
         for twin in twins:
             control = dataclasses.replace(template, control=TWIN)
@@ -80,6 +81,14 @@ def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[
         kinds: Mapping[str, Kind] = {"margin": "real", "preferred": "proportion"}
         for metric, score in means(frame, values, named, by=by, prefix="form" if by else "", kinds=kinds):
             yield dataclasses.replace(score, metric=metric)
+
+
+def _by_spelling(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+    """How often the better name is the one that is likelier by its spelling, where that is known."""
+    named = dataclasses.replace(template, control=SPELLING)
+    values = {"preferred": pl.col("spelling") > 0}
+    for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+        yield dataclasses.replace(score, metric=metric)
 
 
 def _by_chance(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:

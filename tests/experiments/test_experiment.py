@@ -121,3 +121,10 @@ def test_malformed_options_are_named(text: str) -> None:
 def test_the_same_arguments_give_the_same_folder() -> None:
     assert default_output(Experiment(), "demo") == default_output(Experiment(), "demo")
     assert default_output(Experiment(), "demo") != default_output(Experiment(mode="paper"), "demo")
+
+
+def test_the_cap_of_a_cluster_is_an_option(tmp_path: Path) -> None:
+    from_file = load_experiment(write(tmp_path, "[selection]\nper_cluster = 7\n"))
+    assert from_file.selection.per_cluster == 7
+    assert overridden(from_file, {"per_cluster": 0}).selection.per_cluster == 0
+    assert Selection().per_cluster == 200

@@ -1,3 +1,4 @@
+import dataclasses
 import random
 from collections.abc import Callable
 
@@ -126,6 +127,17 @@ def test_tokens_are_told_by_their_spelling() -> None:
 def test_tokens_seen_in_training_are_told_by_their_type() -> None:
     found = accuracy(*tokens(lambda draw, label: f"{label[::-1]}{draw.randint(0, 3)}"))
     assert found["type"] == 1.0
+
+
+def test_where_only_some_have_another_end_the_words_are_read() -> None:
+    dataset, items = data_set(
+        lambda draw, faulty: f"def f():\n{filler(draw, 3)}    {'bad' if faulty else 'good'}\n"
+    )
+    other = pl.when(pl.col("label") == "FAULT").then(pl.lit(0, pl.Int32))
+    mixed = dataset.examples.with_columns(other_start=other, other_end=other).sort("label")
+    found = accuracy(dataclasses.replace(dataset, examples=mixed), items)
+    assert set(found) == {"majority", "length", "bag_of_tokens", "parse_error"}
+    assert found["bag_of_tokens"] > 0.95
 
 
 @pytest.mark.parametrize(

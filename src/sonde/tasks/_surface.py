@@ -86,7 +86,8 @@ def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
     """The baselines of a data set; what they look at is read once for all folds."""
     found: dict[str, Baseline] = {"majority": _majority}
     found["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
-    pairs, tokens = rows[0]["other_start"] is not None, bool(rows[0]["type"])
+    # Where only some have another end, as functions with a bug have, there is no distance to learn from.
+    pairs, tokens = all(row["other_start"] is not None for row in rows), bool(rows[0]["type"])
     if pairs:
         found["distance"] = _tree([_distance(row, texts) for row in rows])
     if tokens or pairs:

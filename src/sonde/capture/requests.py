@@ -34,10 +34,13 @@ class Plain:
         start: What a decoder reads before it.
         cut: Whether a decoder reads only as much of it as fits at once, as a tokenizer truncates; else later
             windows read the rest.
+        before: For each item id, text that a decoder reads before the item and is not scored on: as much of
+            its end as fits beside the whole item. Each of the two keeps its own subwords.
     """
 
     start: Start = "auto"
     cut: bool = False
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

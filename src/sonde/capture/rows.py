@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
+from sonde.alignment import encode
 from sonde.base.errors import InputError
 from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.union import Input
@@ -119,6 +120,11 @@ def _causal_rows(
     stride: float,
 ) -> list[Row]:
     lead = started(loaded, asked.shape.start)
+    special = len(lead)
+    if asked.shape.before:
+        room = context - special - len(ids)
+        subwords = encode(loaded.tokenizer, asked.shape.before).ids.tolist()
+        lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
     before = len(lead)
     sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
     if asked.shape.cut:
@@ -141,7 +147,7 @@ def _causal_rows(
                 query=scored - window.start,
                 gold=sequence[scored + 1],
                 target=scored + 1 - before,
-                first=max(0, window.start - before),
+                first=max(0, window.start - special) - (before - special),
             )
         )
     return rows

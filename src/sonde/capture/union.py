@@ -36,12 +36,14 @@ class Shape(NamedTuple):
         padded: Whether pads fill it up, and are what is scored.
         start: What a decoder reads before it.
         cut: Whether a decoder reads only what fits at once.
+        before: Text that a decoder reads before it.
     """
 
     masked: tuple[int, ...] = ()
     padded: bool = False
     start: Start = "auto"
     cut: bool = False
+    before: str = ""
 
 
 _AS_IT_IS = Shape()
@@ -292,7 +294,7 @@ def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, Wanted]:
 
 def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
     if isinstance(variant, Plain):
-        return (Shape(start=variant.start, cut=variant.cut),)
+        return (Shape(start=variant.start, cut=variant.cut, before=variant.before.get(item, "")),)
     if isinstance(variant, Padded):
         return (Shape(padded=True, start=variant.start),)
     return tuple(Shape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked)

@@ -217,6 +217,11 @@ def group_prefix(corpus: str, language: str) -> str:
     return f"{language}-{fingerprint(corpus)[:8]}"
 
 
+def identity(item: Item) -> str:
+    """What a model is shown of an item, as a key: its id, and what it reads before it."""
+    return f"{item.item_id} {fingerprint('before', item.context)}" if item.context else item.item_id
+
+
 def chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
     """Cut items into jobs, in order, by count and characters; the first chunks do not depend on the rest."""
     chunk: list[Item] = []
@@ -314,7 +319,8 @@ def _jobs(
         for together, items in _by_readers(mine, model.seen):
             for chunk in chunks(items):
                 ids = tuple(item.item_id for item in chunk)
-                parts = tuple(_part(run, model, reading, ids, components) for reading in together)
+                shown = tuple(identity(item) for item in chunk)
+                parts = tuple(_part(run, model, reading, shown, components) for reading in together)
                 jobs.append(
                     ObserveJob(
                         root=str(run.root),
@@ -379,10 +385,10 @@ def _part(
     run: RunDirectory,
     model: ModelChoice,
     reading: Reading,
-    ids: tuple[str, ...],
+    shown: tuple[str, ...],
     components: Mapping[str, str],
 ) -> Part:
-    inputs = (ids, reading.labels, components[reading.group.language])
+    inputs = (shown, reading.labels, components[reading.group.language])
     key = fingerprint("part", model.revision, model.spec, reading.lens.observing, inputs)
     folder = run.observations(reading.lens.folder, model.name)
     return Part(lens=reading.lens, relative=f"{folder}/{reading.group.prefix}-{key[:16]}.parquet", key=key)

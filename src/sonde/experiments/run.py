@@ -18,14 +18,23 @@ from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observe import observe_job
-from sonde.experiments.plan import Group, LensChoice, ObserveJob, Reading, TrainJob, plan
+from sonde.experiments.plan import (
+    Group,
+    LensChoice,
+    ObserveJob,
+    Reading,
+    TrainJob,
+    identity,
+    plan,
+    settings_of,
+)
 from sonde.experiments.readings import follow_ups, read_drawn, read_items_of
 from sonde.experiments.scoring import score_all, write_scores
-from sonde.experiments.selecting import groups_of, select_items, survey_files
+from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
 from sonde.experiments.summary import summarise
 from sonde.experiments.tables import items_frame
 from sonde.experiments.train import train_job
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, reading_lens
 from sonde.results.scores import Score
 from sonde.store.lock import held
 from sonde.store.parts import PartStore
@@ -153,6 +162,8 @@ def _readings(
     if reading:
         with outcome.timed("select"):
             items = select_items(corpora, chosen, execution.lock, progress)
+            if any(reading_lens(lens.source).reads_before(settings_of(lens)) for lens in reading):
+                items = [behind_files(one) for one in items]
         with outcome.timed("label"):
             readings += read_items_of(reading, groups_of(items), store, progress)
         sets += items
@@ -210,7 +221,7 @@ def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[
 
 
 def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Sequence[Item]]]) -> None:
-    key = fingerprint(name, [(corpus, [item.item_id for item in items]) for corpus, items in corpora])
+    key = fingerprint(name, [(corpus, [identity(item) for item in items]) for corpus, items in corpora])
     if store.notes(name, key) is None:
         store.put(name, key, items_frame(corpora), {})
 

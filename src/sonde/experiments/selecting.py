@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from sonde.corpora import (
 )
 from sonde.experiments._progress import Progress
 from sonde.experiments.plan import Group
+
+CHARACTERS_BEFORE = 100_000
+"""Of a file's text before an item this much is kept, which is more than most models can take."""
 
 
 def select_items(
@@ -40,6 +45,25 @@ def select_items(
     for chosen in sets:
         progress.note(account(chosen))
     return sets
+
+
+def behind_files(chosen: ItemSet) -> ItemSet:
+    """The items with the text of their files before them, as `Item.context`; at most its end.
+
+    Files are read once more, so that only the text around the items that were chosen is held.
+    """
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for place, item in enumerate(chosen.items):
+        wanted[item.path].append(place)
+    items = list(chosen.items)
+    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake()):
+        for place in wanted.get(file.path, ()):
+            item = items[place]
+            begin = max(0, item.offset - CHARACTERS_BEFORE)
+            # A path may name several files of a corpus: the text itself says which.
+            if file.text.startswith(item.text, item.offset):
+                items[place] = dataclasses.replace(item, context=file.text[begin : item.offset])
+    return dataclasses.replace(chosen, items=tuple(items))
 
 
 def account(chosen: ItemSet) -> str:

@@ -246,6 +246,10 @@ class ReadingLens(Lens, Protocol):
         """Models that it does not read in one run with the others, by name, with one line why."""
         ...
 
+    def reads_before(self, settings: LensSettings) -> bool:
+        """Whether it wants `sonde.corpora.Item.context`, the text of an item's file before it."""
+        ...
+
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """Re-initialised models to be observed beside the model, as a control."""
         ...
@@ -340,6 +344,10 @@ class LensDefaults:
     ) -> Mapping[str, str]:
         """All are read together."""
         return {}
+
+    def reads_before(self, settings: LensSettings) -> bool:
+        """Items are shown alone."""
+        return False
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """No twin."""

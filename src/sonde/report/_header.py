@@ -44,6 +44,7 @@ class Headline:
         read: How much was read, from how many clusters.
         detail: The other half of the sentence.
         shared: The same over what all models of the run cover; empty where that is all that this one read.
+        behind: The same behind the text of the files before the items; empty where that was not asked for.
         caveat: Why it allows no verdict, empty where it allows one.
     """
 
@@ -55,6 +56,7 @@ class Headline:
     read: str
     detail: str
     shared: str
+    behind: str
     caveat: str
 
 
@@ -75,10 +77,22 @@ def headlines(run: RunData) -> list[Headline]:
                     read=_read(run, row),
                     detail=_extremes(run, model, row["language"]),
                     shared=_shared(run, row),
+                    behind=_behind(run, row),
                     caveat=why_no_verdict(row),
                 )
             )
     return found
+
+
+def _behind(run: RunData, row: Mapping[str, Any]) -> str:
+    """What the text of the file before each item changes."""
+    rows = run.scores(metrics=["bits_per_byte"], slices=["before=file", "before=file-none"])
+    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
+    named = {one["slice"]: one for one in rows.filter(same).iter_rows(named=True)}
+    if len(named) < 2:
+        return ""
+    behind, change = (with_interval(named[name]) for name in ("before=file", "before=file-none"))
+    return f"behind the text of its file {behind} bits per byte, a change of {change}"
 
 
 def functions_alone(run: RunData) -> bool:

@@ -24,6 +24,8 @@ OBSERVATIONS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "text_characters": pl.Int32,
     "text_bytes": pl.Int32,
     "covered": pl.Int32,
+    "file_nats": pl.Float32,
+    "file_context": pl.Int32,
     "kind": pl.String,
     "role": pl.String,
     "tag": pl.String,

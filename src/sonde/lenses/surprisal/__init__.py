@@ -17,7 +17,7 @@ from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, Token
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
 from sonde.lenses._words import put_together, word_by_word
-from sonde.lenses.surprisal.before import reading
+from sonde.lenses.surprisal.before import behind_file, by_file, file_pass, reading, with_file
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
 from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled, unfit
@@ -42,7 +42,7 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "5"
+    version = "6"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
@@ -76,6 +76,10 @@ class Surprisal(LensDefaults):
         options = SurprisalOptions.read(settings.options)
         return read_by_masks(items, settings, options) if options.objective == PLL else items
 
+    def reads_before(self, settings: LensSettings) -> bool:
+        """The files, where each text is also to be read behind its own."""
+        return behind_file(settings, SurprisalOptions.read(settings.options))
+
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
@@ -86,7 +90,10 @@ class Surprisal(LensDefaults):
             refuse_quirks(settings)
             words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
             return (Pass(Masked(words), (scores,)),)
-        return reading(scores, options.bos, active(settings))
+        passes = reading(scores, options.bos, active(settings))
+        return (
+            (*passes, *file_pass(prepared, scores, options.bos)) if behind_file(settings, options) else passes
+        )
 
     def observe(
         self,
@@ -101,11 +108,12 @@ class Surprisal(LensDefaults):
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
         quirks = active(settings)
-        objective = SurprisalOptions.read(settings.options).objective
-        scored = [_scores(one, objective) for one in observed]
+        options = SurprisalOptions.read(settings.options)
+        scored = [_scores(one, options.objective) for one in observed]
         prepared = [one.prepared for one in observed]
         if PADS not in quirks:
-            return observe_items(prepared, scored, labels, quirks, surfaces)
+            rows = observe_items(prepared, scored, labels, quirks, surfaces)
+            return with_file(rows, observed) if behind_file(settings, options) else rows
         frames: list[pl.DataFrame] = []
         for one, scores in zip(observed, scored, strict=True):
             frames.append(observe_items([one.prepared], [scores], labels, quirks, surfaces))
@@ -133,6 +141,9 @@ class Surprisal(LensDefaults):
             ),
             *frequency(sums.slices["tag"], "tag", template, minimum),
         ]
+        if behind_file(scoring.settings, options):
+            behind = collect_sums(observations.with_columns(nats="file_nats"), quirks, bins=BINS)
+            scores += by_file(sums, behind, template, minimum)
         return list(named(scores, options.objective))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:

@@ -119,7 +119,7 @@ def observe_items(
         )
     cut = [stretches(one.alignment.subwords) for one in prepared]
     position = np.arange(len(laid.item)) - laid.row[laid.item]
-    columns: dict[str, Pooled | Sequence[str] | np.ndarray] = {
+    columns: dict[str, Pooled | Sequence[str] | Sequence[None] | np.ndarray] = {
         "item_id": laid.of_items(lambda one: one.item.item_id),
         "file": laid.of_items(lambda one: one.item.path),
         "cluster": laid.of_items(lambda one: one.item.cluster),
@@ -137,6 +137,8 @@ def observe_items(
         "text_characters": np.concatenate([one.characters for one in cut]),
         "text_bytes": np.concatenate([one.bytes for one in cut]),
         "covered": np.concatenate([one.covered for one in cut]),
+        "file_nats": [None] * len(laid.item),
+        "file_context": [None] * len(laid.item),
         "kind": laid.strings(lambda alignment: alignment.kind),
         "role": laid.strings(lambda alignment: alignment.role),
         "tag": tags,
@@ -165,7 +167,7 @@ def _together(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
     )
 
 
-def _series(name: str, values: Pooled | Sequence[str] | np.ndarray) -> pl.Series:
+def _series(name: str, values: Pooled | Sequence[str] | Sequence[None] | np.ndarray) -> pl.Series:
     if isinstance(values, Pooled):
         return values.series(name)
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])

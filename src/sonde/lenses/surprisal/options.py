@@ -30,6 +30,11 @@ class SurprisalOptions(Options):
         "where it has either), always (the same, and a model that has neither is refused), none, or "
         "tokenizer (what the tokenizer puts there by itself)",
     )
+    before: Annotated[str, OneOf(("none", "both"))] = option(
+        "none",
+        "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
+        "text of its file before it, as much as the model takes; rows before=file and the paired change)",
+    )
     masked_items: Count = option(
         # Each costs a forward a subword.
         200,

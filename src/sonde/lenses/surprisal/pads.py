@@ -43,6 +43,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
         "entropy": scores.entropy,
         "context": np.full(size, before),
         **{name: np.zeros(size) for name in ("bytes", "text_characters", "text_bytes", "covered")},
+        **{name: [None] * size for name in ("file_nats", "file_context")},
         "kind": ["pad"] * size,
         "merged": np.zeros(size),
         "token": np.full(size, -1),

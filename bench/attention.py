@@ -34,6 +34,7 @@ from sonde.experiments.tables import items_from
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
+from sonde.lenses.attention.blind import PICKS
 from sonde.lenses.attention.choice import combined, keywords, offsets
 from sonde.lenses.attention.observe import OBSERVATIONS, clamped, side_rows
 from sonde.lenses.attention.sums import collect, hits_by_k
@@ -242,8 +243,9 @@ def _baselines() -> list[dict[str, Any]]:
         words, edges = read_item(item, named, settings)
         edges_in_all += len(edges)
         nothing = WordRanks(np.zeros((1, 1, len(edges), 3), np.uint16))
+        blind = np.zeros((len(edges), 3, 1 + PICKS), np.uint8)
         start = {"item_id": item.item_id, "language": "python", "split": ""}
-        rows += [{**start, **row} for row in side_rows("encoder", nothing, words, edges, "python")]
+        rows += [{**start, **row} for row in side_rows("encoder", nothing, blind, words, edges, "python")]
     table = pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
     splits = {item.item_id: "test" if place % 3 else "valid" for place, item in enumerate(items)}
     for relation in collect(table.lazy(), splits).values():

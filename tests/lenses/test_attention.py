@@ -376,6 +376,7 @@ def test_scores_equal_loops_over_eager_attention(name: str, mode: str) -> None:
     table = run.scores.filter(
         pl.col("metric").is_in(["first_hit", "last_hit", "any_hit"]),
         pl.col("slice").str.starts_with("relation=") | (pl.col("slice") == "all"),
+        pl.col("control").is_null() | pl.col("control").is_in(["offset", "keyword", "combined"]),
     )
     found = {
         (row["side"], row["slice"].removeprefix("relation=") if row["slice"] != "all" else "", row["control"],
@@ -385,6 +386,72 @@ def test_scores_equal_loops_over_eager_attention(name: str, mode: str) -> None:
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         assert found[key] == pytest.approx(value, abs=1e-6), key
+
+
+@pytest.mark.parametrize("mode", ["corrected", "paper"])
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_one_head_chance_and_the_longest_word_equal_loops(name: str, mode: str) -> None:
+    run = observe(load(name), LensSettings(mode=mode, seed=3))
+    facet = facet_of("python", "relations", Relations)
+    sides = split([one.item for one in run.prepared], (0.0, 0.3, 0.7), run.settings.seed)
+    some: dict[str, tuple[list[Any], list[Any]]] = {}
+    for (_, relation), edges in slow_edges(run, load(name)).items():
+        test = [edge for edge in edges if sides[edge["item"]] == "test"]
+        fit = test if mode == "paper" else [edge for edge in edges if sides[edge["item"]] == "valid"]
+        if test and fit:
+            some[relation] = (fit, test)
+    held = [relation for relation in some if mode != "paper" or relation in facet.averaged]
+    scores = run.scores
+    rows = {
+        (row["slice"], row["control"], row["metric"], row["k"]): row["value"]
+        for row in scores.filter(pl.col("over").is_null(), pl.col("split") == "test").iter_rows(named=True)
+    }
+    for metric, hit in enumerate(("first_hit", "last_hit", "any_hit")):
+        for k in (1, 3, 20):
+            fitted = np.stack([edge["ranks"][metric] for fit, _ in some.values() for edge in fit])
+            every = np.stack([(fitted <= at).sum(0) for at in range(1, 21)])
+            if mode == "paper":
+                head = max(range(every.shape[1]), key=lambda h, row=every[k - 1]: (row[h], h))
+            else:
+                head = max(
+                    range(every.shape[1]), key=lambda h, all_of=every: (all_of[0, h], all_of[:, h].sum(), -h)
+                )
+            shares = {
+                relation: np.mean([edge["ranks"][metric][head] <= k for edge in test])
+                for relation, (_, test) in some.items()
+            }
+            for relation, share in shares.items():
+                assert rows[f"relation={relation}", "one_head", hit, k] == pytest.approx(share)
+            assert rows["all", "one_head", hit, k] == pytest.approx(np.mean([shares[one] for one in held]))
+            sizes = np.array([len(some[relation][1]) for relation in held])
+            pooled = (sizes * np.array([shares[relation] for relation in held])).sum() / sizes.sum()
+            assert rows["edges", "one_head", hit, k] == pytest.approx(pooled)
+            own = np.array([rows[f"relation={relation}", None, hit, k] for relation in held])
+            assert rows["edges", None, hit, k] == pytest.approx((sizes * own).sum() / sizes.sum())
+            assert rows["edges", "chance", hit, k] <= 1.0
+
+
+def test_chance_is_the_share_of_the_candidates_and_the_longest_word_is_the_longest() -> None:
+    loaded, settings = load("bert"), LensSettings(options={})
+    run = observe(loaded, settings)
+    chance, expected, longest = [], [], []
+    held = run.observations.filter(pl.col("dropped") == "")
+    items = {one.item.item_id: one.item for one in run.prepared}
+    labels = run.labels["syntax_relations"].filter(pl.col("label").is_not_null())
+    for row in held.iter_rows(named=True):
+        mine = labels.filter(pl.col("item_id") == row["item_id"])
+        words, edges = read_item(items[row["item_id"]], mine, settings)
+        blind = np.frombuffer(row["blind"], np.uint8).reshape(row["edges"], 3, -1)
+        chance += (blind[:, 0, 1:] <= 3).mean(1).tolist()
+        places = [at for at, relation in enumerate(edges.relation) if relation == row["relation"]]
+        for place, ranks in zip(places, blind, strict=True):
+            query, first = int(edges.head[place]), int(edges.first[place])
+            others = [at for at in range(len(words.start)) if words.candidate[at] and at != query]
+            expected.append(min(1.0, 3 / len(others)))
+            order = sorted(others, key=lambda at: (words.start[at] - words.end[at], at))
+            longest.append((order.index(first) + 1 if first in others else 255, int(ranks[0, 0])))
+    assert np.mean(chance) == pytest.approx(np.mean(expected), abs=0.02)
+    assert all(one == other for one, other in longest)
 
 
 def test_an_item_that_is_too_long_is_counted_and_nothing_else_lost() -> None:
@@ -403,7 +470,13 @@ def test_relations_without_an_edge_to_choose_on_are_listed_with_their_edges() ->
     scores = run.scores
     edges = scores.filter(pl.col("metric") == "edges")
     counts = {(row["slice"], row["split"]): row["value"] for row in edges.iter_rows(named=True)}
-    scored = set(scores.filter(pl.col("metric") == "first_hit")["slice"]) - {"all", "near", "far", "head"}
+    scored = set(scores.filter(pl.col("metric") == "first_hit")["slice"]) - {
+        "all",
+        "near",
+        "far",
+        "head",
+        "edges",
+    }
     relations = {name for name, _ in counts}
     assert scored == {name for name in relations if counts[name, "valid"] and counts[name, "test"]}
     assert relations - scored
@@ -448,6 +521,8 @@ def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> 
     )
     keys = ["side", "slice", "control", "metric", "k"]
     hits = pl.col("slice").str.starts_with("relation=") & pl.col("metric").str.ends_with("_hit")
+    # One head for all relations is best for all of them together, not for each.
+    hits &= pl.col("control").is_null() | (pl.col("control") != "one_head")
     both = run.scores.filter(hits).join(other.scores.filter(hits), on=keys, nulls_equal=True)
     assert (both["value_right"] >= both["value"]).all()
     assert (both["value_right"] > both["value"]).any()
@@ -479,7 +554,7 @@ def test_gains_are_differences_of_the_scores() -> None:
         for row in hits.iter_rows(named=True)
     }
     gains = scores.filter(pl.col("metric").str.ends_with("_gain"))
-    assert set(gains["over"]) == {"offset", "keyword", "combined"}
+    assert set(gains["over"]) == {"one_head", "offset", "keyword", "combined", "longest", "chance"}
     for row in gains.iter_rows(named=True):
         key = (row["slice"], row["metric"].removesuffix("_gain"), row["k"])
         assert row["value"] == pytest.approx(values[*key, None] - values[*key, row["over"]])

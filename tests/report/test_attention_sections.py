@@ -65,12 +65,17 @@ def scores_of(model: str) -> list[Score]:
                     ("offset", 0.55),
                     ("combined", 0.6),
                     ("random_weights", 0.1),
+                    ("one_head", 0.3),
+                    ("longest", 0.04),
+                    ("chance", 0.01),
                 ):
                     value = min(1.0, share + k / 50)
                     found.append(row(model, metric, value, slice=where, control=control, params={"k": k}))
             found.append(
                 row(model, f"{metric}_gain", -0.1, slice=where, params={"k": 1, "other": "combined"})
             )
+        found.append(row(model, metric, 0.25, slice="edges"))
+        found.append(row(model, metric, 0.125, slice="edges", control="chance"))
     for what, share in (("kind=keyword", 0.75), ("kind=newline", 0.25), ("situation=a word in between", 1.0)):
         found.append(row(model, "picked", share, slice=f"relation=If:if->body;{what}", n=40))
         found.append(row(model, "picked", share, slice=f"relation=If:if->test;{what}", n=4))
@@ -157,6 +162,11 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
     # 0.52 and 0.62 at k = 1, and their difference with its interval.
     said = "sees-all, encoder, first word: the best heads find 52.0 % of the edges, offset or keyword 62.0 %"
     assert f"{said} (difference −10.0 [−15.0, −5.0] points)." in figure.lead
+    assert "Beside them: one head for all relations 32.0 %, longest word 6.0 %, chance 3.0 %." in figure.lead
+    assert "Over all edges with equal weight the best heads find 25.0 %." in figure.lead
+    averaged = column(figure, "Predictor", "Mean over", "k = 1")
+    assert ("best head", "edges", "25.0") in averaged and ("chance", "edges", "12.5") in averaged
+    assert ("one head for all relations", "relations", "32.0") in averaged
     assert "any word" in figure.answer and "any word" not in figure.lead
     notes = " ".join(figure.notes)
     assert "90 functions read, 7 dropped (longer than the context)" in notes

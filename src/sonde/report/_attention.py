@@ -16,9 +16,12 @@ HITS = {"first_hit": "first word", "any_hit": "any word", "last_hit": "last word
 
 PREDICTORS = {
     MODEL: "best head",
+    "one_head": "one head for all relations",
     "offset": "offset",
     "keyword": "keyword",
     "combined": "offset or keyword",
+    "longest": "longest word",
+    "chance": "chance",
     "random_weights": "best head, random weights",
 }
 """Controls beside the model itself, in the order in which they are shown."""

@@ -35,7 +35,9 @@ class AttentionSummary:
         "head of each relation, averaged over relations with equal weight, with 95 % intervals clustered by "
         "function. First, last and any word are the words of the dependent that count as found. The offset "
         "baseline always predicts the word at a fixed distance, the keyword baseline the next occurrence "
-        "of a fixed keyword; neither reads the code. Heads and baselines are chosen on validation."
+        "of a fixed keyword; neither reads the code. Heads and baselines are chosen on validation. One head "
+        "for all relations is the one that finds most edges in all; the longest word and chance pick "
+        "among the words that heads are ranked over. In the table also every edge with equal weight."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -56,7 +58,7 @@ class AttentionSummary:
             lead=_sentences(run, ["first_hit"]),
             answer=_sentences(run, ["first_hit", "any_hit"]),
             charts=charts,
-            table=_table(rows),
+            table=_table(pl.concat([rows, hits(run, ["edges"])], how="diagonal_relaxed")),
             notes=[*_notes(run), *sides_note(rows)],
         )
 
@@ -114,8 +116,29 @@ def _sentences(run: RunData, metrics: list[str]) -> str:
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {number(100 * own['value'], 1)} % "
             f"of the edges, {PREDICTORS[over]} {number(100 * other['value'], 1)} % (difference {verdict})."
+            f"{_beside(run, row, rows.filter(same))}"
         )
     return "\n".join(said)
+
+
+def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
+    """What one head for all relations finds, what chance would, and the share of all edges."""
+    found = {one["predictor"]: one["value"] for one in same.iter_rows(named=True)}
+    said = [
+        f"{PREDICTORS[name]} {number(100 * found[name], 1)} %"
+        for name in ("one_head", "longest", "chance")
+        if name in found
+    ]
+    pooled = hits(run, ["edges"]).filter(
+        (pl.col("subject") == row["subject"])
+        & (pl.col("metric") == row["metric"])
+        & (pl.col("k") == 1)
+        & (pl.col("predictor") == MODEL)
+    )
+    words = f" Beside them: {', '.join(said)}." if said else ""
+    for one in pooled.iter_rows(named=True):
+        words += f" Over all edges with equal weight the best heads find {number(100 * one['value'], 1)} %."
+    return words
 
 
 def _table(rows: pl.DataFrame) -> Table:
@@ -123,14 +146,15 @@ def _table(rows: pl.DataFrame) -> Table:
         "Of",
         "Predictor",
         "Found",
+        "Mean over",
         *(f"k = {k}" for k in SHOWN_K),
         "95 % at k = 1",
         "Edges",
         "Functions",
     ]
     cells: list[list[Cell]] = []
-    keys = ["subject", "metric", "predictor"]
-    for (subject, metric, predictor), part in rows.partition_by(
+    keys = ["subject", "slice", "metric", "predictor"]
+    for (subject, over, metric, predictor), part in rows.partition_by(
         keys, as_dict=True, maintain_order=True
     ).items():
         by_k = {row["k"]: row for row in part.iter_rows(named=True)}
@@ -141,13 +165,14 @@ def _table(rows: pl.DataFrame) -> Table:
                 Cell(str(subject)),
                 Cell(PREDICTORS[str(predictor)]),
                 Cell(HITS[str(metric)]),
+                Cell("edges" if over == "edges" else "relations"),
                 *(Cell(DASH if share is None else number(100 * share, 1), share) for share in shares),
                 Cell(interval(first, 100, 1), first["ci_low"]),
                 Cell(count(first["n"]), first["n"]),
                 Cell(clusters(first), first["n_clusters"]),
             ]
         )
-    numeric = frozenset(columns[3:])
+    numeric = frozenset(columns[4:])
     return Table(summary="All predictors, in % of edges", columns=columns, rows=cells, numeric=numeric)
 
 

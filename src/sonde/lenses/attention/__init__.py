@@ -2,7 +2,8 @@
 
 One forward an item gives, for every edge and head, the rank of the dependent among all words by the attention
 that the head word pays them. The best head of each relation is chosen on validation and scored on test,
-beside fixed offsets, keywords, the better of both, and a model with weights drawn anew.
+beside one head for all relations, fixed offsets, keywords, the better of both, the longest word, chance, and
+a model with weights drawn anew.
 """
 
 from __future__ import annotations
@@ -13,16 +14,25 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.capture.requests import Pass, Plain, Prepared, RankRules, WordAttention, WordLookups
+from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLookups
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
 from sonde.lenses.attention import errors
-from sonde.lenses.attention.choice import Predicted, combined, heads, keywords, offsets, usable
+from sonde.lenses.attention.choice import (
+    Predicted,
+    chance,
+    combined,
+    heads,
+    keywords,
+    longest,
+    offsets,
+    usable,
+)
 from sonde.lenses.attention.observe import observe_items
 from sonde.lenses.attention.options import AttentionOptions
-from sonde.lenses.attention.quirks import LATER_WINS, QUIRKS, SELECTED_RELATIONS, SELF_COMPETES, active
+from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, active, rules_of
 from sonde.lenses.attention.scores import (
     HEADS,
     Side,
@@ -31,6 +41,7 @@ from sonde.lenses.attention.scores import (
     gains,
     head_map,
     offset_scores,
+    pooled,
     relation_scores,
 )
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
@@ -51,7 +62,7 @@ class Attention(LensDefaults):
     """The attention lens."""
 
     name = "attention"
-    version = "2"
+    version = "3"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
@@ -93,8 +104,7 @@ class Attention(LensDefaults):
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass that looks the items' edges up."""
-        quirks = active(settings)
-        rules = RankRules(LATER_WINS in quirks, SELF_COMPETES in quirks, picks=settings.stage > 0)
+        rules = rules_of(settings)
         wanted = labels[TASK].filter(pl.col("label").is_not_null())
         by_item = wanted.partition_by("item_id", as_dict=True)
         lookups: dict[str, WordLookups] = {}
@@ -150,31 +160,35 @@ class Attention(LensDefaults):
             held = {name: one for name, one in relations.items() if usable(one, quirks)}
             averaged = facet.averaged if facet and SELECTED_RELATIONS in quirks else tuple(held)
             keyed = {(side, name): one for name, one in held.items()}
-            by_heads = _of_heads(keyed, scoring.observations, splits, quirks)
+            by_heads, by_one = _of_heads(keyed, scoring.observations, splits, quirks)
             by_offset = {name: offsets(one, quirks) for name, one in held.items()}
-            predicted = {HEADS: by_heads, "offset": by_offset}
+            predicted = {HEADS: by_heads, "one_head": by_one, "offset": by_offset}
             if names:
                 predicted["keyword"] = {name: keywords(one, names, quirks) for name, one in held.items()}
                 predicted["combined"] = {
                     name: combined(one, predicted["keyword"][name], ("offset", "keyword"))
                     for name, one in by_offset.items()
                 }
+            predicted["longest"] = {name: longest(one) for name, one in held.items()}
+            predicted["chance"] = {name: chance(one) for name, one in held.items()}
             all_of = Side(held, predicted, averaged)
             for predictor in predicted:
                 found += relation_scores(all_of, predictor, on_side)
                 found += averages(all_of, predictor, on_side)
+                found += pooled(all_of, predictor, on_side)
             for control in predicted:
                 if control != HEADS:
                     found += gains(all_of, control, on_side)
             found += head_map(all_of, on_side)
             for twin, observations in zip(twins, scoring.twins, strict=True):
                 mine = {key: one for key, one in twin.items() if key[0] == side and usable(one, quirks)}
-                random = _of_heads(mine, observations.observations, splits, quirks)
+                random, _ = _of_heads(mine, observations.observations, splits, quirks)
                 of_twin = Side(
                     {name: one for (_, name), one in mine.items()}, {"random_weights": random}, averaged
                 )
                 found += relation_scores(of_twin, "random_weights", on_side)
                 found += averages(of_twin, "random_weights", on_side)
+                found += pooled(of_twin, "random_weights", on_side)
         return found
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
@@ -198,8 +212,10 @@ def splits_of(scoring: Scoring) -> dict[str, str]:
 
 def _of_heads(
     relations: Mapping[Key, Relation], observations: pl.LazyFrame, splits: Mapping[str, str], quirks: Set[str]
-) -> dict[str, Predicted]:
-    return {name: found for (_, name), found in heads(relations, observations, splits, quirks).items()}
+) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
+    """Of each relation the best head, and the one head for all relations."""
+    best, one = heads(relations, observations, splits, quirks)
+    return {key[1]: best[key] for key in relations}, {key[1]: one[key] for key in relations}
 
 
 def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from sonde.lenses.attention.baselines import FARTHEST, Hits, greedy, ranks
 from sonde.lenses.attention.observe import METRICS
@@ -29,13 +29,14 @@ class Predicted:
         name: What was chosen: offsets, keywords, or which of both is better.
     """
 
-    hits: Int[np.ndarray, "row metric k"]
+    hits: Int[np.ndarray, "row metric k"] | Float[np.ndarray, "row metric k"]
     fitted: Int[np.ndarray, "metric k"]
     head: Int[np.ndarray, "metric k"]
     name: tuple[tuple[str, ...], ...]
 
 
 _NO_HEAD = np.full((len(METRICS), TOP), -1)
+_UNNAMED = (("",) * TOP,) * len(METRICS)
 
 
 def usable(relation: Relation, quirks: Set[str]) -> bool:
@@ -46,27 +47,52 @@ def usable(relation: Relation, quirks: Set[str]) -> bool:
 
 def heads(
     relations: Mapping[Key, Relation], observations: pl.LazyFrame, splits: Mapping[str, str], quirks: Set[str]
-) -> dict[Key, Predicted]:
-    """The best head of each relation for each metric; as an oracle, for each k too."""
-    chosen = {key: _best_head(relation, quirks) for key, relation in relations.items()}
-    followed = follow(observations, splits, chosen)
-    return {
-        key: Predicted(
-            hits=followed[key],
-            fitted=np.take_along_axis(_chosen_on(relation, quirks), chosen[key][:, :, None], 2)[:, :, 0],
-            head=chosen[key],
-            name=(("",) * TOP,) * len(METRICS),
+) -> tuple[dict[Key, Predicted], dict[Key, Predicted]]:
+    """For each metric the best head of each relation, and the one that is best for all of its side together.
+
+    As an oracle they are chosen anew for each k.
+    """
+    chosen_on = {key: _chosen_on(relation, quirks) for key, relation in relations.items()}
+    together = {
+        side: _best_head(
+            np.sum([hits for (other, _), hits in chosen_on.items() if other == side], axis=0), quirks
         )
-        for key, relation in relations.items()
+        for side in {side for side, _ in relations}
     }
+    chosen = {key: np.stack([_best_head(hits, quirks), together[key[0]]]) for key, hits in chosen_on.items()}
+    followed = follow(observations, splits, chosen)
+    best, one = (
+        {
+            key: Predicted(
+                hits=followed[key][:, place],
+                fitted=np.take_along_axis(chosen_on[key], chosen[key][place][:, :, None], 2)[:, :, 0],
+                head=chosen[key][place],
+                name=_UNNAMED,
+            )
+            for key in relations
+        }
+        for place in (0, 1)
+    )
+    return best, one
+
+
+def longest(relation: Relation) -> Predicted:
+    """The longest words among the candidates."""
+    hits = relation.blind[..., 0]
+    return Predicted(hits[relation.test], hits[~relation.test].sum(0), _NO_HEAD, _UNNAMED)
+
+
+def chance(relation: Relation) -> Predicted:
+    """Candidates picked at random: the mean over the orders."""
+    hits = relation.blind[..., 1:].mean(-1)
+    return Predicted(hits[relation.test], hits[~relation.test].sum(0), _NO_HEAD, _UNNAMED)
 
 
 def _chosen_on(relation: Relation, quirks: Set[str]) -> Int[np.ndarray, "metric k head"]:
     return relation.hits[1 if ORACLE in quirks else 0]
 
 
-def _best_head(relation: Relation, quirks: Set[str]) -> Int[np.ndarray, "metric k"]:
-    hits = _chosen_on(relation, quirks)
+def _best_head(hits: Int[np.ndarray, "metric k head"], quirks: Set[str]) -> Int[np.ndarray, "metric k"]:
     count = hits.shape[2]
     if ORACLE not in quirks:
         # One head a metric, so that its curve over k is that of a head; few edges leave ties, which later

@@ -13,11 +13,14 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int, UInt8
 
+from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import WordRanks
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.attention.baselines import NEVER
+from sonde.lenses.attention.blind import blind_ranks
+from sonde.lenses.attention.quirks import rules_of
 from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
 
 METRICS = ("first_hit", "last_hit", "any_hit")
@@ -36,6 +39,7 @@ OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "layers": pl.Int16,
     "heads": pl.Int16,
     "ranks": pl.Binary,
+    "blind": pl.Binary,
     "offset_first": pl.List(pl.Int32),
     "offset_last": pl.List(pl.Int32),
     "keyword_first": pl.List(pl.Int16),
@@ -133,20 +137,29 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
             rows.append({**start, "edges": len(named), "dropped": reason})
             continue
         words, edges = read_item(item, named, settings)
+        seed = derive_seed("attention chance", item.item_id)
         for side, found in sides.items():
-            rows += [{**start, **row} for row in side_rows(side, found, words, edges, item.language)]
+            blind = blind_ranks(side, words, edges, rules_of(settings), seed)
+            rows += [{**start, **row} for row in side_rows(side, found, blind, words, edges, item.language)]
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
 
 
 def side_rows(
-    side: str, found: WordRanks, words: Words, edges: Edges, language: str
+    side: str,
+    found: WordRanks,
+    blind: UInt8[np.ndarray, "edge metric order"],
+    words: Words,
+    edges: Edges,
+    language: str,
 ) -> Iterator[dict[str, object]]:
     """One row a relation of one item on one side of a model, without what names the item."""
     layers, heads = found.ranks.shape[:2]
     ranks = clamped(found)
     if not edges.from_head:
         # The root of a sentence is its own head: no head and no offset can say so, in any mode.
-        ranks[(edges.first == edges.head) & (edges.last == edges.head)] = NEVER
+        root = (edges.first == edges.head) & (edges.last == edges.head)
+        ranks[root] = NEVER
+        blind = np.where(root[:, None, None], np.uint8(NEVER), blind)
     backwards = _CAUSAL[side]
     keywords = facet_of(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)
@@ -164,6 +177,7 @@ def side_rows(
             "layers": layers,
             "heads": heads,
             "ranks": ranks[mine].tobytes(),
+            "blind": blind[mine].tobytes(),
             "offset_first": first[mine].tolist(),
             "offset_last": last[mine].tolist(),
             "keyword_first": hits.first[mine].tolist(),

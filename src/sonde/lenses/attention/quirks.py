@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sonde.capture.requests import RankRules
 from sonde.lenses._lens import LensSettings
 
 LATER_WINS = "codesyntax.later_wins"
@@ -24,6 +25,12 @@ QUIRKS: Mapping[str, str] = {
     FITTED_ON_TEST: "baselines are chosen on the edges that they are scored on; else on validation",
     SELECTED_RELATIONS: "the average is over the relations that the paper's plots keep; else over all",
 }
+
+
+def rules_of(settings: LensSettings) -> RankRules:
+    """How words are ranked."""
+    quirks = active(settings)
+    return RankRules(LATER_WINS in quirks, SELF_COMPETES in quirks, picks=settings.stage > 0)
 
 
 def active(settings: LensSettings) -> frozenset[str]:

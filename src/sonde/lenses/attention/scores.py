@@ -20,6 +20,9 @@ from sonde.results.scores import Score
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""
 
+EDGES = "edges"
+"""The slice over all edges, where ``all`` is the mean over relations."""
+
 HEADS = "heads"
 """What the model itself is called among the predictors; its scores carry no ``control``."""
 
@@ -130,6 +133,55 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
                 )
 
 
+def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
+    """Share of all edges of the averaged relations that are hit, each edge with equal weight.
+
+    Of the heads also how far they are ahead of each control.
+    """
+    names = [name for name in side.averaged if name in side.predicted[predictor]]
+    if not names:
+        return
+    items, weights = _weights([side.relations[name] for name in names])
+    edges = weights.sum(1)
+
+    def hits(kind: str) -> Float[np.ndarray, "item cell"]:
+        total = np.zeros((len(items), len(METRICS) * TOP))
+        for name in names:
+            relation, found = side.relations[name], side.predicted[kind][name]
+            rows = np.searchsorted(items, relation.item[relation.test])
+            total[rows] += found.hits.reshape(len(rows), -1)
+        return total
+
+    own = _cells(items, hits(predictor), edges)
+    cells = [(metric, k) for metric in range(len(METRICS)) for k in range(1, TOP + 1)]
+    control = None if predictor == HEADS else predictor
+    templates = [
+        dataclasses.replace(
+            template,
+            slice=EDGES,
+            control=control,
+            metric=METRICS[metric],
+            params={"k": k, "name": f"{len(names)} relations"},
+        )
+        for metric, k in cells
+    ]
+    yield from _filled(ratios(own, "proportion"), templates, int(edges.sum()))
+    for over in side.predicted if predictor == HEADS else ():
+        if over == HEADS:
+            continue
+        parts = [
+            np.abs(side.predicted[HEADS][name].hits - side.predicted[over][name].hits).sum(0)
+            for name in names
+        ]
+        apart = np.sum(parts, axis=0, dtype=np.float64).reshape(-1)
+        estimates = differences(own, _cells(items, hits(over), edges), "difference", discordant=apart)
+        ahead = [
+            dataclasses.replace(one, metric=f"{one.metric}_gain", params={**one.params, "other": over})
+            for one in templates
+        ]
+        yield from _filled(estimates, ahead, int(edges.sum()))
+
+
 def mean_offset(relation: Relation) -> float:
     """Mean offset from what is asked to the first word looked for, over all edges."""
     return float(relation.offset_first.mean()) if len(relation.offset_first) else math.nan
@@ -208,18 +260,23 @@ def _place(relation: Relation, head: int) -> dict[str, int]:
     return {"layer": head // relation.heads, "head": head % relation.heads} if head >= 0 else {}
 
 
-def _sums(relation: Relation, found: Predicted) -> ClusterSums:
+def _cells(
+    items: Int[np.ndarray, " item"], hits: Float[np.ndarray, "item cell"], edges: Float[np.ndarray, " item"]
+) -> ClusterSums:
     """One group a metric and k, one cluster an item."""
-    items = relation.item[relation.test]
-    groups = len(METRICS) * TOP
-    hits = found.hits.reshape(len(items), groups).astype(np.float64)
+    groups = hits.shape[1]
     return ClusterSums(
         group=np.tile(np.arange(groups), len(items)),
         cluster=np.repeat(items, groups),
         x=hits.reshape(-1),
-        w=np.repeat(_scored(relation), groups).astype(np.float64),
+        w=np.repeat(edges, groups).astype(np.float64),
         n_groups=groups,
     )
+
+
+def _sums(relation: Relation, found: Predicted) -> ClusterSums:
+    items = relation.item[relation.test]
+    return _cells(items, found.hits.reshape(len(items), -1).astype(np.float64), _scored(relation))
 
 
 def _weights(

@@ -14,12 +14,15 @@ import polars as pl
 from jaxtyping import Bool, Int, UInt8
 
 from sonde.lenses.attention.baselines import Ranges, Sets
+from sonde.lenses.attention.blind import PICKS
 from sonde.lenses.attention.observe import METRICS, unpack
 
 TOP = 20
 """Hits are counted for every k up to here; the published code keeps as many."""
 
 _BATCH_ROWS = 2_000
+
+_PLACES = np.arange(1, TOP + 1)
 
 Key = tuple[str, str]
 """Side of the model, and relation."""
@@ -39,6 +42,7 @@ class Relation:
         offset_first: Offset of each edge's first word.
         offset_last: Offset of its last word.
         keywords: For each of `METRICS` the keywords that hit each edge.
+        blind: Edges of each row that are hit in the orders of `blind_ranks`.
     """
 
     layers: int
@@ -50,6 +54,7 @@ class Relation:
     offset_first: Int[np.ndarray, " edge"]
     offset_last: Int[np.ndarray, " edge"]
     keywords: tuple[Sets, Sets, Sets]
+    blind: Int[np.ndarray, "row metric k order"]
 
     @property
     def row(self) -> Int[np.ndarray, " edge"]:
@@ -105,6 +110,9 @@ def collect(observations: pl.LazyFrame, splits: Mapping[str, str]) -> dict[Key, 
         scored = np.repeat(test[item], edges)
         for split in (0, 1):
             held.hits[split] += hits_by_k(ranks[scored == bool(split)])
+        blind = np.frombuffer(b"".join(rows["blind"].to_list()), np.uint8)
+        blind = blind.reshape(-1, len(METRICS), 1, 1 + PICKS)
+        held.add("blind", _by_row(blind <= _PLACES[:, None], edges))
         held.add("item", item)
         held.add("edges", edges)
         for name in ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any"):
@@ -116,26 +124,26 @@ def collect(observations: pl.LazyFrame, splits: Mapping[str, str]) -> dict[Key, 
 
 
 def follow(
-    observations: pl.LazyFrame, splits: Mapping[str, str], chosen: Mapping[Key, Int[np.ndarray, "metric k"]]
-) -> dict[Key, Int[np.ndarray, "row metric k"]]:
+    observations: pl.LazyFrame,
+    splits: Mapping[str, str],
+    chosen: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
+) -> dict[Key, Int[np.ndarray, "row predictor metric k"]]:
     """Edges that the chosen heads hit, for each row that is scored, in the order of `Relation`.
 
     Args:
         observations: The item table.
         splits: As for `collect`.
-        chosen: For each relation, metric and k the head, counted over the layers.
+        chosen: For each relation and several predictors, by metric and k the head, counted over the layers.
     """
-    found: dict[Key, list[Int[np.ndarray, "row metric k"]]] = {key: [] for key in chosen}
+    found: dict[Key, list[Int[np.ndarray, "row predictor metric k"]]] = {key: [] for key in chosen}
     scored = {item: split for item, split in splits.items() if split == "test"}
-    places = np.arange(1, TOP + 1)
     for key, rows in _groups(observations, scored):
         if key not in chosen:
             continue
         ranks = _ranks(rows)
         flat = ranks.reshape(len(ranks), len(METRICS), -1)
         mine = flat[:, np.arange(len(METRICS))[:, None], chosen[key]]
-        begins = np.cumsum([0, *rows["edges"].to_list()])[:-1]
-        found[key].append(np.add.reduceat((mine <= places).astype(np.int32), begins, axis=0))
+        found[key].append(_by_row(mine <= _PLACES, rows["edges"].to_numpy()))
     return {key: np.concatenate(some) for key, some in found.items() if some}
 
 
@@ -150,6 +158,11 @@ def hits_by_k(
     counts = np.bincount(codes.reshape(-1), minlength=(TOP + 2) * cells).reshape(cells, TOP + 2)
     hits = np.cumsum(counts[:, 1 : TOP + 1], axis=1)
     return hits.reshape(len(METRICS), -1, TOP).transpose(0, 2, 1)
+
+
+def _by_row(hits: Bool[np.ndarray, "edge ..."], edges: Int[np.ndarray, " row"]) -> Int[np.ndarray, "row ..."]:
+    """Edges hit, added up over each row's edges."""
+    return np.add.reduceat(hits.astype(np.int32), np.cumsum(edges) - edges, axis=0)
 
 
 def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:
@@ -185,6 +198,7 @@ def _relation(parts: _Parts, test: Bool[np.ndarray, " item"]) -> Relation:
         offset_first=parts.column("offset_first"),
         offset_last=parts.column("offset_last"),
         keywords=(ends[0], ends[1], anywhere),
+        blind=parts.column("blind"),
     )
 
 

@@ -60,6 +60,19 @@ class Row:
         return self.target - self.first
 
 
+def of_one_length(batch: Sequence[Row]) -> list[list[Row]]:
+    """A batch in parts that need no padding."""
+    parts: dict[int, list[Row]] = {}
+    for row in batch:
+        parts.setdefault(len(row.tokens), []).append(row)
+    return list(parts.values())
+
+
+def padded(batch: Sequence[Row]) -> int:
+    """Tokens of a batch, padding included."""
+    return len(batch) * max(row.size for row in batch)
+
+
 def rows_of(
     source: int, asked: Input, prepared: Prepared, loaded: LoadedModel, context: int, stride: float
 ) -> list[Row]:

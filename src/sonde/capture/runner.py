@@ -22,7 +22,7 @@ from sonde.capture.collect import RowResult, RowScores, queries, segments
 from sonde.capture.reading import Readers
 from sonde.capture.reducers import pool, score_answers, score_positions
 from sonde.capture.requests import Answer, Prepared, ScoredAnswers
-from sonde.capture.rows import Row
+from sonde.capture.rows import Row, of_one_length, padded
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_states, shares
 from sonde.capture.trial import recording
@@ -98,12 +98,12 @@ class Runner:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
         if not self._loaded.takes_padding:
-            batches = [same for batch in batches for same in _of_one_length(batch)]
+            batches = [same for batch in batches for same in of_one_length(batch)]
         waiting = [list(batch) for batch in reversed(batches)]
         most: int | None = None
         while waiting:
             batch = waiting.pop()
-            if most is not None and len(batch) > 1 and _padded(batch) > most:
+            if most is not None and len(batch) > 1 and padded(batch) > most:
                 results = None
             else:
                 results = self._try(batch)
@@ -114,7 +114,7 @@ class Runner:
                     )
             if results is None:
                 half = (len(batch) + 1) // 2
-                most = _padded(batch[:half]) if most is None else most
+                most = padded(batch[:half]) if most is None else most
                 waiting += [batch[half:], batch[:half]]
             else:
                 yield from zip(batch, results, strict=True)
@@ -388,18 +388,6 @@ def _answers_of(
     arrays = [part.cpu().numpy() for part in (found.nats, found.rank, found.shared_nats, found.shared_rank)]
     pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
     return [ScoredAnswers(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
-
-
-def _of_one_length(batch: Sequence[Row]) -> list[list[Row]]:
-    """A batch in parts that need no padding."""
-    parts: dict[int, list[Row]] = {}
-    for row in batch:
-        parts.setdefault(len(row.tokens), []).append(row)
-    return list(parts.values())
-
-
-def _padded(batch: Sequence[Row]) -> int:
-    return len(batch) * max(row.size for row in batch)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -16,13 +16,15 @@ from dataclasses import replace
 import pytest
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import hash_text
 from sonde.corpora import Given, Intake, Item, SourceFile, Tag, item_id, read_items
 from sonde.corpora._items import items_of
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._flow import Flow
 from sonde.languages._program import Program, tokenize
-from sonde.tasks import TASKS, Spread, _bugs, _spread, build
+from sonde.tasks import TASKS, Spread, _bugs, _spread, build, effective_clusters
+from sonde.tasks._balance import shares_for_test
 from sonde.tasks._bugs import BugTask, Choice, choice_of
 from sonde.tasks._misuse import misuse, pointers
 
@@ -445,6 +447,51 @@ def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) 
     two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3))
     assert one.examples.equals(two.examples)
     assert one.inputs == two.inputs
+
+
+def spread_out(clusters: int, each: int) -> list[Item]:
+    """Functions, of which one to ten in ten have an operator to swap, by the number of their cluster."""
+    found: list[Item] = []
+    for cluster in range(clusters):
+        for number in range(each):
+            end = "a - b" if number % 10 <= cluster % 10 else "[a, b]"
+            names = [f"v{digit}" for digit in f"{cluster}{number:03}"]
+            body = "".join(f"    {name}{at} = call{cluster}_{number}_{at}\n" for at, name in enumerate(names))
+            text = f"def f_{cluster}_{number}(a, b):\n{body}    return {end}"
+            found.append(
+                Item(
+                    item_id=f"{hash_text(text)}", text=text, language="python", unit="function",
+                    path=f"{cluster}.py", name="f", offset=number, cluster=f"c{cluster}", repository="r",
+                )
+            )  # fmt: skip
+    return found
+
+
+def test_a_test_split_is_worth_thirty_clusters_where_the_pool_has_them() -> None:
+    items = spread_out(80, 70)
+    made = {
+        size: build("swapped_operand", items, size=size, language="python").examples for size in (400, 800)
+    }
+    parts = {name: made[800].filter(split=name) for name in ("train", "valid", "test")}
+    assert {name: part.height for name, part in parts.items()} == {"train": 480, "valid": 160, "test": 160}
+    assert effective_clusters(parts["test"]) >= 30
+    held = {name: set(part["cluster"]) for name, part in parts.items()}
+    assert not held["train"] & held["test"] and not held["valid"] & held["test"]
+    assert not held["train"] & held["valid"]
+    assert set(made[400]["example_id"]) <= set(made[800]["example_id"])
+
+
+@pytest.mark.parametrize(
+    ("clusters", "items", "expected"),
+    [(96, 40_000, 0.5), (187, 11_000, 60 / 187), (324, 40_000, 0.2), (96, 4_999, 0.2), (2, 9_000, 0.5)],
+)
+def test_test_gets_more_clusters_where_they_are_few_and_functions_many(
+    clusters: int, items: int, expected: float
+) -> None:
+    shares = shares_for_test(clusters, items)
+    assert shares["test"] == pytest.approx(expected)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["train"] == pytest.approx(3 * shares["valid"])
 
 
 def test_summaries_do_not_cross_splits_unless_published_so() -> None:

@@ -46,8 +46,37 @@ def weight_in_turns(examples: int) -> int:
     return math.isqrt(10_000 * examples)
 
 
+_TESTED = 60
+"""Clusters that a test set is to be drawn from: some give few examples, and 30 of equal size are wanted."""
+
+_MOST_TESTED = 0.5
+_AMPLE = 5_000
+"""Functions of a pool from which a data set is filled though training has fewer clusters to draw from."""
+
+
+def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
+    """Shares of the clusters, by weight, for what is trained once and tested on one split alone.
+
+    A fifth of a hundred clusters are too few for a verdict. Where a pool holds more functions than a data set
+    asks for, test gets up to half of the clusters and takes fewer examples of each; what is left is
+    shared by train and valid as in `SHARES`. The examples of the splits stay in their shares.
+
+    Args:
+        clusters: Clusters of the pool.
+        items: Functions of the pool.
+    """
+    if items < _AMPLE:
+        return SHARES
+    test = min(max(_TESTED / clusters, SHARES["test"]), _MOST_TESTED)
+    rest = (1 - test) / (1 - SHARES["test"])
+    return {name: test if name == "test" else share * rest for name, share in SHARES.items()}
+
+
 def deal(
-    clusters: Mapping[str, Mapping[str, int]], seed: int, given: Mapping[str, str] = {}
+    clusters: Mapping[str, Mapping[str, int]],
+    seed: int,
+    given: Mapping[str, str] = {},
+    shares: Mapping[str, float] = SHARES,
 ) -> dict[str, str]:
     """Give whole clusters to splits so that each class has its share in each, rare classes first of all.
 
@@ -59,6 +88,7 @@ def deal(
         clusters: For each cluster, how many examples of each class it holds.
         seed: Breaks ties another way.
         given: Clusters whose split is settled.
+        shares: Splits with their shares.
 
     Returns:
         Cluster to the name of its split.
@@ -66,7 +96,7 @@ def deal(
     totals: Counter[str] = Counter()
     for counts in clusters.values():
         totals.update(counts)
-    filled: dict[str, Counter[str]] = {name: Counter() for name in SHARES}
+    filled: dict[str, Counter[str]] = {name: Counter() for name in shares}
     chosen: dict[str, str] = {}
 
     def order(cluster: str) -> tuple[float, float, str]:
@@ -75,14 +105,14 @@ def deal(
 
     def emptiness(name: str, cluster: str) -> tuple[float, float, float]:
         short = sum(
-            count / totals[label] * (1 - filled[name][label] / (SHARES[name] * totals[label]))
+            count / totals[label] * (1 - filled[name][label] / (shares[name] * totals[label]))
             for label, count in clusters[cluster].items()
             if count
         )
-        return short, SHARES[name], unit_hash(seed, cluster, name)
+        return short, shares[name], unit_hash(seed, cluster, name)
 
     for cluster in sorted(clusters, key=lambda cluster: (cluster not in given, order(cluster))):
-        best = given.get(cluster) or max(SHARES, key=lambda name: emptiness(name, cluster))
+        best = given.get(cluster) or max(shares, key=lambda name: emptiness(name, cluster))
         filled[best].update(clusters[cluster])
         chosen[cluster] = best
     return chosen

@@ -25,11 +25,11 @@ from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
-from sonde.tasks._balance import SMALLEST, deal, largest, split_sizes, weight_in_turns
+from sonde.tasks._balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
 from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import mutated
-from sonde.tasks._pool import Pool
+from sonde.tasks._pool import Pool, in_turns, tier_of
 from sonde.tasks._spread import ONE, Part, Spread
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
@@ -179,10 +179,17 @@ def _make(part: Part[tuple[str, str, int]]) -> list[tuple[Variant, ...]]:
     return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
 
 
+_Block = list[Example]
+"""The examples of one function."""
+
+_STRETCH = 2_000
+"""Functions that are read before it is asked whether there are enough; then twice as many, and so on."""
+
+
 def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     """The examples of as many functions as are asked for, clusters dealt to splits.
 
-    Functions are taken in the order of the pool, only until there are enough.
+    Functions are read in the order of the pool, only until there are enough.
 
     Raises:
         InputError: A split has too few eligible functions.
@@ -190,21 +197,29 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     task = asked.task
     assert isinstance(task, BugTask)
     counted = {cluster: {CORRECT: weight_in_turns(size)} for cluster, size in _sizes(pool).items()}
-    sides = deal(counted, asked.seed, pool.splits)
+    shares = shares_for_test(len(counted), len(pool.items))
+    sides = deal(counted, asked.seed, pool.splits, shares)
     wanted = split_sizes(asked.size // task.each)
-    found: dict[str, list[list[Example]]] = {name: [] for name in wanted}
+    found: dict[str, list[_Block]] = {name: [] for name in wanted}
+    fresh: list[tuple[str, _Block]] = []
     counts: Counter[str] = Counter()
+    stretch = _STRETCH
     # One process reads only until there are enough; several read all.
     few = _FEW * sum(wanted.values()) < len(pool.items)
     for item, variants in task.drawn(pool, sides, asked, ONE if few else spread):
         counts["read"] += 1
-        if not variants:
+        if variants:
+            tokens = pool.tokens[item.item_id]
+            block = [_example(item, variant, task.name, tokens) for variant in variants]
+            fresh.append((sides[item.cluster], block))
+        else:
             counts["not eligible"] += 1
-            continue
-        examples = [_example(item, variant, task.name, pool.tokens[item.item_id]) for variant in variants]
-        found[sides[item.cluster]].append(examples)
-        if all(len(found[name]) >= size for name, size in wanted.items()):
-            break
+        if counts["read"] == stretch:
+            _settle(fresh, found)
+            stretch *= 2
+            if all(len(found[name]) >= size for name, size in wanted.items()):
+                break
+    _settle(fresh, found)
     number = largest({name: len(blocks) for name, blocks in found.items()}, asked.size // task.each)
     if number < SMALLEST:
         scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
@@ -216,6 +231,18 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
     for name, size in split_sizes(number).items():
         drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
     return drawn
+
+
+def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) -> None:
+    """Put what a stretch of the pool gave behind what is found, its clusters taking turns.
+
+    Stretches end at the same places whatever is asked for, so a larger data set contains a smaller one. Where
+    few functions of a cluster are eligible, the others would fill a split before its turn comes.
+    """
+    ordered = in_turns(fresh, lambda one: (tier_of(one[1][0].tokens), one[1][0].cluster))
+    for split, block in sorted(ordered, key=lambda one: tier_of(one[1][0].tokens)):
+        found[split].append(block)
+    fresh.clear()
 
 
 def _sizes(pool: Pool) -> Counter[str]:

@@ -23,7 +23,7 @@ from sonde.tasks._task import Repository, Task, classes_of
 
 __all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "gather_picks"]
 
-DRAWING = "2"
+DRAWING = "3"
 """Raised when the same pool gives other examples: part of the key of every data set."""
 
 NO_PICKS: Picks = MappingProxyType({})

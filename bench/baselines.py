@@ -52,6 +52,9 @@ module (tokens: by token).
 A task is **not solved by its surface** where no baseline's interval lies above chance. Where one does, a
 probe has to beat that baseline, which is why `sonde run -l probe` gives the paired gain over the best of
 them as its headline.
+
+An interval that reaches chance and far above it settles nothing: of small sets (see the number of examples)
+and at this size a baseline may still be some points better than chance.
 """
 
 
@@ -136,8 +139,8 @@ def _page(found: Sequence[Found], refused: Sequence[str]) -> str:
     held = [one for one in found if not one.above]
     lines = [
         _BEFORE.format(python=python, size=f"{SIZE:,}", functions=f"{FUNCTIONS:,}"),
-        f"The claim holds for {len(held)} of {len(found)} tasks: "
-        + (", ".join(f"`{one.task}`" for one in held) or "none")
+        f"No baseline is above chance in {len(held)} of {len(found)} tasks: "
+        + (", ".join(sorted(f"`{one.task}`" for one in held)) or "none")
         + ".\n",
         "| task | about | examples | chance | best baseline | accuracy | others | above chance |",
         "|---|---|--:|--:|---|--:|---|---|",

@@ -214,6 +214,9 @@ def test_one_cluster_has_no_cap_and_every_item_is_accounted_for(corpus: Fixed) -
     assert len(select("fixed", Selection(per_cluster=0)).items) == 302
 
 
+_TWELVE = tuple(f"lib/{one}/m{n}.py" for one in "ab" for n in range(6))
+
+
 @pytest.mark.parametrize(
     ("paths", "clusters"),
     [
@@ -223,6 +226,12 @@ def test_one_cluster_has_no_cap_and_every_item_is_accounted_for(corpus: Fixed) -
         ),
         (("lib/a.py", "lib/b.py"), {"a", "b"}),
         (("lib/a.py",), {"repo"}),
+        # Two packages allow no verdict whatever is found, and twelve files may.
+        (
+            tuple(f"lib/{one}/m{n}.py" for one in "ab" for n in range(6)),
+            {f"lib/{one}/m{n}" for one in "ab" for n in range(6)},
+        ),
+        (tuple(f"lib/p{n}/m.py" for n in range(10)), {f"lib/p{n}" for n in range(10)}),
     ],
 )
 def test_one_repository_falls_back_to_packages_then_files(

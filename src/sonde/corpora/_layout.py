@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from sonde.results.verdict import ENOUGH_CLUSTERS
 
 _MARKERS = (
     ".git",
@@ -39,15 +42,18 @@ class Packages:
     A file's package is the uppermost folder on its way down that itself holds source files; namespace
     folders such as ``com/example`` and the source root ``src`` are passed through. Where all files are in one
     package, that is passed through as well. A file right in the project, in its source root or in its one
-    package is a package by itself, named by its stem.
+    package is a package by itself, named by its stem. Where packages are too few for any verdict and files
+    are not, each file is one.
 
     Attributes:
         folders: Folders that directly hold source files.
         passed: Folders among them that are passed through.
+        by_file: Whether each file is a package.
     """
 
     folders: frozenset[str]
     passed: frozenset[str] = frozenset({_SOURCE_ROOT})
+    by_file: bool = False
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Packages:
@@ -56,7 +62,8 @@ class Packages:
         found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
         while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
             found = cls(found.folders, found.passed | only)
-        return found
+        few = len({found.package(path) for path in listed}) < ENOUGH_CLUSTERS <= len(set(listed))
+        return dataclasses.replace(found, by_file=few)
 
     def package(self, path: str) -> str:
         """Name of the package of a path, with forward slashes.
@@ -65,6 +72,8 @@ class Packages:
         >>> project.package("src/web/db/pool.py"), project.package("setup.py")
         ('src/web', 'setup')
         """
+        if self.by_file:
+            return str(PurePosixPath(path).with_suffix(""))
         parts = PurePosixPath(path).parts
         for depth in range(1, len(parts)):
             folder = "/".join(parts[:depth])

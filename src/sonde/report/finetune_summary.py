@@ -29,8 +29,7 @@ from sonde.report._finetune_reach import ceilings, reach_notes
 from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
-from sonde.results.seeds import ENOUGH_SEEDS
-from sonde.results.verdict import why_no_verdict
+from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
 from sonde.results.words import standing
 
 _ALWAYS = 0.99

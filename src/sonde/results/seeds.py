@@ -16,9 +16,6 @@ from sonde.results.clusters import ClusterSums, least_icc, sums_of
 from sonde.results.estimate import Estimates, estimated, ratios
 from sonde.results.intervals import Kind
 
-ENOUGH_SEEDS = 5
-"""Below this many independent trainings a difference is shown, and no verdict is drawn."""
-
 BySeed = Float[np.ndarray, "seed example"]
 
 

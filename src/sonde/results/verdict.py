@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sonde.results.seeds import ENOUGH_SEEDS
-
 ENOUGH_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
+
+ENOUGH_SEEDS = 5
+"""Below this many independent trainings a number is shown, and no verdict is drawn."""
 
 ENOUGH_OBSERVATIONS = 30
 """Independent observations that a proportion's must be worth."""

@@ -10,7 +10,7 @@ from tests.report.synthetic import Source, rewrite_summary, write_run
 from sonde.report import PLOTS
 from sonde.report._explore import ExplorerLimits, choose, pack
 from sonde.report._header import headlines, rerun
-from sonde.report._numbers import clusters, interval, readable, too_few, with_interval
+from sonde.report._numbers import clusters, interval, no_verdict, readable, with_interval
 from sonde.report._run import RunData
 from sonde.report.distribution import _counted, _quantiles
 from sonde.report.frequency_loss import _entries
@@ -112,12 +112,12 @@ def test_numbers_as_shown() -> None:
     row = {"value": 0.0312, "ci_low": 0.02, "ci_high": None, "n_clusters": 12, "ci_method": "jackknife"}
     assert with_interval(row, 100, 1) == "3.1" and interval(row) == "–"
     assert with_interval({**row, "ci_high": 0.04}, 100, 1) == "3.1 [2.0, 4.0]"
-    assert too_few(row), "without an interval nothing is decided"
+    assert no_verdict(row), "without an interval nothing is decided"
     row |= {"ci_high": 0.04}
-    assert not too_few(row) and too_few({**row, "n_clusters": 9})
-    assert too_few({**row, "effective_clusters": 9.5})
+    assert not no_verdict(row) and no_verdict({**row, "n_clusters": 9})
+    assert no_verdict({**row, "effective_clusters": 9.5})
     assert clusters({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
-    assert too_few({**row, "ci_method": "jackknife, too few clusters"})
+    assert no_verdict({**row, "ci_method": "jackknife, too few clusters"})
     assert readable("␣␣␣␣␣␣x____________") == "␣×6x____________"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._numbers import number, too_few, with_interval
+from sonde.report._numbers import no_verdict, number, with_interval
 
 
 def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def dots(
     reference: float | None = None,
     reach: float | None = None,
 ) -> dict[str, Any]:
-    """Dots with intervals, one line a name, side by side for several models; hollow with too few clusters.
+    """Dots with intervals, one line a name, side by side for several models; hollow without a verdict.
 
     Args:
         rows: Score rows with ``name`` and ``shown``.
@@ -42,7 +42,7 @@ def dots(
             "count": f"{row['n']:,}",
             "number": f"n {row['n']:,}",
             "reading": with_interval(row),
-            "few": too_few(row),
+            "few": no_verdict(row),
             "clusters": row["n_clusters"],
         }
         for row in rows.iter_rows(named=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._numbers import clusters, count, interval, number, too_few, with_interval
+from sonde.report._numbers import clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
 from sonde.results.verdict import ENOUGH_CLUSTERS, why_no_verdict
@@ -136,7 +136,7 @@ def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
         & (pl.col("n") >= MIN_COUNT)
         & (pl.col("label") != "")
     )
-    firm = [row for row in rows.sort("value").iter_rows(named=True) if not too_few(row)]
+    firm = [row for row in rows.sort("value").iter_rows(named=True) if not no_verdict(row)]
     if len(firm) < 2:
         return ""
     worst, best = firm[-1], firm[0]

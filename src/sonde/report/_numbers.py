@@ -52,7 +52,7 @@ def readable(surface: str) -> str:
     return re.sub(r"([^\w-])\1{4,}", lambda run: f"{run[1]}×{len(run[0])}", surface)
 
 
-def too_few(row: Mapping[str, Any]) -> bool:
+def no_verdict(row: Mapping[str, Any]) -> bool:
     """Whether a score rests on too little for a verdict; see `sonde.results.verdict`."""
     return not verdict_allowed(row)
 
@@ -61,7 +61,7 @@ def clusters(row: Mapping[str, Any]) -> str:
     """Number of clusters, how many of equal size they are worth, and whether that allows no verdict."""
     effective = row.get("effective_clusters")
     worth = f" (worth {number(effective, 1)})" if effective is not None else ""
-    return f"{count(row['n_clusters'])}{worth}{', no verdict' if too_few(row) else ''}"
+    return f"{count(row['n_clusters'])}{worth}{', no verdict' if no_verdict(row) else ''}"
 
 
 def score_cells(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -> tuple[Cell, Cell, Cell, Cell]:
@@ -81,6 +81,6 @@ def mark(row: Mapping[str, Any]) -> dict[str, Any]:
         "low": row["ci_low"],
         "high": row["ci_high"],
         "reading": with_interval(row, 100, 1),
-        "few": too_few(row),
+        "few": no_verdict(row),
         "n": row["n"],
     }

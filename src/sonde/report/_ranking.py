@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.report._charts import dots
-from sonde.report._numbers import score_cells, too_few, with_interval
+from sonde.report._numbers import no_verdict, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.results.verdict import why_no_verdict
 
 TABLE_ROWS = 200
 
@@ -83,7 +84,7 @@ def _ends(
         .to_list()
     )
     # Intervals of a few clusters can be wider than anything else on the chart; they are cut at its edge.
-    firm = [row for row in frame.iter_rows(named=True) if not too_few(row)]
+    firm = [row for row in frame.iter_rows(named=True) if not no_verdict(row)]
     ends = [row["ci_high"] for row in firm if row["ci_high"] is not None]
     reach = max([*frame["value"].to_list(), *ends])
     suffix = f", {model}" if model else ""
@@ -120,9 +121,10 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
-        firm = [row for row in part.iter_rows(named=True) if not too_few(row)]
+        firm = [row for row in part.iter_rows(named=True) if not no_verdict(row)]
         if len(firm) < 2:
-            sentences.append(f"{who}Too few clusters to say which {ranking.what} is the most surprising.")
+            why = why_no_verdict(part.row(0, named=True))
+            sentences.append(f"{who}No verdict on which {ranking.what} is the most surprising: {why}.")
             continue
         worst, best = firm[0], firm[-1]
         sentences.append(
@@ -134,10 +136,10 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
 
 def _notes(frame: pl.DataFrame, ranking: Ranking) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
-    few = sum(too_few(row) for row in frame.iter_rows(named=True))
+    few = sum(no_verdict(row) for row in frame.iter_rows(named=True))
     if few:
         notes.append(
-            f"{few:,} of {frame.height:,} rest on too few clusters for a verdict; their dots are hollow."
+            f"{few:,} of {frame.height:,} rest on too little code for a verdict; their dots are hollow."
         )
     return notes
 

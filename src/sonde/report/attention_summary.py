@@ -19,7 +19,7 @@ from sonde.report._attention import (
     with_subject,
 )
 from sonde.report._charts import row_height, specification
-from sonde.report._numbers import DASH, clusters, count, interval, mark, number, too_few, with_interval
+from sonde.report._numbers import DASH, clusters, count, interval, mark, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 
@@ -111,7 +111,7 @@ def _sentences(run: RunData, metrics: list[str]) -> str:
         over = row["params"]["other"]
         other = rows.filter(same & (pl.col("predictor") == over)).row(0, named=True)
         verdict = f"{with_interval(row, 100, 1)} points"
-        if too_few(row):
+        if no_verdict(row):
             verdict += ", too few clusters for a verdict"
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {number(100 * own['value'], 1)} % "

@@ -8,9 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._numbers import DASH, count, number, score_cells, too_few, with_interval
+from sonde.report._numbers import DASH, count, number, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.words import standing
 
 
 class Calibration:
@@ -62,11 +63,10 @@ def _bins(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
 
 def _sentence(row: dict[str, Any], run: RunData) -> str:
     who = f"{row['line']}: " if run.several or len(run.languages) > 1 else ""
-    flag = "; too few clusters for a verdict" if too_few(row) else ""
     bins = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
     return (
         f"{who}The expected calibration error is {with_interval(row, 100, 1)} percentage points "
-        f"over {count(row['n'])} subwords{bins.get(row['params_name'], '')}{flag}."
+        f"over {count(row['n'])} subwords{bins.get(row['params_name'], '')}{standing(row)}."
     )
 
 

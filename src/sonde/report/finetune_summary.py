@@ -26,7 +26,7 @@ from sonde.report._finetune import (
     measured,
 )
 from sonde.report._finetune_reach import ceilings, reach_notes
-from sonde.report._numbers import DASH, clusters, count, interval, number, too_few, with_interval
+from sonde.report._numbers import DASH, clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
@@ -110,7 +110,7 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _lead(rows: Sequence[dict[str, Any]]) -> str:
-    judged = [row for row in rows if not too_few(row)]
+    judged = [row for row in rows if not no_verdict(row)]
     size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
     if rows and not judged:
         return f"No verdict on {size}: {'; '.join(dict.fromkeys(map(why_no_verdict, rows)))}."

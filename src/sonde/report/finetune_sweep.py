@@ -22,7 +22,7 @@ from sonde.report._finetune import (
     reach,
     values,
 )
-from sonde.report._numbers import DASH, clusters, count, number, too_few, with_interval
+from sonde.report._numbers import DASH, clusters, count, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
 from sonde.results.verdict import why_no_verdict
@@ -92,7 +92,7 @@ def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
 
 def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
     compared = [row for row in changes if row["control"] is None and _own(row, rows)]
-    judged = [row for row in compared if not too_few(row)]
+    judged = [row for row in compared if not no_verdict(row)]
     if not judged:
         why = dict.fromkeys(map(why_no_verdict, compared))
         return f"The values of a sweep were trained; no verdict{': ' if why else ''}{'; '.join(why)}."

@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.report._charts import specification
-from sonde.report._numbers import DASH, count, interval, number, too_few, with_interval
+from sonde.report._numbers import DASH, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, ModelInfo, RunData
 
@@ -136,8 +136,8 @@ def _answer(rows: pl.DataFrame, several: bool) -> str:
 
 def _verdict(row: dict[str, Any]) -> str:
     low, high = row["ci_low"], row["ci_high"]
-    if too_few(row) or low is None or high is None or not math.isfinite(low + high):
-        return "Too few clusters to say whether rare subwords surprise more"
+    if no_verdict(row) or low is None or high is None or not math.isfinite(low + high):
+        return "No verdict on whether rare subwords surprise more"
     if high < 0:
         return "The rarer a subword, the more it surprises"
     return "The more frequent a subword, the more it surprises" if low > 0 else "No clear monotone relation"

@@ -8,9 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import dots, specification
-from sonde.report._numbers import DASH, score_cells, too_few, with_interval
+from sonde.report._numbers import DASH, no_verdict, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.results.verdict import why_no_verdict
 
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",
@@ -189,9 +190,11 @@ def _answer(differences: pl.DataFrame, run: RunData) -> str:
             *([first["language"]] if len(run.languages) > 1 else []),
         ]
         who = f"{', '.join(named)}: " if named else ""
-        firm = [row for row in part.iter_rows(named=True) if not too_few(row) and row["ci_low"] is not None]
+        firm = [
+            row for row in part.iter_rows(named=True) if not no_verdict(row) and row["ci_low"] is not None
+        ]
         if not firm:
-            sentences.append(f"{who}Too few clusters for a verdict.")
+            sentences.append(f"{who}No verdict: {why_no_verdict(first)}.")
             continue
         readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
         sentences.append(f"{who}Internal calls against external ones: {readings}.")

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import row_height, specification
-from sonde.report._numbers import DASH, clusters, count, interval, number, too_few
+from sonde.report._numbers import DASH, clusters, count, interval, no_verdict, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._probe import (
     BEST,
@@ -28,7 +28,7 @@ from sonde.report._run import RunData
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
 
-_NO_VERDICT = "too few independent clusters or no surface baseline"
+_NO_VERDICT = "too little independent code, or no surface baseline"
 
 
 class ProbeAccuracy:
@@ -101,7 +101,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
                 "low": row["ci_low"],
                 "high": row["ci_high"],
                 "layer": row["layer"],
-                "few": too_few(row),
+                "few": no_verdict(row),
                 "surface": surface and surface["value"],
                 "which": surface["control"] if surface else "",
                 "random": twin and twin["value"],
@@ -146,7 +146,7 @@ def _beaten(rows: pl.DataFrame, gains: Rows) -> tuple[list[str], list[str], list
     unknown: list[str] = []
     for row in rows.iter_rows(named=True):
         gain = gains.get(tuple(row[name] for name in KEY))
-        if gain is None or too_few(gain) or gain["ci_low"] is None:
+        if gain is None or no_verdict(gain) or gain["ci_low"] is None:
             unknown.append(row["name"])
         else:
             (above if gain["ci_low"] > 0 else level).append(row["name"])

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._numbers import DASH, clusters, count, interval, number, too_few
+from sonde.report._numbers import DASH, clusters, count, interval, no_verdict, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._probe import BEST, LENS
 from sonde.report._run import RunData
@@ -96,7 +96,7 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
         who = f"{', '.join(_parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
         chain = _value(controls, row, "neighbours")
-        if too_few(row) or row["ci_low"] is None or chain is None:
+        if no_verdict(row) or row["ci_low"] is None or chain is None:
             continue
         verdict = "more than" if row["ci_low"] > chain else "no better than"
         text = (

@@ -1,4 +1,13 @@
-from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
+import pytest
+
+from sonde.base.errors import (
+    InputError,
+    SondeError,
+    StoreError,
+    UnknownNameError,
+    UsageError,
+    not_finite,
+)
 
 
 def test_exit_codes_follow_the_contract() -> None:
@@ -18,3 +27,10 @@ def test_unknown_name_names_thing_value_and_nearest() -> None:
 def test_unknown_name_without_a_near_one_lists_what_there_is() -> None:
     assert "known: probe, surprisal" in str(UnknownNameError("lens", "zzz", ["surprisal", "probe"]))
     assert "known: none" in str(UnknownNameError("lens", "zzz", []))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_who_ran_in_float32_is_not_told_to_run_in_float32(dtype: str) -> None:
+    said = not_finite(dtype)
+    assert dtype in said and "--dtype" not in said and "damaged" in said
+    assert "--dtype float32" in not_finite("torch.float16")

@@ -234,7 +234,7 @@ def test_a_model_that_gives_nan_is_not_scored(asked: Any, tiny: Tiny, prepare: P
     with torch.no_grad():
         loaded.model.model.layers[1].mlp.down_proj.weight[0, 0] = torch.nan
     item = prepare("abc")
-    with pytest.raises(CaptureError, match=f"tiny-llama.*{item.item.item_id}"):
+    with pytest.raises(CaptureError, match=f"tiny-llama.*{item.item.item_id}.*float32.*damaged"):
         list(observe(loaded, [item], [Pass(Plain(), (asked,))]))
 
 

@@ -11,7 +11,7 @@ import pytest
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import Dataset, DrawingTask
+from sonde.tasks import TASKS, Dataset, DrawingTask
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
 from sonde.tasks._cloze_quizzes import Quizzes, Wanted, quizzes
 from sonde.tasks._cloze_segments import blanks, segments
@@ -293,6 +293,15 @@ def test_rows_for_a_file_hold_no_paths() -> None:
     assert json.loads(json.dumps(rows)) == rows
     assert "paths" not in rows[0]
     assert task.collect([file("x = 1\n")]) == []
+
+
+@pytest.mark.parametrize("name", ["api_cloze", "api_prompts"])
+def test_rows_for_a_file_hold_no_ranks_of_controls(name: str) -> None:
+    made = TASKS.load(name)
+    assert isinstance(made, DrawingTask)
+    rows = list(made.collect([file(TEXT)]))
+    assert rows and not {"majority", "unigram", "spelling", "paths"} & set(rows[0])
+    assert 2**31 - 1 not in {value for row in rows for value in row.values() if isinstance(value, int)}
 
 
 def test_bad_input_says_so(tmp_path: Path) -> None:

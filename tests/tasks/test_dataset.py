@@ -228,6 +228,15 @@ def test_clusters_are_weighed_before_anything_is_read() -> None:
     assert "from 11 clusters, worth 1.2 of equal size" in lack and "\n" not in lack
 
 
+def test_a_set_of_one_class_is_refused_for_the_class_that_it_lacks(
+    tmp_path: Path, functions: list[Item]
+) -> None:
+    name = planted(tmp_path, WHOLE, ("many",), "item")
+    with pytest.raises(InputError, match="examples are of class 'many', and a data set needs two") as caught:
+        build(name, functions, size=100, language="python")
+    assert "or more" not in str(caught.value)
+
+
 def test_a_class_with_too_few_examples_is_refused_in_one_line(tmp_path: Path, functions: list[Item]) -> None:
     name = planted(tmp_path, WHOLE, ("many", "one", "none"), "item")
     with pytest.raises(InputError, match="class 'none' has 0 examples") as caught:

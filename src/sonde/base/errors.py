@@ -74,3 +74,19 @@ class CaptureError(SondeError):
 
 class StoreError(SondeError):
     """A result that could not be written or read back: a full disk, a damaged entry."""
+
+
+def not_finite(dtype: object = "") -> str:
+    """Why numbers of a model are NaN or infinite, and the fix; for the end of a line.
+
+    Args:
+        dtype: The type of its weights, by name or as of torch; empty where it is not known.
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name == "float16":
+        return "numbers overflow in float16; run the model with --dtype float32 or bfloat16"
+    if name:
+        return f"the model ran in {name}, where nothing overflows: its weights are damaged"
+    return (
+        "its weights are damaged, or it ran in float16 and overflowed: then give --dtype float32 or bfloat16"
+    )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sonde.alignment import surfaces
 from sonde.alignment.vocabulary import vocabulary_of
-from sonde.base.errors import CaptureError, InputError
+from sonde.base.errors import CaptureError, InputError, not_finite
 from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
 from sonde.capture.attention import Recording, RowReader
 from sonde.capture.batches import pad
@@ -289,7 +289,7 @@ class Runner:
             position = int(np.concatenate([one.target for one in batch])[at])
             raise CaptureError(
                 f"{self._where(batch[int(index[at])])}, subword {position}: the model gives {nats[at]} nats; "
-                "its weights or its precision are broken"
+                f"{not_finite(self._loaded.model.dtype)}"
             )
 
     def _sums(
@@ -329,7 +329,7 @@ class Runner:
                 if not np.isfinite(sums[layer][index]).all():
                     raise CaptureError(
                         f"{self._where(row)}: the hidden states of layer {layer} are not finite; "
-                        "the model's weights or its precision are broken"
+                        f"{not_finite(self._loaded.model.dtype)}"
                     )
             results.append(np.stack([sums[layer][index, : len(bounds[index])] for layer in layers]))
         return results
@@ -352,7 +352,8 @@ class Runner:
             asked = range(count) if one.row_layers is None else one.row_layers
             rows = np.stack([layers[layer][index, :, :read, : len(row.tokens)] for layer in asked])
             if not np.isfinite(rows).all():
-                raise CaptureError(f"{self._where(row)}: attention rows are not finite; the model is broken")
+                cause = not_finite(self._loaded.model.dtype)
+                raise CaptureError(f"{self._where(row)}: attention rows are not finite; {cause}")
             results.append(rows)
         return results
 

@@ -213,8 +213,16 @@ def _classes(examples: Sequence[Example], asked: Asked) -> tuple[str, ...]:
     """
     counts = Counter(one.label for one in examples)
     labels = classes_of(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
-    rare = min(labels, key=lambda label: (counts[label], label), default="")
-    if len(labels) < 2 or counts[rare] < SMALLEST:
+    if len(labels) < 2:
+        found = (
+            f"all {counts.total():,} examples are of class {labels[0]!r}" if labels else "no example is found"
+        )
+        raise InputError(
+            f"task {asked.task.name!r} in {asked.language}: {found}, and a data set needs two classes; "
+            "draw from other code or ask for another task"
+        )
+    rare = min(labels, key=lambda label: (counts[label], label))
+    if counts[rare] < SMALLEST:
         raise InputError(
             f"task {asked.task.name!r} in {asked.language}: class {rare!r} has {counts[rare]} examples, "
             f"a data set needs {SMALLEST} or more; draw from more code"

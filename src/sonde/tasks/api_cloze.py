@@ -18,7 +18,7 @@ from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_items import items_of_quizzes
 from sonde.tasks._cloze_options import StatementOptions
-from sonde.tasks._cloze_quizzes import Wanted, quizzes
+from sonde.tasks._cloze_quizzes import Wanted, listed, quizzes
 from sonde.tasks._names import Gathered, gather
 
 
@@ -38,7 +38,7 @@ class ApiCloze:
         held = list(files)
         given = given_quizzes(held, limit=None, seed=0)
         table = quizzes(gather(held), Wanted()).table if given.is_empty() else given
-        return table.drop("paths", "majority", "unigram", "spelling").to_dicts()
+        return listed(table)
 
     def draw(
         self,

@@ -16,7 +16,7 @@ from sonde.corpora import SourceFile
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_items import items_of_quizzes
 from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks._cloze_quizzes import Wanted, quizzes
+from sonde.tasks._cloze_quizzes import Wanted, listed, quizzes
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST
 from sonde.tasks._names import Gathered, gather
 
@@ -29,8 +29,8 @@ class ApiPrompts:
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every such quiz of a corpus; no mode changes them."""
-        return _asked(gather(files), PromptOptions(), 0).drop("paths").to_dicts()
+        """Every such quiz of a corpus, as of `api_cloze`; no mode changes them."""
+        return listed(_asked(gather(files), PromptOptions(), 0))
 
     def draw(
         self,

@@ -9,7 +9,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.alignment.spans import Subwords
-from sonde.base.errors import CaptureError
+from sonde.base.errors import CaptureError, not_finite
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
@@ -194,9 +194,7 @@ def pack(
     largest = np.abs(states).max(axis=2)
     if not np.isfinite(largest).all():
         row, layer = np.argwhere(~np.isfinite(largest))[0].tolist()
-        raise CaptureError(
-            f"item {names[row]}: a state of layer {layer} is not finite; run the model in float32 or bfloat16"
-        )
+        raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {not_finite()}")
     _, exponent = np.frexp(largest)
     scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
     half = (states / scale[..., None]).astype(np.float16)

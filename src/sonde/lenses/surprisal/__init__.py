@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError
+from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
@@ -164,10 +164,7 @@ def _scores(one: Captured, objective: str) -> ScoredSubwords:
             "capture and alignment have to use one tokenizer"
         )
     if not np.isfinite(scores.nats[scores.scored]).all():
-        raise CaptureError(
-            f"item {item.path!r} {item.name!r}: a surprisal is not finite; "
-            "run the model in float32 or bfloat16"
-        )
+        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {not_finite()}")
     return scores
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, not_finite
 
 PARTS = ("train", "valid", "test")
 MIN_FOLDS = 3
@@ -132,5 +132,5 @@ def check_states(name: str, states: Float[np.ndarray, "layer item d_model"]) -> 
         if broken.any():
             raise InputError(
                 f"task {name!r}: {int(broken.sum())} of {len(held)} states of layer {layer} are NaN or "
-                "infinite; run the model in float32 or bfloat16"
+                f"infinite; {not_finite()}"
             )

@@ -20,6 +20,7 @@ from sonde.tasks import (
     effective_clusters,
     gather_picks,
     lack_of_clusters,
+    more_clusters,
 )
 from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
 from sonde.tasks._pool import length_class, pool_of
@@ -221,11 +222,32 @@ def uneven() -> list[Item]:
 def test_clusters_are_weighed_before_anything_is_read() -> None:
     even = pl.DataFrame({"cluster": [f"c{at % 20}" for at in range(100)]})
     assert effective_clusters(even) == pytest.approx(20)
-    assert lack_of_clusters(even) == ""
     one_large = pl.DataFrame({"cluster": ["large"] * 90 + [f"c{at}" for at in range(10)]})
     assert effective_clusters(one_large) == pytest.approx(100**2 / (90**2 + 10))
-    lack = lack_of_clusters(one_large)
-    assert "from 11 clusters, worth 1.2 of equal size" in lack and "\n" not in lack
+
+
+def test_one_line_names_all_sets_that_are_worth_too_little() -> None:
+    assert lack_of_clusters({"sri": 10.0, "rea": 30.0}, ["more"], "tasks") == ""
+    worth = {f"task{at}": float(at) for at in range(15)}
+    lack = lack_of_clusters(worth, ["a larger --limit", "more repositories"], "tasks")
+    assert lack.startswith("no verdict can come of 10 of 15 tasks (task0, task1,") and "\n" not in lack
+    assert "and 2 more), worth 0.0 to 9.0 clusters of equal size" in lack
+    assert lack.endswith("what would help: a larger --limit, or more repositories")
+    assert "of 300 functions, worth 1.2 clusters" in lack_of_clusters({"300 functions": 1.2}, ["more"])
+
+
+def test_the_remedy_is_one_that_helps() -> None:
+    """Twelve files of one cluster each, one of them with most functions: as files they are twelve."""
+    clusters = ["c0"] * 90 + [f"c{at}" for at in range(1, 12)]
+    uneven = pl.DataFrame({"cluster": clusters, "path": clusters})
+    assert more_clusters("local:x", "python", files=uneven)[0].startswith("--unit file")
+    one_repository = uneven.with_columns(cluster=pl.lit("all"))
+    assert more_clusters("local:x", "python", limited=True, files=one_repository) == [
+        "a larger --limit",
+        "more repositories, for example -c environment or -c stdlib",
+    ]
+    assert more_clusters("stdlib", "python") == ["more repositories, for example -c environment"]
+    assert more_clusters("jdk", "java") == ["more repositories"]
 
 
 def test_a_set_of_one_class_is_refused_for_the_class_that_it_lacks(

@@ -36,10 +36,14 @@ from sonde.tasks import (
     effective_clusters,
     gather_picks,
     lack_of_clusters,
+    more_clusters,
 )
 
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
+
+_LIMITED = 0.9
+"""A data set that has this share of the size wanted is as small as it is because of the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,28 +141,27 @@ def draw(
                 progress.note(f"left out: {error}")
             else:
                 keys[public] = made.key
-                reports[public] = {**made.report, **_weighed(lens, public, group, store, progress)}
+                reports[public] = {**made.report, **_weighed(lens, public, group, store)}
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
     if not keys:
         raise _nothing(refused)
+    worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
+    limited = any(reports[task]["size"] >= _LIMITED * size for task in worth)
+    remedies = more_clusters(group.corpus, group.language, limited=limited)
+    if lack := lack_of_clusters(worth, remedies, "tasks"):
+        progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
     return Drawn(tuple(order), keys, tuple(refused), reports)
 
 
-def _weighed(
-    lens: LensChoice, task: str, group: Group, store: PartStore, progress: Progress
-) -> dict[str, Any]:
-    """How many clusters the tested examples are worth; too few for a verdict is said before the run."""
+def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:
+    """How many clusters the tested examples are worth; nothing where they come in none."""
     tested = LENSES.load(lens.source).tested(
         pl.read_parquet(store.path(label_path(task, group.prefix))), settings_of(lens)
     )
-    if tested.is_empty():
-        return {}
-    if lack := lack_of_clusters(tested):
-        progress.note(f"task {task!r} in {group.language}: {lack}")
-    return {"effective_clusters": round(effective_clusters(tested), 1)}
+    return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, read_items
+from sonde.corpora import Intake, Selection, read_items
 from sonde.experiments._experiment import Experiment
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DEFAULT_SIZE, Drawn, Refused, draw, unseen
@@ -20,7 +20,9 @@ from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_
 from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, lack_of_clusters
+from sonde.tasks import TASKS, effective_clusters, lack_of_clusters, more_clusters
+
+_PATHS = ("cluster", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,11 @@ class Read:
 
 
 def read_items_of(
-    lenses: Sequence[LensChoice], groups: Sequence[Group], store: PartStore, progress: Progress
+    lenses: Sequence[LensChoice],
+    groups: Sequence[Group],
+    selection: Selection,
+    store: PartStore,
+    progress: Progress,
 ) -> list[Reading]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
     tasks = sorted({(task, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
@@ -51,9 +57,22 @@ def read_items_of(
             }
             readings += [_reading(lens, group, rules, store) for lens in lenses]
     for group in groups:
-        if lack := lack_of_clusters(pl.DataFrame({"cluster": [item.cluster for item in group.items]})):
+        if lack := _lack_of_clusters(group, selection):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
+
+
+def _lack_of_clusters(group: Group, selection: Selection) -> str:
+    """Why no verdict can come of the items of a group, and what would help; empty where one can."""
+    paths = pl.DataFrame([(item.cluster, item.path) for item in group.items], _PATHS, orient="row")
+    count = len(group.items)
+    remedies = more_clusters(
+        group.corpus,
+        group.language,
+        limited=selection.limit is not None and count >= selection.limit,
+        files=paths if selection.unit == "function" else None,
+    )
+    return lack_of_clusters({f"{count:,} {selection.unit}s": effective_clusters(paths)}, remedies)
 
 
 def read_drawn(

@@ -165,7 +165,7 @@ def _readings(
             if any(reading_lens(lens.source).reads_before(settings_of(lens)) for lens in reading):
                 items = [behind_files(one) for one in items]
         with outcome.timed("label"):
-            readings += read_items_of(reading, groups_of(items), store, progress)
+            readings += read_items_of(reading, groups_of(items), chosen, store, progress)
         sets += items
     if from_functions:
         with outcome.timed("select"):

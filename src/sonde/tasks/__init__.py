@@ -18,7 +18,7 @@ TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.tasks._dataset import DRAWING, NO_PICKS, build, gather_picks  # noqa: E402
-from sonde.tasks._effective import effective_clusters, lack_of_clusters  # noqa: E402
+from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._picked import PICKED, Picks  # noqa: E402
 from sonde.tasks._spread import Spread  # noqa: E402
@@ -45,6 +45,7 @@ __all__ = [
     "importing",
     "lack_of_clusters",
     "languages_of",
+    "more_clusters",
     "needs_imports",
     "quirks_of",
     "repositories",

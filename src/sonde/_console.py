@@ -22,6 +22,7 @@ from rich.progress import (
 
 from sonde.base.registry import Header
 from sonde.corpora import ItemSet
+from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
@@ -79,7 +80,12 @@ class PlainProgress:
             now = time.monotonic()
             if now - last >= _SECONDS_BETWEEN_LINES:
                 last = now
-                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s")
+                left = (
+                    f", about {duration((now - begin) * (total - done) / done)} left"
+                    if total and done
+                    else ""
+                )
+                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{left}")
 
         self.note(f"{title}: begins")
         yield advance

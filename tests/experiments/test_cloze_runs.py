@@ -1,5 +1,7 @@
 """Whole runs of the cloze lens: models of every kind in one, and one or two processes."""
 
+import itertools
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ from polars.testing import assert_frame_equal
 from sonde.alignment import surfaces
 from sonde.alignment.vocabulary import vocabulary_of
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment
+from sonde.experiments import Execution, Experiment, observe
+from sonde.experiments._progress import Advance, Silent
 from sonde.experiments.run import run
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import ModelSpec, load_tokenizer
@@ -95,6 +98,43 @@ def test_models_of_every_kind_answer_the_same_quizzes(
         assert counts == every | ({"unified": answerable} if answerable else {})
         agree = table.filter(pl.col("slice").str.contains("agree=true")).filter(pl.col("name") == "single")
         assert agree["n"].sum() == alike
+
+
+class Heard(Silent):
+    """What a run says, in order, with the beginnings of its stages."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
+        self.lines.append(f"{title}: begins")
+        return super().stage(title, total)
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_run_says_how_many_statements_it_reads_and_how_long_that_takes(
+    corpus: str, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(0, 30.0)
+    monkeypatch.setattr(observe.time, "monotonic", lambda: next(ticks))
+    heard = Heard()
+    outcome = run(experiment(corpus, (str(decoder),)), Execution(output=tmp_path), heard)
+    (begins,) = [at for at, line in enumerate(heard.lines) if line == "observing: begins"]
+    own = sum(len(job.item_ids) for job in outcome.jobs if job.model.reinitialise is None)
+    (counted,) = [line for line in heard.lines[:begins] if line.startswith("cloze: ")]
+    assert counted == (
+        f"cloze: {own:,} statements of 50 names, with up to 100 candidates at each level; fewer with "
+        "--option cloze.candidates=10"
+    )
+    # Each job takes 30 seconds on this clock, and the first is enough.
+    (forecast,) = [line for line in heard.lines[begins:] if line.startswith("observing ")]
+    first = len(outcome.jobs[0].item_ids)
+    assert forecast.startswith(
+        f"observing {2 * own:,} inputs with {decoder} (cloze {own:,}, controls {own:,}): "
+    )
+    assert "left at" in forecast and f"(estimated from the first {first})" in forecast
 
 
 def test_the_unified_ranks_are_those_of_both_models(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,11 +41,13 @@ class Observed:
         items: Items observed.
         computed: Whether a forward pass was needed.
         damaged: Parts that were found damaged.
+        seconds: What it took, the loading of the model left out.
     """
 
     items: int
     computed: bool
     damaged: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @functools.lru_cache(maxsize=1)
@@ -75,6 +78,7 @@ def observe_job(job: ObserveJob) -> Observed:
     if not missing:
         return Observed(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
+    begin = time.monotonic()
     prepared = prepare(loaded, _items(job), job.language)
     labels = {part.lens.name: _labels(job, part.lens) for part in missing}
     passes = {
@@ -96,7 +100,8 @@ def observe_job(job: ObserveJob) -> Observed:
     notes = {"coverage": _coverage(prepared), "forwards": dict(forwards), "reading": how_read(loaded)}
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
-    return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged))
+    seconds = time.monotonic() - begin
+    return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
 
 
 def _batched(observed: Iterator[ObservedItem], size: int) -> Iterator[list[ObservedItem]]:

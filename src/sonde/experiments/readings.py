@@ -95,13 +95,15 @@ def read_drawn(
             )
         for lens in lenses:
             drawn = draw(lens, pool, items, size, store, progress, workers=workers)
-            read.readings.append(_drawn_reading(lens, pool, drawn, store))
+            read.readings.append(_drawn_reading(lens, pool, drawn, store, progress))
             read.refused.extend(drawn.refused)
             read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
     return read
 
 
-def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore) -> Reading:
+def _drawn_reading(
+    lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore, progress: Progress
+) -> Reading:
     able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
     if isinstance(reader, TrainingLens):
@@ -110,6 +112,8 @@ def _drawn_reading(lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore
     reader = reading_lens(lens.source)
     labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
     inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
+    if about := reader.about_inputs(inputs, labels, settings):
+        progress.note(f"{lens.name}: {about}")
     return Reading(
         lens=able,
         group=pool,

@@ -12,6 +12,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item, ItemSet
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._forecast import Forecast, measured_first, observing, training
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable, check_names, readable
@@ -228,6 +229,8 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
 
 def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
     executor = EXECUTORS.load(execution.executor)
+    jobs = measured_first(jobs, observing)
+    forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
     with progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance:
         for job, observed in executor.map(observe_job, jobs, workers=execution.workers):
             if observed.computed:
@@ -235,15 +238,21 @@ def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progres
             else:
                 outcome.reused += len(job.item_ids)
             outcome.damaged += observed.damaged
+            if line := forecast.done(observing(job), observed.seconds if observed.computed else None):
+                progress.note(line)
             advance(len(job.item_ids))
 
 
 def _train(jobs: Sequence[TrainJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
     outcome.trainings += tuple(jobs)
     executor = EXECUTORS.load(execution.executor)
+    jobs = measured_first(jobs, training)
+    forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
     with progress.stage("training", len(jobs)) as advance:
-        for _, trained in executor.map(train_job, jobs, workers=execution.workers):
-            outcome.trained += trained
+        for job, seconds in executor.map(train_job, jobs, workers=execution.workers):
+            outcome.trained += seconds is not None
+            if line := forecast.done(training(job), seconds):
+                progress.note(line)
             advance()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 
 import polars as pl
@@ -15,18 +16,19 @@ from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
 
-def train_job(job: TrainJob) -> bool:
+def train_job(job: TrainJob) -> float | None:
     """Train an arm and write what it answers, unless that is there.
 
     Returns:
-        Whether anything had to be trained.
+        The seconds that it took; None where nothing had to be trained.
 
     Raises:
         SondeError: The arm cannot be trained, or its table could not be written.
     """
     store = PartStore(Path(job.root))
     if store.notes(job.part.relative, job.part.key) is not None:
-        return False
+        return None
+    begin = time.monotonic()
     run = RunDirectory(Path(job.root))
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
@@ -44,4 +46,4 @@ def train_job(job: TrainJob) -> bool:
     columns = {"arm": arm.name, "task": arm.task, "seed": arm.seed, "variant": arm.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
     store.put(job.part.relative, job.part.key, named, {})
-    return True
+    return time.monotonic() - begin

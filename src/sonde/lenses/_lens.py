@@ -266,6 +266,12 @@ class ReadingLens(Lens, Protocol):
         """What the model is shown, given the items and the labels of all of them."""
         ...
 
+    def about_inputs(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> str:
+        """What a person has to know of the inputs before they are read, on one line; empty for nothing."""
+        ...
+
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
@@ -364,6 +370,12 @@ class LensDefaults:
     ) -> Sequence[Item]:
         """The items themselves."""
         return items
+
+    def about_inputs(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> str:
+        """Nothing that their number does not say."""
+        return ""
 
     def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """The test split of a data set that has one."""

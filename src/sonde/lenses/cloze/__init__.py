@@ -51,6 +51,8 @@ NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 TASK = "api_cloze"
 TWIN_SHARE = 0.25
+_FEW = 10
+"""Candidates for each level that a run is advised to take where it would be long."""
 
 
 class Cloze(LensDefaults):
@@ -131,6 +133,17 @@ class Cloze(LensDefaults):
             if task in labels:
                 found |= {item.item_id: item for item in statements(labels[task])}
         return list(found.values())
+
+    def about_inputs(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> str:
+        """How many statements there are of few names, where each is made with many candidates."""
+        options = ClozeOptions.read(settings.options)
+        if TASK not in labels or options.objective == MASKED:
+            return ""
+        made = f"{len(inputs):,} statements of {labels[TASK]['name'].n_unique():,} names"
+        fewer = f"; fewer with --option cloze.candidates={_FEW}" if options.candidates > _FEW else ""
+        return f"{made}, with up to {options.candidates} candidates at each level{fewer}"
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings

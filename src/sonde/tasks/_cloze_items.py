@@ -9,6 +9,9 @@ import polars as pl
 
 from sonde.corpora import Item
 
+_OF_RUNS = ("paths", "majority", "unigram", "spelling")
+"""Columns that are no labels: what an answer without knowledge ranks, and where a name stands, as numbers."""
+
 
 def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()) -> Item:
     """A statement about the name of a quiz as an item.
@@ -50,3 +53,8 @@ def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
         )
         for row in first.iter_rows(named=True)
     ]
+
+
+def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Quizzes as ``sonde label`` writes them, without what only a run reads."""
+    return table.drop(_OF_RUNS).to_dicts()

@@ -72,14 +72,6 @@ _FRAMED = (FULL, FIRST, LAST, WHOLE)
 _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 """Quizzes behind words and in frames repeat others."""
 
-_OF_RUNS = ("paths", "majority", "unigram", "spelling")
-"""Columns that are no labels: what an answer without knowledge ranks, and where a name stands, as numbers."""
-
-
-def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Quizzes as ``sonde label`` writes them, without what only a run reads."""
-    return table.drop(_OF_RUNS).to_dicts()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:

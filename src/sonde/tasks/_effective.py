@@ -13,8 +13,8 @@ from sonde.results.verdict import ENOUGH_CLUSTERS
 _NAMED = 8
 """Data sets that a line names; more are counted."""
 
-_PYTHON = ("environment", "stdlib")
-"""Corpora of many projects or packages that every machine has."""
+_LARGE: Mapping[str, tuple[str, ...]] = {"python": ("environment", "stdlib"), "java": ("jdk",)}
+"""Corpora of many packages that stand on a machine already, by language."""
 
 
 def effective_clusters(examples: pl.DataFrame) -> float:
@@ -62,7 +62,7 @@ def more_clusters(
         limited: Whether a limit keeps it as small as it is.
         files: ``cluster, path`` of what is tested, where whole files could be tested in place of it.
     """
-    others = [f"-c {other}" for other in _PYTHON if other != corpus] if language == "python" else []
+    others = [f"-c {other}" for other in _LARGE.get(language, ()) if other != corpus]
     remedies = ["a larger --limit"] if limited else []
     if files is not None and effective_clusters(files.unique()) >= ENOUGH_CLUSTERS:
         remedies.append("--unit file, by which each file counts once")

@@ -16,9 +16,9 @@ from sonde.corpora import Intake, SourceFile, read_files
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_quizzes
-from sonde.tasks._cloze_items import items_of_quizzes
+from sonde.tasks._cloze_items import items_of_quizzes, listed
 from sonde.tasks._cloze_options import StatementOptions
-from sonde.tasks._cloze_quizzes import Wanted, listed, quizzes
+from sonde.tasks._cloze_quizzes import Wanted, quizzes
 from sonde.tasks._names import Gathered, gather
 
 

@@ -14,9 +14,9 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
 from sonde.tasks import Dataset
-from sonde.tasks._cloze_items import items_of_quizzes
+from sonde.tasks._cloze_items import items_of_quizzes, listed
 from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks._cloze_quizzes import Wanted, listed, quizzes
+from sonde.tasks._cloze_quizzes import Wanted, quizzes
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST
 from sonde.tasks._names import Gathered, gather
 

@@ -248,7 +248,7 @@ def _baselines() -> list[dict[str, Any]]:
         rows += [{**start, **row} for row in side_rows("encoder", nothing, blind, words, edges, "python")]
     table = pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
     splits = {item.item_id: "test" if place % 3 else "valid" for place, item in enumerate(items)}
-    for relation in collect(table.lazy(), splits).values():
+    for relation in collect(table.lazy(), splits, {}).values():
         by_offset = offsets(relation, frozenset())
         by_keyword = keywords(relation, facet.keywords, frozenset())
         combined(by_offset, by_keyword, ("offset", "keyword"))

@@ -319,8 +319,8 @@ def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
     without, included = tables
     root = included.filter(pl.col("slice") == "relation=root")
     # Three metrics, every k, and nothing at all is found.
-    predictors = {None, "offset", "random_weights"}
-    assert set(root["control"]) == predictors and len(root) == 3 * 3 * 20
+    predictors = {None, "one_head", "offset", "longest", "chance", "random_weights"}
+    assert set(root["control"]) == predictors and len(root) == len(predictors) * 3 * 20
     assert root["value"].to_list() == [0.0] * len(root)
     keys = ["slice", "control", "metric", "k"]
     both = without.join(included, on=keys, nulls_equal=True, how="left")

@@ -594,6 +594,53 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
         assert whole["value"].to_list() == pytest.approx([1.0] * len(whole))
 
 
+def with_copies(run: Run, stage: int, clusters: Callable[[str], str]) -> pl.DataFrame:
+    """Scores of a run whose every item is there three times."""
+    names = run.scoring.items["item_id"].to_list()
+    # Splits that the source brings do not hang on clusters.
+    sides = {name: ("test", "valid")[at % 4 == 3] for at, name in enumerate(names)}
+    table = run.observations.with_columns(split=pl.col("item_id").replace_strict(sides))
+    copies = [f".{copy}" for copy in range(3)]
+    scoring = replace(
+        run.scoring,
+        observations=pl.concat(table.with_columns(pl.col("item_id") + copy) for copy in copies).lazy(),
+        items=pl.concat(
+            run.scoring.items.with_columns(
+                pl.col("item_id") + copy,
+                cluster=pl.col("item_id").map_elements(clusters, return_dtype=pl.String),
+            )
+            for copy in copies
+        ),
+        settings=replace(run.settings, stage=stage),
+    )
+    return scores_frame(LENSES.load("attention").score(scoring))
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_copies_within_a_cluster_add_nothing_to_what_is_known(stage: int) -> None:
+    lens, loaded, settings = LENSES.load("attention"), load("gpt2"), LensSettings(options={})
+    if stage:
+        found = lens.follow_up(lens.score(observe(loaded, settings).scoring), settings)
+        assert found
+        settings = LensSettings(stage=1, found=found)
+    run = observe(loaded, settings)
+    clustered, alone = (with_copies(run, stage, clusters) for clusters in (lambda name: name, lambda _: ""))
+    keys = ["side", "slice", "split", "control", "metric", "params", "layer", "head"]
+    both = clustered.join(alone, on=keys, nulls_equal=True, validate="1:1")
+    assert len(both) == len(clustered) == len(alone)
+    # What is found is the same either way; without a known cluster each copy counts as one.
+    assert both["value"].to_list() == pytest.approx(both["value_right"].to_list())
+    assert both["n_clusters_right"].to_list() == [3 * count for count in both["n_clusters"]]
+    known = both.filter(pl.col("effective_clusters") > 1)
+    assert known["effective_clusters_right"].to_list() == pytest.approx(
+        [3 * count for count in known["effective_clusters"]]
+    )
+    wide = known.filter(pl.col("ci_high").is_not_null())
+    assert (
+        len(wide) and (wide["ci_high"] - wide["ci_low"] >= wide["ci_high_right"] - wide["ci_low_right"]).all()
+    )
+
+
 def test_masked_delimiters_are_no_candidates() -> None:
     settings = LensSettings(options={"mask_delimiters": True})
     lens, prepared = LENSES.load("attention"), [prepare(TEXTS[0], 0)]

@@ -47,7 +47,7 @@ def scores_of(model: str) -> list[Score]:
     ]
     for metric in ("first_hit", "any_hit", "last_hit"):
         for name, (own, other) in SHARES.items():
-            few = {"n_clusters": 3, "ci_method": "clustered jackknife, too few clusters"}
+            few = {"n_clusters": 3}
             more: dict[str, Any] = {"slice": f"relation={name}", **(few if name.startswith("Try") else {})}
             found.append(row(model, metric, own, layer=1, head=2, **more))
             chosen = {"offset": "+1", "keyword": "if", "combined": "offset", "random_weights": None}
@@ -178,9 +178,7 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
 
 def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) -> None:
     figure = drawn(root, "attention_relations")
-    answer = (
-        "of 2 relations with enough functions, the best head is ahead of the baselines in 1 (If:if->test)"
-    )
+    answer = "of 2 relations that allow a verdict, the best head is ahead of the baselines in 1 (If:if->test)"
     assert f"sees-all, encoder: {answer} and behind in 1 (If:if->body)." in figure.answer
     rows = column(
         figure,
@@ -196,7 +194,7 @@ def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) ->
     )
     expected = ("If:if->test", "sees-all, encoder", "first word", "1.2", "80.0", "+1", "if", "80.0")
     assert (*expected, "10.0 [5.0, 15.0]") in rows
-    assert ("3, no verdict",) in column(figure, "Functions")
+    assert ("3, no verdict",) in column(figure, "Clusters")
 
 
 def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:

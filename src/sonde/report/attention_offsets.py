@@ -81,7 +81,7 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Relation", "Language", "Side", "Distance", "Mean", "95 % interval", "Edges", "Functions"]
+    columns = ["Relation", "Language", "Side", "Distance", "Mean", "95 % interval", "Edges", "Clusters"]
     ordered = _nearest_first(rows)
     cells = [
         [

@@ -12,6 +12,7 @@ from sonde.report._charts import row_height, specification
 from sonde.report._numbers import DASH, clusters, count, mark, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.verdict import verdict_allowed
 
 _CHARTED = "first_hit"
 
@@ -25,10 +26,11 @@ class AttentionRelations:
     caption = (
         "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of the "
         "relation, the diamond the better of the offset and the keyword baseline; each was chosen on "
-        "validation. Hollow dots rest on too few functions for a verdict. The table has first and any word, "
-        "the head as layer and place counted from 0, and the offset and keyword that were chosen. Random "
-        "weights lie near chance, one in the number of words, or below it: without training a head attends "
-        "to all subwords alike, so a word gets as much as it has subwords, and the longest word ranks first."
+        "validation. Hollow dots allow no verdict: too few clusters or too wide an interval. The table has "
+        "first and any word, the head as layer and place counted from 0, and the offset and keyword that "
+        "were chosen. Random weights lie near chance, one in the number of words, or below it: without "
+        "training a head attends to all subwords alike, so a word gets as much as it has subwords, and the "
+        "longest word ranks first."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -102,11 +104,11 @@ def _answer(ahead: pl.DataFrame) -> str:
     said: list[str] = []
     rows = ahead.filter(pl.col("metric") == _CHARTED)
     for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
-        sure = part.filter(~pl.col("ci_method").str.contains("too few"))
-        won = sure.filter(pl.col("ci_low") > 0)["label"].to_list()
-        lost = sure.filter(pl.col("ci_high") < 0)["label"].to_list()
+        sure = [row for row in part.iter_rows(named=True) if verdict_allowed(row)]
+        won = [row["label"] for row in sure if row["ci_low"] > 0]
+        lost = [row["label"] for row in sure if row["ci_high"] < 0]
         said.append(
-            f"{subject}: of {len(sure)} relations with enough functions, the best head is ahead of the "
+            f"{subject}: of {len(sure)} relations that allow a verdict, the best head is ahead of the "
             f"baselines in {len(won)}{_named(won)} and behind in {len(lost)}{_named(lost)}."
         )
     return "\n".join(said)
@@ -121,7 +123,7 @@ def _named(names: list[str], most: int = 3) -> str:
 def _table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
     columns = [
         "Relation", "Of", "Found", "Best head", "Layer.head", "Offset", "At", "Keyword", "Which",
-        "Better of both", "Difference", "Random weights", "Edges", "Functions",
+        "Better of both", "Difference", "Random weights", "Edges", "Clusters",
     ]  # fmt: skip
     keys = ["label", "subject", "metric"]
     differences = {tuple(row[key] for key in keys): row for row in ahead.iter_rows(named=True)}

@@ -32,12 +32,13 @@ class AttentionSummary:
     order = 300
     caption = (
         "Share of edges whose dependent is among the k words that the head word attends to most, in the best "
-        "head of each relation, averaged over relations with equal weight, with 95 % intervals clustered by "
-        "function. First, last and any word are the words of the dependent that count as found. The offset "
-        "baseline always predicts the word at a fixed distance, the keyword baseline the next occurrence "
-        "of a fixed keyword; neither reads the code. Heads and baselines are chosen on validation. One head "
-        "for all relations is the one that finds most edges in all; the longest word and chance pick "
-        "among the words that heads are ranked over. In the table also every edge with equal weight."
+        "head of each relation, averaged over relations with equal weight, with 95 % intervals over clusters "
+        "of functions. First, last and any word are the words of the dependent that count as found. The "
+        "offset baseline always predicts the word at a fixed distance, the keyword baseline the next "
+        "occurrence of a fixed keyword; neither reads the code. Heads and baselines are chosen on "
+        "validation. One head for all relations is the one that finds most edges in all; the longest word "
+        "and chance pick among the words that heads are ranked over. In the table also every edge with equal "
+        "weight."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -150,7 +151,7 @@ def _table(rows: pl.DataFrame) -> Table:
         *(f"k = {k}" for k in SHOWN_K),
         "95 % at k = 1",
         "Edges",
-        "Functions",
+        "Clusters",
     ]
     cells: list[list[Cell]] = []
     keys = ["subject", "slice", "metric", "predictor"]

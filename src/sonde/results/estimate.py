@@ -33,7 +33,7 @@ from sonde.results.intervals import (
     two_sided_p,
 )
 
-VERSION = "2"
+VERSION = "3"
 """Raised when an interval changes; part of the key of every scored table."""
 
 JACKKNIFE = "clustered jackknife"

@@ -45,7 +45,7 @@ from sonde.lenses.attention.scores import (
     relation_scores,
 )
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
-from sonde.lenses.attention.sums import Key, Relation, collect
+from sonde.lenses.attention.sums import Key, Relation, clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
 from sonde.results.scores import Score
@@ -141,7 +141,7 @@ class Attention(LensDefaults):
             splits = splits_of(scoring)
             test = [item for item, side in splits.items() if side == "test"]
             template = dataclasses.replace(template, item_set=_set_of(scoring.observations, test))
-            return errors.scores(scoring.observations, template, test)
+            return errors.scores(scoring.observations, template, test, clusters_of(scoring.items))
         quirks = active(scoring.settings)
         splits = splits_of(scoring)
         language = scoring.template.language
@@ -152,9 +152,10 @@ class Attention(LensDefaults):
             splits = {item: side for item, side in splits.items() if item in shared}
         read = scoring.observations.filter(pl.col("dropped") == "")
         template = dataclasses.replace(template, item_set=_set_of(read, splits))
-        found = [*_counts(scoring.observations, template, shared)]
-        twins = [collect(twin.observations, splits) for twin in scoring.twins]
-        for side, relations in by_side(collect(scoring.observations, splits)).items():
+        clusters = clusters_of(scoring.items)
+        found = [*_counts(scoring.observations, template, shared, clusters)]
+        twins = [collect(twin.observations, splits, clusters) for twin in scoring.twins]
+        for side, relations in by_side(collect(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
             found += offset_scores(relations, on_side)
             held = {name: one for name, one in relations.items() if usable(one, quirks)}
@@ -233,7 +234,9 @@ def _set_of(observations: pl.LazyFrame, kept: Collection[str]) -> str:
     return fingerprint("item set", sorted(set(read.to_list()) & set(kept)))
 
 
-def _counts(observations: pl.LazyFrame, template: Score, shared: Set[str] | None) -> Iterator[Score]:
+def _counts(
+    observations: pl.LazyFrame, template: Score, shared: Set[str] | None, clusters: Mapping[str, str]
+) -> Iterator[Score]:
     """Items that were read, and those that were dropped, by reason."""
     # Every side of a model has the same edges.
     counted = observations.select("item_id", "relation", "dropped", "edges")
@@ -242,8 +245,9 @@ def _counts(observations: pl.LazyFrame, template: Score, shared: Set[str] | None
         reason = pl.when(here).then("dropped").otherwise(pl.lit(UNSHARED))
         counted = counted.with_columns(dropped=reason)
     once = counted.unique(["item_id", "relation"], keep="any")
-    counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum()).sort("dropped")
-    for reason, items, edges in counts.collect().iter_rows():
+    cluster = pl.col("item_id").replace(clusters).n_unique().alias("clusters")
+    counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum(), cluster)
+    for reason, items, edges, held in counts.sort("dropped").collect().iter_rows():
         yield dataclasses.replace(
             template,
             split="all",
@@ -251,7 +255,7 @@ def _counts(observations: pl.LazyFrame, template: Score, shared: Set[str] | None
             metric="items",
             value=float(items),
             n=int(edges or 0),
-            n_clusters=int(items),
+            n_clusters=int(held),
         )
 
 

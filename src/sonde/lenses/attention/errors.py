@@ -187,10 +187,23 @@ def _kinds(words: Words, prepared: Prepared) -> list[str]:
     return found
 
 
-def scores(observations: pl.LazyFrame, template: Score, test: Sequence[str]) -> list[Score]:
-    """Of the misses of each relation's best head, the share of each kind of word and of each situation."""
+def scores(
+    observations: pl.LazyFrame, template: Score, test: Sequence[str], clusters: Mapping[str, str]
+) -> list[Score]:
+    """Of the misses of each relation's best head, the share of each kind of word and of each situation.
+
+    Args:
+        observations: The item table of the second stage.
+        template: What the rows share.
+        test: Items that are scored.
+        clusters: Cluster of each item.
+    """
     held = observations.filter(pl.col("item_id").is_in(list(test)) & ~pl.col("hit"))
-    missed = held.select("item_id", "side", "relation", "layer", "head", "picked_kind", "situation").collect()
+    missed = (
+        held.select("item_id", "side", "relation", "layer", "head", "picked_kind", "situation")
+        .collect()
+        .with_columns(cluster=pl.col("item_id").replace(clusters))
+    )
     found: list[Score] = []
     for (side, relation, layer, head), rows in sorted(
         missed.partition_by("side", "relation", "layer", "head", as_dict=True).items()
@@ -204,14 +217,14 @@ def scores(observations: pl.LazyFrame, template: Score, test: Sequence[str]) -> 
 def _shares(rows: pl.DataFrame, column: str, prefix: str, template: Score) -> Iterator[Score]:
     values = sorted(rows[column].unique().to_list())
     counts = (
-        rows.group_by("item_id")
+        rows.group_by("cluster")
         .agg(pl.len().alias("n"), *((pl.col(column) == value).sum().alias(value) for value in values))
-        .sort("item_id")
+        .sort("cluster")
     )
-    items, weight = len(counts), counts["n"].to_numpy()
+    size, weight = len(counts), counts["n"].to_numpy()
     sums = ClusterSums(
-        group=np.repeat(np.arange(len(values)), items),
-        cluster=np.tile(np.arange(items), len(values)),
+        group=np.repeat(np.arange(len(values)), size),
+        cluster=np.tile(np.arange(size), len(values)),
         x=counts.select(values).to_numpy().T.reshape(-1).astype(np.float64),
         w=np.tile(weight, len(values)).astype(np.float64),
         n_groups=len(values),

@@ -1,10 +1,10 @@
-"""From chosen predictors to scores: each relation and their average, with intervals clustered by function."""
+"""From chosen predictors to scores: each relation and their average, with clustered intervals."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,8 +12,9 @@ from jaxtyping import Float, Int
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, Relation
-from sonde.results.clusters import ClusterSums
+from sonde.results.clusters import ClusterSums, sums_of
 from sonde.results.estimate import Estimates, differences, jackknife, ratios
+from sonde.results.intervals import Column
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
@@ -52,44 +53,41 @@ def by_side(relations: Mapping[Key, Relation]) -> dict[str, dict[str, Relation]]
 
 def relation_scores(side: Side, predictor: str, template: Score) -> Iterator[Score]:
     """Hits of one kind of predictor on each relation, for each metric and k."""
-    for name, found in side.predicted[predictor].items():
-        relation = side.relations[name]
-        estimates = ratios(_sums(relation, found), "proportion")
+    found = side.predicted[predictor]
+    rows: list[Score] = []
+    for metric, k, estimates in _estimated(side, [[name] for name in found], predictor):
         templates = [
             dataclasses.replace(
                 template,
                 slice=f"relation={name}",
                 control=None if predictor == HEADS else predictor,
                 metric=METRICS[metric],
-                params={"k": k, "name": found.name[metric][k - 1] or None},
-                **_place(relation, int(found.head[metric, k - 1])),
+                params={"k": k, "name": one.name[metric][k - 1] or None},
+                **_place(side.relations[name], int(one.head[metric, k - 1])),
             )
-            for metric in range(len(METRICS))
-            for k in range(1, TOP + 1)
+            for name, one in found.items()
         ]
-        yield from _filled(estimates, templates, int(_scored(relation).sum()))
+        rows += rows_of(estimates, templates, _edges(side, found))
+    yield from _by_relation(rows, found)
 
 
 def gains(side: Side, over: str, template: Score) -> Iterator[Score]:
     """How far the heads are ahead of a control on each relation, and on average."""
-    for name, found in side.predicted[HEADS].items():
-        relation, other = side.relations[name], side.predicted[over][name]
-        apart = np.abs(found.hits.astype(np.int64) - other.hits).sum(axis=0).reshape(-1)
-        estimates = differences(
-            _sums(relation, found), _sums(relation, other), "difference", discordant=apart.astype(np.float64)
-        )
+    found = side.predicted[HEADS]
+    rows: list[Score] = []
+    for metric, k, estimates in _estimated(side, [[name] for name in found], HEADS, over):
         templates = [
             dataclasses.replace(
                 template,
                 slice=f"relation={name}",
                 metric=f"{METRICS[metric]}_gain",
                 params={"k": k, "other": over},
-                **_place(relation, int(found.head[metric, k - 1])),
+                **_place(side.relations[name], int(one.head[metric, k - 1])),
             )
-            for metric in range(len(METRICS))
-            for k in range(1, TOP + 1)
+            for name, one in found.items()
         ]
-        yield from _filled(estimates, templates, int(_scored(relation).sum()))
+        rows += rows_of(estimates, templates, _edges(side, found))
+    yield from _by_relation(rows, found)
     yield from averages(side, HEADS, template, over=over)
 
 
@@ -109,17 +107,16 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
     for slice_name, names in slices.items():
         if not names:
             continue
-        items, weights = _weights([side.relations[name] for name in names])
+        table = _Table.of([side.relations[name] for name in names])
+        weights = table.added([_scored(side.relations[name]) for name in names])
         for metric in range(len(METRICS)):
             for k in range(1, TOP + 1):
-                kinds = [predictor, over] if over else [predictor]
                 hits = [
-                    _by_item([(side.relations[n], side.predicted[kind][n]) for n in names], items, metric, k)
-                    for kind in kinds
+                    table.added([side.predicted[kind][name].hits[:, metric, k - 1] for name in names])
+                    for kind in ([predictor, over] if over else [predictor])
                 ]
-                estimates = _mean_of_ratios(hits, weights)
-                yield from _filled(
-                    estimates,
+                yield from rows_of(
+                    _mean_of_ratios(hits, weights),
                     [
                         dataclasses.replace(
                             template,
@@ -129,7 +126,7 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
                             params={"k": k, "name": f"{len(names)} relations", "other": over or None},
                         )
                     ],
-                    int(weights.sum()),
+                    [weights.sum()],
                 )
 
 
@@ -141,45 +138,19 @@ def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
     names = [name for name in side.averaged if name in side.predicted[predictor]]
     if not names:
         return
-    items, weights = _weights([side.relations[name] for name in names])
-    edges = weights.sum(1)
-
-    def hits(kind: str) -> Float[np.ndarray, "item cell"]:
-        total = np.zeros((len(items), len(METRICS) * TOP))
-        for name in names:
-            relation, found = side.relations[name], side.predicted[kind][name]
-            rows = np.searchsorted(items, relation.item[relation.test])
-            total[rows] += found.hits.reshape(len(rows), -1)
-        return total
-
-    own = _cells(items, hits(predictor), edges)
-    cells = [(metric, k) for metric in range(len(METRICS)) for k in range(1, TOP + 1)]
-    control = None if predictor == HEADS else predictor
-    templates = [
-        dataclasses.replace(
-            template,
-            slice=EDGES,
-            control=control,
-            metric=METRICS[metric],
-            params={"k": k, "name": f"{len(names)} relations"},
-        )
-        for metric, k in cells
-    ]
-    yield from _filled(ratios(own, "proportion"), templates, int(edges.sum()))
-    for over in side.predicted if predictor == HEADS else ():
-        if over == HEADS:
-            continue
-        parts = [
-            np.abs(side.predicted[HEADS][name].hits - side.predicted[over][name].hits).sum(0)
-            for name in names
-        ]
-        apart = np.sum(parts, axis=0, dtype=np.float64).reshape(-1)
-        estimates = differences(own, _cells(items, hits(over), edges), "difference", discordant=apart)
-        ahead = [
-            dataclasses.replace(one, metric=f"{one.metric}_gain", params={**one.params, "other": over})
-            for one in templates
-        ]
-        yield from _filled(estimates, ahead, int(edges.sum()))
+    edges = [sum(_edges(side, names))]
+    controls = [other for other in side.predicted if predictor == HEADS and other != HEADS]
+    for over in ("", *controls):
+        for metric, k, estimates in _estimated(side, [names], predictor, over):
+            other = {"other": over} if over else {}
+            one = dataclasses.replace(
+                template,
+                slice=EDGES,
+                control=None if predictor == HEADS else predictor,
+                metric=METRICS[metric] + ("_gain" if over else ""),
+                params={"k": k, "name": f"{len(names)} relations", **other},
+            )
+            yield from rows_of(estimates, [one], edges)
 
 
 def mean_offset(relation: Relation) -> float:
@@ -191,14 +162,7 @@ def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterato
     """Mean offset of each relation, near or far, and how many edges it has on either side of the split."""
     for name, relation in relations.items():
         offsets = np.abs(relation.offset_first).astype(np.float64)
-        start = np.cumsum(relation.edges) - relation.edges
-        sums = ClusterSums(
-            group=np.zeros(len(relation.edges), np.int64),
-            cluster=relation.item,
-            x=np.add.reduceat(offsets, start),
-            w=relation.edges.astype(np.float64),
-            n_groups=1,
-        )
+        sums = sums_of(offsets[None], relation.cluster[relation.row])
         distance = "near" if abs(mean_offset(relation)) < NEAR else "far"
         one = dataclasses.replace(
             template,
@@ -207,7 +171,7 @@ def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterato
             metric="mean_offset",
             params={"name": distance},
         )
-        yield from _filled(ratios(sums, "nonnegative"), [one], int(relation.edges.sum()))
+        yield from rows_of(ratios(sums, "nonnegative"), [one], [relation.edges.sum()])
         for split, rows in (("valid", ~relation.test), ("test", relation.test)):
             edges = int(relation.edges[rows].sum())
             yield dataclasses.replace(
@@ -217,7 +181,7 @@ def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterato
                 metric="edges",
                 value=edges,
                 n=edges,
-                n_clusters=int(rows.sum()),
+                n_clusters=len(np.unique(relation.cluster[rows])),
             )
 
 
@@ -233,15 +197,14 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
     best = np.where(np.isnan(chosen_on), -1.0, chosen_on).argmax(0)
     for head, place in enumerate(best.tolist()):
         relation = side.relations[names[place]]
-        edges = _scored(relation)
         yield dataclasses.replace(
             template,
             slice="head",
             metric="first_hit",
             params={"k": 1, "name": names[place]},
             value=float(scored[place, head]),
-            n=int(edges.sum()),
-            n_clusters=len(edges),
+            n=int(_scored(relation).sum()),
+            n_clusters=len(np.unique(relation.cluster[relation.test])),
             **_place(relation, head),
         )
 
@@ -260,55 +223,97 @@ def _place(relation: Relation, head: int) -> dict[str, int]:
     return {"layer": head // relation.heads, "head": head % relation.heads} if head >= 0 else {}
 
 
-def _cells(
-    items: Int[np.ndarray, " item"], hits: Float[np.ndarray, "item cell"], edges: Float[np.ndarray, " item"]
-) -> ClusterSums:
-    """One group a metric and k, one cluster an item."""
-    groups = hits.shape[1]
-    return ClusterSums(
-        group=np.tile(np.arange(groups), len(items)),
-        cluster=np.repeat(items, groups),
-        x=hits.reshape(-1),
-        w=np.repeat(edges, groups).astype(np.float64),
-        n_groups=groups,
-    )
+def _edges(side: Side, names: Iterable[str]) -> list[int]:
+    """Scored edges of each relation."""
+    return [int(_scored(side.relations[name]).sum()) for name in names]
 
 
-def _sums(relation: Relation, found: Predicted) -> ClusterSums:
-    items = relation.item[relation.test]
-    return _cells(items, found.hits.reshape(len(items), -1).astype(np.float64), _scored(relation))
+def _by_relation(rows: Iterable[Score], names: Iterable[str]) -> list[Score]:
+    """Rows relation by relation; each relation's keep their order."""
+    place = {f"relation={name}": at for at, name in enumerate(names)}
+    return sorted(rows, key=lambda row: place[row.slice])
 
 
-def _weights(
-    relations: Sequence[Relation],
-) -> tuple[Int[np.ndarray, " item"], Float[np.ndarray, "item name"]]:
-    """The items that some relation occurs in, and the edges of each relation in each."""
-    items = np.unique(np.concatenate([relation.item[relation.test] for relation in relations]))
-    weights = np.zeros((len(items), len(relations)))
-    for column, relation in enumerate(relations):
-        weights[np.searchsorted(items, relation.item[relation.test]), column] = _scored(relation)
-    return items, weights
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Which row of each of several relations belongs to which cluster.
+
+    Attributes:
+        clusters: Clusters that hold a scored edge of any of the relations.
+        place: Of each relation, the place of each scored row's cluster among them.
+    """
+
+    clusters: Int[np.ndarray, " cluster"]
+    place: Sequence[Int[np.ndarray, " row"]]
+
+    @classmethod
+    def of(cls, relations: Sequence[Relation]) -> _Table:
+        held = [relation.cluster[relation.test] for relation in relations]
+        clusters = np.unique(np.concatenate(held))
+        return cls(clusters, [np.searchsorted(clusters, one) for one in held])
+
+    def added(self, values: Sequence[Float[np.ndarray, " row"]]) -> Float[np.ndarray, "cluster relation"]:
+        """Values of each relation's scored rows, added up by cluster."""
+        size = len(self.clusters)
+        columns = [np.bincount(at, one, size) for at, one in zip(self.place, values, strict=True)]
+        return np.stack(columns, axis=1)
 
 
-def _by_item(
-    found: Sequence[tuple[Relation, Predicted]], items: Int[np.ndarray, " item"], metric: int, k: int
-) -> Float[np.ndarray, "item name"]:
-    hits = np.zeros((len(items), len(found)))
-    for column, (relation, predicted) in enumerate(found):
-        rows = np.searchsorted(items, relation.item[relation.test])
-        hits[rows, column] = predicted.hits[:, metric, k - 1]
-    return hits
+def _estimated(
+    side: Side, groups: Sequence[Sequence[str]], predictor: str, over: str = ""
+) -> Iterator[tuple[int, int, Estimates]]:
+    """For each metric and k an estimate a group of relations.
+
+    Groups share one intraclass correlation, metrics and values of k do not: what another metric finds has no
+    part in an interval.
+
+    Args:
+        side: What was predicted.
+        groups: Relations whose edges are taken together.
+        predictor: Whose hits.
+        over: A control that is subtracted.
+    """
+    if not groups:
+        return
+    tables = [_Table.of([side.relations[name] for name in group]) for group in groups]
+    number = np.repeat(np.arange(len(groups)), [len(table.clusters) for table in tables])
+    cluster = np.concatenate([table.clusters for table in tables])
+
+    def added(values: Callable[[str], Column]) -> Column:
+        each = zip(tables, groups, strict=True)
+        parts = [table.added([values(name) for name in group]).sum(axis=1) for table, group in each]
+        return np.concatenate(parts)
+
+    edges = added(lambda name: _scored(side.relations[name]))
+
+    def hit(kind: str, metric: int, k: int) -> ClusterSums:
+        x = added(lambda name: side.predicted[kind][name].hits[:, metric, k - 1])
+        return ClusterSums(number, cluster, x, edges, len(groups))
+
+    def told_apart(name: str) -> Float[np.ndarray, "metric k"]:
+        mine, other = (side.predicted[kind][name].hits for kind in (predictor, over))
+        return np.abs(np.subtract(mine, other, dtype=np.float64)).sum(axis=0)
+
+    apart = np.array([sum(map(told_apart, group)) for group in groups]) if over else None
+    for metric in range(len(METRICS)):
+        for k in range(1, TOP + 1):
+            own = hit(predictor, metric, k)
+            if apart is None:
+                yield metric, k, ratios(own, "proportion")
+            else:
+                other, discordant = hit(over, metric, k), apart[:, metric, k - 1]
+                yield metric, k, differences(own, other, "difference", discordant=discordant)
 
 
 def _mean_of_ratios(
-    hits: Sequence[Float[np.ndarray, "item name"]], weights: Float[np.ndarray, "item name"]
+    hits: Sequence[Float[np.ndarray, "cluster name"]], weights: Float[np.ndarray, "cluster name"]
 ) -> Estimates:
     size = weights.shape[1]
 
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
         with np.errstate(invalid="ignore", divide="ignore"):
             parts = [totals[:, at : at + size] / totals[:, -size:] for at in range(0, size * len(hits), size)]
-        # A relation that only the left-out item holds has no share there; the others are averaged.
+        # A relation that only the left-out cluster holds has no share there; the others are averaged.
         mine = parts[0] if len(parts) == 1 else parts[0] - parts[1]
         known = np.isfinite(mine)
         with np.errstate(invalid="ignore"):
@@ -316,7 +321,3 @@ def _mean_of_ratios(
 
     kind = "unit" if len(hits) == 1 else "difference"
     return jackknife(statistic, np.concatenate([*hits, weights], axis=1), weights.sum(1), kind)
-
-
-def _filled(estimates: Estimates, templates: Sequence[Score], n: int) -> Iterator[Score]:
-    return rows_of(estimates, templates, [n] * len(templates))

@@ -35,7 +35,7 @@ class Relation:
     Attributes:
         layers: Layers of the side.
         heads: Heads a layer.
-        item: Number of the item of each row.
+        cluster: Number of the cluster of each row, the same in every relation.
         test: Whether the row is scored; else heads and baselines are chosen on it.
         edges: Edges of each row.
         hits: Edges of the rows chosen on, and of those scored, that each head hits at each k.
@@ -47,7 +47,7 @@ class Relation:
 
     layers: int
     heads: int
-    item: Int[np.ndarray, " row"]
+    cluster: Int[np.ndarray, " row"]
     test: Bool[np.ndarray, " row"]
     edges: Int[np.ndarray, " row"]
     hits: Int[np.ndarray, "split metric k head"]
@@ -87,16 +87,27 @@ class _Parts:
         return np.concatenate(self.columns[name])
 
 
-def collect(observations: pl.LazyFrame, splits: Mapping[str, str]) -> dict[Key, Relation]:
+def clusters_of(items: pl.DataFrame) -> dict[str, str]:
+    """Cluster of each item, by its id; an item without one stands alone."""
+    named = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
+    return dict(named.iter_rows())
+
+
+def collect(
+    observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str]
+) -> dict[Key, Relation]:
     """Count the hits of every head, and gather what the baselines look at.
 
     Args:
         observations: The item table.
         splits: ``"valid"`` or ``"test"`` by item id; other items are left out.
+        clusters: As of `clusters_of`; an item that has none here stands alone.
     """
     parts: dict[Key, _Parts] = {}
     numbers = {item: number for number, item in enumerate(splits)}
     test = np.array([split == "test" for split in splits.values()], np.bool_)
+    names = [clusters.get(item, item) for item in splits]
+    cluster = np.unique(np.array(names, object), return_inverse=True)[1].astype(np.int64)
     for key, rows in _groups(observations, splits):
         ranks = _ranks(rows)
         layers, heads = ranks.shape[2:]
@@ -120,7 +131,7 @@ def collect(observations: pl.LazyFrame, splits: Mapping[str, str]) -> dict[Key, 
         start = np.repeat(held.edges + np.cumsum(edges) - edges, rows["keyword_any"].list.len().to_numpy())
         held.add("keyword_edge", _flat(rows["keyword_any_edge"]) + start)
         held.edges += int(edges.sum())
-    return {key: _relation(held, test) for key, held in sorted(parts.items())}
+    return {key: _relation(held, test, cluster) for key, held in sorted(parts.items())}
 
 
 def follow(
@@ -184,14 +195,14 @@ def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
     return lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
 
 
-def _relation(parts: _Parts, test: Bool[np.ndarray, " item"]) -> Relation:
+def _relation(parts: _Parts, test: Bool[np.ndarray, " item"], cluster: Int[np.ndarray, " item"]) -> Relation:
     item = parts.column("item")
     ends = tuple(_one_each(parts.column(name)) for name in ("keyword_first", "keyword_last"))
     anywhere = Sets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
     return Relation(
         layers=parts.layers,
         heads=parts.heads,
-        item=item,
+        cluster=cluster[item],
         test=test[item],
         edges=parts.column("edges"),
         hits=parts.hits,

@@ -154,7 +154,9 @@ def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     base = next(line for line in cells if line[:3] == ["calls", "base", "model"])
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
     assert ["calls", "base", "most frequent answers"] in [line[:3] for line in cells]
-    assert figure.lead.startswith("other has")
+    assert figure.lead.startswith(
+        "In calls, the right left-out piece is among the first 10 answers of other in"
+    )
     assert "base: right at once in calls 21.0 [16.0, 26.0] % (most frequent answers: 1.0 %)" in figure.answer
 
 

@@ -268,6 +268,12 @@ def test_no_pair_told_apart_leaves_room_for_one() -> None:
     assert found.p_value[0] == 1.0
 
 
+def test_a_difference_of_statistics_that_are_equal_everywhere_leaves_room_for_one_observation() -> None:
+    sums = np.full((12, 2), 5.0)
+    found = jackknife(lambda t: t[:, 0] / t[:, 1] - 1.0, sums, np.full(12, 5.0), "difference")
+    assert found.low[0] < 0 < found.high[0]
+
+
 def test_correlations_keep_within_their_bounds_and_r2_below_1() -> None:
     def correlation(t: np.ndarray) -> np.ndarray:
         return t[:, 2] / np.sqrt(t[:, 0] * t[:, 1])

@@ -9,6 +9,7 @@ from sonde.report._cloze_charts import curves
 from sonde.report._numbers import number, with_interval
 from sonde.report._plot import Chart, Figure
 from sonde.report._run import RunData
+from sonde.results.words import standing
 
 _SHOWN = ("call", "import")
 
@@ -55,15 +56,16 @@ class ClozeCurves:
 
 
 def _lead(rows: pl.DataFrame) -> str:
-    own = rows.filter(pl.col("control").is_null() & (pl.col("label") == "call") & (pl.col("k") == 10))
+    """The best model at ten answers, or at as many as fewer candidates allow."""
+    own = rows.filter(pl.col("control").is_null() & (pl.col("k") <= 10))
     if own.is_empty():
         return ""
-    row = own.sort("value", descending=True).row(0, named=True)
-    share = with_interval(row, 100, 1)
-    if row["params_name"] == WHOLE:
-        return f"{row['shown']} ranks the right name of a call among its first ten in {share} % of cases."
+    row = own.sort(pl.col("label") == "call", "k", "value", descending=True).row(0, named=True)
+    what = "name" if row["params_name"] == WHOLE else "left-out piece"
+    where = "ranks first with" if row["k"] == 1 else f"is among the first {row['k']} answers of"
     return (
-        f"{row['shown']} has the left-out piece of a call among its first ten answers in {share} % of cases."
+        f"In {row['statement']}, the right {what} {where} {row['shown']} in {with_interval(row, 100, 1)} % "
+        f"of cases{standing(row)}."
     )
 
 

@@ -160,8 +160,6 @@ def jackknife(
     sums: Float[np.ndarray, "cluster total"],
     weight: Float[np.ndarray, " cluster"],
     kind: Kind,
-    *,
-    least_variance: float = 0.0,
 ) -> Estimates:
     """A smooth function of totals, by leaving out one cluster at a time.
 
@@ -170,7 +168,6 @@ def jackknife(
         sums: Each cluster's part of the totals.
         weight: Observations in each cluster.
         kind: What the number is; the deviations are taken on its scale without bounds.
-        least_variance: For a difference, see `least_paired_variance`.
 
     Returns:
         One group.
@@ -181,7 +178,10 @@ def jackknife(
     present = (sums != 0).any(axis=1)
     n_clusters = np.array([int(present.sum())])
     variance = _jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
-    variance = np.maximum(variance, least_variance)
+    size = np.array([weight.sum()])
+    if kind == "difference":
+        # So many observations at least were told apart.
+        variance = np.maximum(variance, least_paired_variance(value, np.abs(value) * size, size))
     effective = np.array([kish(weight)])
     found = estimated(
         value,
@@ -189,8 +189,8 @@ def jackknife(
         n_clusters,
         effective,
         kind,
-        n=np.array([weight.sum()]),
-        mean_size=np.array([(weight**2).sum() / max(weight.sum(), 1.0)]),
+        n=size,
+        mean_size=(weight**2).sum() / np.maximum(size, 1.0),
         icc=np.full(1, LEAST_ICC),
     )
     if kind not in ("correlation", "unit") or not np.isfinite(found.low).all():

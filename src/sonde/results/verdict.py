@@ -43,7 +43,8 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
             return _EARLIER
         clusters = float(row.get("n_clusters") or 0)
     if clusters < ENOUGH_CLUSTERS:
-        return f"{clusters:.3g} effective clusters, a verdict needs {ENOUGH_CLUSTERS}"
+        number = f"{clusters:.3g}"
+        return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {ENOUGH_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
         return "no interval is known"

@@ -1,0 +1,136 @@
+"""All five lenses over both bundled models in one run: what the page says is what the tables hold."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sonde.corpora import Selection
+from sonde.experiments import Execution, Experiment
+from sonde.experiments.run import run
+from sonde.report import build_report
+from sonde.results.verdict import verdict_allowed
+from sonde.store.rundir import slug
+
+LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
+DECODER, ENCODER = "sonde/mini-decoder", "sonde/mini-encoder"
+ITEMS = 30
+BOUNDED = {
+    "accuracy",
+    "top1",
+    "top5",
+    "mrr",
+    "p_at_k",
+    "coverage",
+    "uuas",
+    "first_hit",
+    "any_hit",
+    "truncated",
+}
+DIFFERENCES = {"gain", "first_hit_gain", "p_at_k_gain", "selectivity"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run: a repository of a few modules of the standard library."""
+    root = tmp_path_factory.mktemp("five")
+    for module in (textwrap, inspect, json, html, re):
+        folder = root / "code" / module.__name__
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(inspect.getsource(module), encoding="utf-8")
+    experiment = Experiment(
+        models=(DECODER, ENCODER),
+        lenses=LENSES,
+        tasks=("len", "jft", "api_cloze", "wrong_operator"),
+        corpora=(f"local:{root / 'code'}",),
+        selection=Selection(limit=ITEMS),
+        include_seen=True,
+        options={
+            "cloze": {"candidates": 3, "scope": "all", "templates": "import"},
+            "finetune": {"epochs": 1, "length": 64, "cut": "keep"},
+        },
+    )
+    run(experiment, Execution(output=root / "run"))
+    build_report(root / "run")
+    return root / "run"
+
+
+@pytest.fixture(scope="module")
+def scores(made: Path) -> pl.DataFrame:
+    return pl.read_parquet(made / "scores.parquet").with_columns(
+        k=pl.col("params").struct.field("k"), named=pl.col("params").struct.field("name")
+    )
+
+
+@pytest.fixture(scope="module")
+def text(made: Path) -> str:
+    page = (made / "report.html").read_text(encoding="utf-8")
+    bare = re.sub(r"<script.*?</script>|<style.*?</style>", " ", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", bare)).split())
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_every_lens_has_scores_of_every_model_that_it_can_read(scores: pl.DataFrame, made: Path) -> None:
+    assert set(scores["lens"]) == set(LENSES)
+    assert set(scores.filter(lens="surprisal")["model"]) == {DECODER}
+    for lens in ("probe", "attention", "cloze", "finetune"):
+        assert set(scores.filter(lens=lens)["model"]) == {DECODER, ENCODER}, lens
+    refused = json.loads((made / "run.json").read_text())["refused"]
+    assert any(ENCODER in json.dumps(one) and "surprisal" in json.dumps(one) for one in refused)
+
+
+def test_no_interval_leaves_its_bounds(scores: pl.DataFrame) -> None:
+    known = scores.filter(pl.col("ci_low").is_not_null())
+    assert (known["ci_low"] <= known["value"] + 1e-9).all()
+    assert (known["value"] <= known["ci_high"] + 1e-9).all()
+    for row in known.filter(pl.col("metric").is_in(list(BOUNDED))).iter_rows(named=True):
+        assert 0 <= row["ci_low"] < row["ci_high"] <= 1, row
+    for row in known.filter(pl.col("metric").is_in(list(DIFFERENCES))).iter_rows(named=True):
+        assert -1 <= row["ci_low"] < row["ci_high"] <= 1, row
+
+
+def test_the_title_is_the_overall_score_and_counts_what_was_read(
+    scores: pl.DataFrame, text: str, made: Path
+) -> None:
+    row = scores.filter(lens="surprisal", metric="bits_per_byte", slice="all").row(0, named=True)
+    observed = pl.scan_parquet(
+        made / "observations" / "lens=surprisal" / f"model={slug(DECODER)}" / "*.parquet"
+    )
+    items = observed.select(pl.col("item_id").n_unique()).collect().item()
+    assert items <= ITEMS
+    assert f"at {row['value']:.2f} bits per byte" in text
+    assert f"over {items} items" in text
+    if row["ci_low"] is not None:
+        assert f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" in text
+    assert ("It allows no verdict" in text) == (not verdict_allowed(row))
+
+
+def test_every_lens_says_something_at_the_top(text: str) -> None:
+    top = text.partition("What was measured")[0]
+    for words in ("bits per byte", "Probes of", "attention", "fine-tun"):
+        assert words.lower() in top.lower(), words
+
+
+def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) -> None:
+    best = scores.filter(lens="probe", metric="accuracy", slice="best", split="test").filter(
+        pl.col("control").is_null()
+    )
+    heads = scores.filter(lens="attention", metric="first_hit", slice="all", k=1).filter(
+        pl.col("control").is_null()
+    )
+    names = scores.filter(lens="cloze", metric="p_at_k", slice="template=import", k=1, named="single").filter(
+        pl.col("control").is_null()
+    )
+    for rows in (best, heads, names):
+        assert rows.height
+        for value in rows["value"]:
+            assert f"{100 * value:.1f}" in text

@@ -70,6 +70,12 @@ def test_the_models_that_come_after_are_named() -> None:
     assert second[0] == 51 and "with org/n: about 26 min left" in second[1] and "then" not in second[1]
 
 
+def test_what_there_is_to_do_is_said_before_the_first_job_is_done() -> None:
+    works = [work("probe", 60)] * 3 + [work("surprisal", 60), work("probe", 60, control=True)]
+    (line,) = Forecast("observing", "input", works, 1).planned()
+    assert line.startswith("observing 300 inputs with org/m (probe 180, surprisal 60, controls 60); ")
+
+
 def test_nothing_is_said_of_what_is_over_soon() -> None:
     assert said([work("probe", 64)] * 10, {"probe": 0.001}) == []
 

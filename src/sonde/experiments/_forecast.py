@@ -61,6 +61,14 @@ class Forecast:
         self._there: Counter[str] = Counter()
         self._said: set[str] = set()
 
+    def planned(self) -> list[str]:
+        """One line a subject on what there is to do, for before the first job is done."""
+        return [
+            f"{self._verb} {sum(work.size for work in works):,} {self._unit}s with {subject}"
+            f"{self._parts(subject)}; how long it takes is said when the first are done"
+            for subject, works in self._planned.items()
+        ]
+
     def done(self, work: Work, seconds: float | None) -> str:
         """Take in a finished job, and give the line of its subject when it can be said; else nothing.
 

@@ -231,6 +231,8 @@ def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progres
     executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
+    for line in forecast.planned():
+        progress.note(line)
     with progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance:
         for job, observed in executor.map(observe_job, jobs, workers=execution.workers):
             if observed.computed:
@@ -248,6 +250,8 @@ def _train(jobs: Sequence[TrainJob], execution: Execution, progress: Progress, o
     executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, training)
     forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
+    for line in forecast.planned():
+        progress.note(line)
     with progress.stage("training", len(jobs)) as advance:
         for job, seconds in executor.map(train_job, jobs, workers=execution.workers):
             outcome.trained += seconds is not None

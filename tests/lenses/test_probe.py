@@ -463,10 +463,10 @@ def test_quirks_are_those_of_the_protocol_and_of_the_labels() -> None:
     assert all(name.startswith("inspect.") for name in quirks)
 
 
-def test_twins_are_three_over_a_quarter_and_go_with_the_controls() -> None:
+def test_twins_are_three_over_a_tenth_and_go_with_the_controls() -> None:
     lens = LENSES.load("probe")
     twins = lens.twins(LensSettings())
-    assert [twin.share for twin in twins] == [0.25] * 3 and len({twin.seed for twin in twins}) == 3
+    assert [twin.share for twin in twins] == [0.1] * 3 and len({twin.seed for twin in twins}) == 3
     assert lens.twins(LensSettings(options={"controls": False})) == ()
 
 

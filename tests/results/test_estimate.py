@@ -274,6 +274,13 @@ def test_a_difference_of_statistics_that_are_equal_everywhere_leaves_room_for_on
     assert found.low[0] < 0 < found.high[0]
 
 
+@pytest.mark.parametrize("kind", ["proportion", "unit"])
+def test_a_mean_of_shares_that_no_cluster_moves_has_a_width(kind: str) -> None:
+    sums = np.array([[1.0, 24.0]] * 12)
+    found = jackknife(lambda t: t[:, 0] / t[:, 1] + 1e-18, sums, np.full(12, 5.0), kind)
+    assert 0 <= found.low[0] < found.value[0] < found.high[0] <= 1
+
+
 def test_correlations_keep_within_their_bounds_and_r2_below_1() -> None:
     def correlation(t: np.ndarray) -> np.ndarray:
         return t[:, 2] / np.sqrt(t[:, 0] * t[:, 1])

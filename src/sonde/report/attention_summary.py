@@ -19,9 +19,10 @@ from sonde.report._attention import (
     with_subject,
 )
 from sonde.report._charts import row_height, specification
-from sonde.report._numbers import DASH, clusters, count, interval, mark, no_verdict, number, with_interval
+from sonde.report._numbers import DASH, clusters, count, interval, mark, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.words import standing
 
 
 class AttentionSummary:
@@ -56,8 +57,8 @@ class AttentionSummary:
             for metric in ("first_hit", "any_hit")
         ]
         return Figure(
-            lead=_sentences(run, ["first_hit"]),
-            answer=_sentences(run, ["first_hit", "any_hit"]),
+            lead=_sentences(run, ["first_hit"], beside=False),
+            answer=_sentences(run, ["first_hit", "any_hit"], beside=True),
             charts=charts,
             table=_table(pl.concat([rows, hits(run, ["edges"])], how="diagonal_relaxed")),
             notes=[*_notes(run), *sides_note(rows)],
@@ -98,8 +99,14 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=row_height(lines)))
 
 
-def _sentences(run: RunData, metrics: list[str]) -> str:
-    """One line a subject and metric: the best head, the best baseline, and their difference."""
+def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
+    """One line a subject and metric: the best heads, the best baseline, and their difference.
+
+    Args:
+        run: The run.
+        metrics: Which hits.
+        beside: Whether one head for all relations, chance and the share of all edges stand beside them.
+    """
     rows, ahead = hits(run, ["all"]), gains(run, "combined", ["all"])
     if ahead.is_empty():
         ahead = gains(run, "offset", ["all"])
@@ -111,13 +118,11 @@ def _sentences(run: RunData, metrics: list[str]) -> str:
         own = rows.filter(same & (pl.col("predictor") == MODEL)).row(0, named=True)
         over = row["params"]["other"]
         other = rows.filter(same & (pl.col("predictor") == over)).row(0, named=True)
-        verdict = f"{with_interval(row, 100, 1)} points"
-        if no_verdict(row):
-            verdict += ", too few clusters for a verdict"
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {number(100 * own['value'], 1)} % "
-            f"of the edges, {PREDICTORS[over]} {number(100 * other['value'], 1)} % (difference {verdict})."
-            f"{_beside(run, row, rows.filter(same))}"
+            f"of the edges, {PREDICTORS[over]} {number(100 * other['value'], 1)} % (difference "
+            f"{with_interval(row, 100, 1)} points{standing(row)})."
+            f"{_beside(run, row, rows.filter(same)) if beside else ''}"
         )
     return "\n".join(said)
 

@@ -42,6 +42,9 @@ BOOTSTRAP = "clustered bootstrap"
 
 _NEARLY_ONE = 1 - 1e-9
 
+_NO_ERROR = 1e-12
+"""A standard error that is rounding alone: no variance was seen."""
+
 _SCALES = {"unit": ", logit", "difference": ", Fisher's z", "correlation": ", Fisher's z"}
 
 
@@ -193,7 +196,7 @@ def jackknife(
         mean_size=(weight**2).sum() / np.maximum(size, 1.0),
         icc=np.full(1, LEAST_ICC),
     )
-    if kind not in ("correlation", "unit") or not np.isfinite(found.low).all():
+    if kind not in ("correlation", "unit") or not (found.error > _NO_ERROR).all():
         return found
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = to_scale(without[present], kind) - to_scale(value, kind)
@@ -326,7 +329,7 @@ def estimated(
         bounds, method = student(value, error, df, kind), method + _SCALES.get(kind, "")
     if kind == "unit":
         # At the ends, and where no variance is seen, the logit says nothing: as if all were right or wrong.
-        ends = (value <= 0) | (value >= 1) | (error == 0)
+        ends = (value <= 0) | (value >= 1) | (error <= _NO_ERROR)
         bounds = _where(ends, korn_graubard(value, n_eff), bounds)
     if kind in ("difference", "correlation"):
         p_value = two_sided_p(value, error, df, kind)

@@ -319,5 +319,5 @@ def _mean_of_ratios(
         with np.errstate(invalid="ignore"):
             return np.where(known, mine, 0.0).sum(axis=1) / known.sum(axis=1)
 
-    kind = "unit" if len(hits) == 1 else "difference"
+    kind = "proportion" if len(hits) == 1 else "difference"
     return jackknife(statistic, np.concatenate([*hits, weights], axis=1), weights.sum(1), kind)

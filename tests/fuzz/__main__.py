@@ -17,6 +17,7 @@ _BATCH = 200
 
 def _codes(batch: range) -> targets.Tally:
     tally = targets.Tally()
+    targets.warm()
     for seed in batch:
         tally.attempt(seed, partial(targets.code, seed))
     return tally

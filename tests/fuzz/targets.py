@@ -22,6 +22,8 @@ from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.tasks import TASKS, repositories
 
+MODELS = ("sonde/mini-decoder", "sonde/mini-encoder")
+
 LIMIT_S = 2.0
 """No single input may take longer."""
 
@@ -80,6 +82,15 @@ def _tasks(language: str) -> tuple[Any, ...]:
     return tuple(task for task in loaded if hasattr(task, "label"))
 
 
+def warm() -> None:
+    """Import and load what the first input would otherwise be charged with."""
+    for name in MODELS:
+        align_table(_tokenizer(name), "x = 1\n", "python", merged=False)
+    for language in LANGUAGES.names():
+        LANGUAGES.load(language).functions("")
+    _tasks("python")
+
+
 def code(seed: int) -> None:
     """Parse, align, label and relate one text, as a run would."""
     rng = random.Random(seed)
@@ -96,7 +107,7 @@ def code(seed: int) -> None:
     around = repositories([file])
     for task in rng.sample(_tasks(name), 6):
         task.label(items, around, mode=rng.choice(("corrected", "paper")))
-    model = rng.choice(("sonde/mini-decoder", "sonde/mini-encoder"))
+    model = rng.choice(MODELS)
     for item in items[:1]:
         align_table(_tokenizer(model), item.text, name, merged=rng.random() < 0.2)
 

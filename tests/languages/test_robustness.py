@@ -82,6 +82,15 @@ def test_deep_nesting(name: str, pair: str) -> None:
     language.constructs(tree), language.functions(text), language.definitions(text), language.calls(text)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("link", ["a.b.", "f(x) ", "1 + "])
+def test_a_chain_of_a_hundred_thousand_links_takes_no_time_worth_naming(name: str, link: str) -> None:
+    # Left-recursive rules make a chain as deep as it is long; without a bound this is minutes.
+    language = LANGUAGES.load(name)
+    text = link * 100_000 + "x"
+    language.tokens(language.parse(text)), language.functions(text), language.calls(text)
+
+
 def test_threads_have_parsers_of_their_own(samples) -> None:
     language = LANGUAGES.load("python")
     texts = [samples["python"] + f"x{index} = {index}\n" for index in range(50)]

@@ -14,6 +14,10 @@ import tree_sitter
 # somebody is still writing.
 _WIDE = 5_000
 
+# Depth below which no match begins: a query takes time quadratic in the depth of a tree, a minute for a chain
+# of 64,000 attributes. No code that a person wrote comes near.
+_DEEP = 6_000
+
 Match = dict[str, list[tree_sitter.Node]]
 
 
@@ -53,19 +57,25 @@ class Grammar:
 
     def matches(self, name: str, root: tree_sitter.Node) -> list[Match]:
         """What each match of a query captured, by capture name."""
-        cursor = tree_sitter.QueryCursor(self.query(name))
+        cursor = _cursor(self.query(name))
         return [found for part in _parts(root) for _, found in cursor.matches(part)]
 
     def captures(self, name: str, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
         """Captured nodes by capture name, in the order in which the names first stand in the file."""
         query = self.query(name)
-        cursor = tree_sitter.QueryCursor(query)
+        cursor = _cursor(query)
         found: dict[str, list[tree_sitter.Node]] = {}
         for part in _parts(root):
             for capture, nodes in cursor.captures(part).items():
                 found.setdefault(capture, []).extend(nodes)
         names = [query.capture_name(index) for index in range(query.capture_count)]
         return [(capture, found[capture]) for capture in names if capture in found]
+
+
+def _cursor(query: tree_sitter.Query) -> tree_sitter.QueryCursor:
+    cursor = tree_sitter.QueryCursor(query)
+    cursor.set_max_start_depth(_DEEP)
+    return cursor
 
 
 def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:

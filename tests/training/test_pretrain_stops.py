@@ -287,7 +287,7 @@ def test_a_corpus_that_does_not_parse(pairs_path, corpus):
 
 
 def test_a_language_without_a_lexer(pairs_path, corpus):
-    (corpus / "north" / "prose.txt").write_text("Words and words. " * 40)
+    (corpus / "north" / "notes.txt").write_text("Words and words. " * 40)
     change(pairs_path, ('language = "python"', 'language = "text"'))
     one_line(pairs_path, Exception, "has no program; languages that have: java, python")
 

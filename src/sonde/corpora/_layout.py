@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -42,18 +41,15 @@ class Packages:
     A file's package is the uppermost folder on its way down that itself holds source files; namespace
     folders such as ``com/example`` and the source root ``src`` are passed through. Where all files are in one
     package, that is passed through as well. A file right in the project, in its source root or in its one
-    package is a package by itself, named by its stem. Where packages are too few for any verdict and files
-    are not, each file is one.
+    package is a package by itself, named by its stem.
 
     Attributes:
         folders: Folders that directly hold source files.
         passed: Folders among them that are passed through.
-        by_file: Whether each file is a package.
     """
 
     folders: frozenset[str]
     passed: frozenset[str] = frozenset({_SOURCE_ROOT})
-    by_file: bool = False
 
     @classmethod
     def of(cls, paths: Iterable[str]) -> Packages:
@@ -62,8 +58,7 @@ class Packages:
         found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
         while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
             found = cls(found.folders, found.passed | only)
-        few = len({found.package(path) for path in listed}) < ENOUGH_CLUSTERS <= len(set(listed))
-        return dataclasses.replace(found, by_file=few)
+        return found
 
     def package(self, path: str) -> str:
         """Name of the package of a path, with forward slashes.
@@ -72,8 +67,6 @@ class Packages:
         >>> project.package("src/web/db/pool.py"), project.package("setup.py")
         ('src/web', 'setup')
         """
-        if self.by_file:
-            return str(PurePosixPath(path).with_suffix(""))
         parts = PurePosixPath(path).parts
         for depth in range(1, len(parts)):
             folder = "/".join(parts[:depth])
@@ -85,6 +78,8 @@ class Packages:
 def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
     """The packages of one repository by the paths of its files, else its files.
 
+    Files where packages are fewer than a verdict needs and files are not.
+
     Args:
         units: Path to unit, as sources give them: ``file``, or ``function`` for what was cut out of a file,
             whose path is then ``file#id``; one without a file belongs to no package.
@@ -92,7 +87,19 @@ def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
     Returns:
         Path to package; empty where there is only one.
     """
-    files = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
-    packages = Packages.of(file for file in files.values() if file)
-    clusters = {path: packages.package(file) for path, file in files.items() if file}
-    return clusters if len(set(clusters.values())) > 1 else {}
+    files = _files(units)
+    packages = Packages.of(files.values())
+    clusters = {path: packages.package(file) for path, file in files.items()}
+    number = len(set(clusters.values()))
+    return files_of(units) or (clusters if number > 1 else {}) if number < ENOUGH_CLUSTERS else clusters
+
+
+def files_of(units: Mapping[str, str]) -> dict[str, str]:
+    """Each file as a cluster, by the paths of `clusters_of`; empty where they are too few also."""
+    clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _files(units).items()}
+    return clusters if len(set(clusters.values())) >= ENOUGH_CLUSTERS else {}
+
+
+def _files(units: Mapping[str, str]) -> dict[str, str]:
+    found = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
+    return {path: file for path, file in found.items() if file}

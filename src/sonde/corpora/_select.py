@@ -13,11 +13,12 @@ from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._items import items_of
-from sonde.corpora._layout import clusters_of
+from sonde.corpora._layout import clusters_of, files_of
 from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
 from sonde.corpora._spans_index import SpansIndex, spans_index
 from sonde.languages import LANGUAGES
+from sonde.results.verdict import ENOUGH_CLUSTERS
 
 BEYOND_LIMIT = "beyond the limit"
 BEYOND_CAP = "beyond the cap of a cluster"
@@ -114,13 +115,21 @@ class _Gathered:
             self._intake.note(reason, path)
 
     def settle_clusters(self) -> None:
-        """Where a corpus is one repository in one cluster, its packages are the clusters, else its files."""
+        """Where a corpus is one repository, its packages are the clusters, else its files.
+
+        Files too where the source's own clusters, its packages, are fewer than a verdict needs.
+        """
+        if len({repository for _, repository in self._clusters}) != 1:
+            return
         if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
             clusters = clusters_of(self._units)
-            self.items = [
-                dataclasses.replace(item, cluster=clusters.get(item.path, item.cluster))
-                for item in self.items
-            ]
+        elif len(self._clusters) < ENOUGH_CLUSTERS:
+            clusters = files_of(self._units)
+        else:
+            return
+        self.items = [
+            dataclasses.replace(item, cluster=clusters.get(item.path, item.cluster)) for item in self.items
+        ]
 
 
 def content_hash(file: SourceFile) -> str:

@@ -19,7 +19,7 @@ def _codes(batch: range) -> targets.Tally:
     tally = targets.Tally()
     targets.warm()
     for seed in batch:
-        tally.attempt(seed, partial(targets.code, seed))
+        tally.attempt(seed, partial(targets.code, seed), targets.LIMIT_S)
     return tally
 
 
@@ -27,7 +27,7 @@ def _files(batch: range) -> targets.Tally:
     tally = targets.Tally()
     with tempfile.TemporaryDirectory() as folder:
         for seed in batch:
-            tally.attempt(seed, partial(targets.data_file, seed, Path(folder)))
+            tally.attempt(seed, partial(targets.data_file, seed, Path(folder)), targets.LIMIT_S)
     return tally
 
 

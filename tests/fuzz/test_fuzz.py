@@ -10,7 +10,7 @@ from tests.fuzz import pages, targets
 
 
 @pytest.mark.slow
-def test_no_text_ends_in_a_traceback_or_takes_two_seconds() -> None:
+def test_no_text_ends_in_a_traceback() -> None:
     tally = targets.Tally()
     targets.warm()
     for seed in range(1_000_000, 1_000_400):

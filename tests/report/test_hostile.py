@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report import test_attention_sections as attention
+from tests.report import test_behind_file as behind
 from tests.report import test_cloze_sections as cloze
 from tests.report import test_finetune_examples as examples
 from tests.report import test_finetune_sections as finetune
@@ -67,7 +68,15 @@ def every(
         dataclasses.replace(rows[0], lens="surprisal", metric="bits", slice=f"user_tag={name}", task="")
         for name in ("NOUN", "VERB", "if")
     ]
-    listed = [*rows, *told, *confused, *tags, *finetune.scores(), *finetune.swept()]
+    listed = [
+        *rows,
+        *told,
+        *behind.told("sonde/mini-decoder"),
+        *confused,
+        *tags,
+        *finetune.scores(),
+        *finetune.swept(),
+    ]
     scores_frame(listed).write_parquet(RunDirectory(scored).scores)
     runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
     held = [cloze_run, *map(RunData, runs)]

@@ -85,6 +85,15 @@ def dots(
     return specification(alt.layer(*layers).properties(height=row_height(lines)))
 
 
+def differences(rows: pl.DataFrame, order: list[str], unit: str) -> dict[str, Any]:
+    """Dots with intervals, as `dots`, around a dashed line at zero."""
+    spec = dots(rows, order, unit)
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
+    line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
+    spec["layer"].insert(0, line)
+    return spec
+
+
 def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
     """A matrix of classes: the share of a class (a row) that is given to each class (a column).
 

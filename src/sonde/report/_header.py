@@ -96,9 +96,10 @@ def _behind(run: RunData, row: Mapping[str, Any]) -> str:
 
 
 def functions_alone(run: RunData) -> bool:
-    """Whether the run's items are functions, which are shown without the file around them."""
+    """Whether the run's items are functions that were read only without the file around them."""
     selection = (run.summary.get("arguments") or {}).get("selection") or {}
-    return selection.get("unit") == "function"
+    behind = run.scores(metrics=["bits_per_byte"], slices=["before=file"])
+    return selection.get("unit") == "function" and behind.is_empty()
 
 
 def language_name(language: str) -> str:

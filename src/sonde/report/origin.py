@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._charts import dots, specification
+from sonde.report._charts import differences, dots, specification
 from sonde.report._numbers import DASH, no_verdict, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
@@ -45,12 +45,13 @@ class Origin:
         rows = _rows(run, ["origin=internal", "origin=external"])
         if rows.is_empty():
             return None
-        differences = _rows(run, ["origin=internal-external"])
+        gaps = _rows(run, ["origin=internal-external"])
         charts = [
             Chart(name="origin", title="Mean surprisal by origin of the call", spec=_weightings(rows, run))
         ]
-        if not differences.is_empty():
-            spec = _differences(differences.with_columns(shown=run.subject))
+        if not gaps.is_empty():
+            shown = gaps.with_columns(shown=run.subject)
+            spec = differences(shown, _order(shown), "bits per subword, internal minus external")
             charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
         pairs = _pairs(run)
         if not pairs.is_empty():
@@ -58,9 +59,9 @@ class Origin:
                 Chart(name="origin-tags", title="Within each syntax tag", spec=_paired(pairs), wide=True)
             )
         return Figure(
-            answer=_answer(differences, run),
+            answer=_answer(gaps, run),
             charts=charts,
-            table=_table(pl.concat([rows, differences]), run),
+            table=_table(pl.concat([rows, gaps]), run),
             notes=[f"Pairs are the tags with the most subwords, at least {MIN_COUNT} on each side."],
         )
 
@@ -103,15 +104,6 @@ def _weightings(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
 def _order(rows: pl.DataFrame) -> list[str]:
     """Names of the weightings that a run holds, in the order of their explanation."""
     return rows.sort("sort")["name"].unique(maintain_order=True).to_list()
-
-
-def _differences(rows: pl.DataFrame) -> dict[str, Any]:
-    spec = dots(rows, _order(rows), "bits per subword, internal minus external")
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
-    spec["layer"].insert(
-        0, {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
-    )
-    return spec
 
 
 def _pairs(run: RunData) -> pl.DataFrame:
@@ -181,9 +173,9 @@ def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
     )
 
 
-def _answer(differences: pl.DataFrame, run: RunData) -> str:
+def _answer(gaps: pl.DataFrame, run: RunData) -> str:
     sentences: list[str] = []
-    for part in differences.partition_by("shown", "language", maintain_order=True):
+    for part in gaps.partition_by("shown", "language", maintain_order=True):
         first = part.row(0, named=True)
         named = [
             *([first["shown"]] if run.several else []),

@@ -25,7 +25,10 @@ OBSERVATIONS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "text_bytes": pl.Int32,
     "covered": pl.Int32,
     "file_nats": pl.Float32,
+    "file_rank": pl.Int32,
+    "file_entropy": pl.Float32,
     "file_context": pl.Int32,
+    "file_top_nats": pl.Float32,
     "kind": pl.String,
     "role": pl.String,
     "tag": pl.String,
@@ -41,3 +44,6 @@ OBSERVATIONS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "top": pl.List(pl.String),
     "top_nats": pl.List(pl.Float32),
 }
+
+FILE_COLUMNS = tuple(name for name in OBSERVATIONS_SCHEMA if name.startswith("file_"))
+"""What a subword cost behind the text of its file; null where that was not asked for."""

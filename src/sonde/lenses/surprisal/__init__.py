@@ -7,7 +7,7 @@ Masked models are asked subword by subword instead: their pseudo-log-likelihood 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, Token
 from sonde.corpora import Item
 from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring
 from sonde.lenses._words import put_together, word_by_word
-from sonde.lenses.surprisal.before import behind_file, by_file, file_pass, reading, with_file
+from sonde.lenses.surprisal.before import behind, behind_file, changes, file_pass, reading, with_file
 from sonde.lenses.surprisal.curves import calibration, frequency
 from sonde.lenses.surprisal.headline import headline
 from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled, unfit
@@ -42,7 +42,7 @@ class Surprisal(LensDefaults):
     """The surprisal lens."""
 
     name = "surprisal"
-    version = "6"
+    version = "7"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
@@ -131,24 +131,29 @@ class Surprisal(LensDefaults):
         sums = collect_sums(observations, quirks, bins=BINS)
         template = scoring.template
         scores = [
-            *overall(sums, template),
             *shared(observations, scoring.beside, scoring.texts, template),
-            *by_slice(sums, template, minimum),
-            *by_origin(sums.calls, template, minimum, quirks),
-            *calibration(sums.calibration, template, BINS),
-            *frequency(
-                sums.slices["subword"], "subword", template, minimum, _trained(sums, scoring.frequencies)
-            ),
-            *frequency(sums.slices["tag"], "tag", template, minimum),
+            *_tables(sums, scoring, minimum, quirks),
         ]
         if behind_file(scoring.settings, options):
-            behind = collect_sums(observations.with_columns(nats="file_nats"), quirks, bins=BINS)
-            scores += by_file(sums, behind, template, minimum)
+            after = collect_sums(observations, quirks, bins=BINS, behind=True)
+            scores += behind(_tables(after, scoring, minimum, quirks))
+            scores += changes(sums, after, template, minimum, quirks)
         return list(named(scores, options.objective))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The most confusing constructs of each model."""
         yield from headline(scores)
+
+
+def _tables(sums: Sums, scoring: Scoring, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+    """Every table of one reading of the texts."""
+    template, trained = scoring.template, _trained(sums, scoring.frequencies)
+    yield from overall(sums, template)
+    yield from by_slice(sums, template, minimum)
+    yield from by_origin(sums.calls, template, minimum, quirks)
+    yield from calibration(sums.calibration, template, BINS)
+    yield from frequency(sums.slices["subword"], "subword", template, minimum, trained)
+    yield from frequency(sums.slices["tag"], "tag", template, minimum)
 
 
 def _scores(one: Captured, objective: str) -> ScoredSubwords:

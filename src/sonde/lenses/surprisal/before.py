@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import Padded, Pass, Plain, Prepared, Start, TokenScores
+from sonde.capture.requests import Padded, Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
+from sonde.lenses.surprisal.origin import by_origin
 from sonde.lenses.surprisal.pads import PADS
-from sonde.lenses.surprisal.rows import BITS, Ratios, by_slice, overall, table
+from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.sums import Sums
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
 FIRST_UNSCORED = "perplexed.first_unscored"
 
-
-SLICE = "before=file"
+SLICE, CHANGE = "before=file", "before=file-none"
 
 _BOTH = "both"
 
@@ -49,56 +49,69 @@ def file_pass(prepared: Sequence[Prepared], scores: TokenScores, start: Start) -
 
 
 def with_file(rows: pl.DataFrame, observed: Sequence[Captured]) -> pl.DataFrame:
-    """The rows with ``file_nats`` and ``file_context``; an item with nothing before it has its own."""
+    """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
     # The first subword, which may have a score only behind something, is compared where it has both.
     pairs = [(one.captures[0].scores, one.captures[-1].scores) for one in observed]
     behind = [(after, alone.scored) for alone, after in pairs if alone is not None and after is not None]
+
+    def column(values: Callable[[ScoredSubwords], np.ndarray]) -> np.ndarray:
+        return np.concatenate([values(after)[kept] for after, kept in behind])
+
     columns = {
-        "file_nats": np.concatenate([after.nats[kept] for after, kept in behind]),
-        "file_context": np.concatenate([after.context[kept] for after, kept in behind]),
+        "file_nats": column(lambda after: after.nats),
+        "file_rank": column(lambda after: after.rank),
+        "file_entropy": column(lambda after: after.entropy),
+        "file_context": column(lambda after: after.context),
+        "file_top_nats": column(lambda after: after.top_nats[:, 0]),
     }
-    return rows.with_columns(pl.Series(name, values) for name, values in columns.items()).cast(
-        {name: OBSERVATIONS_SCHEMA[name] for name in columns}
+    return rows.with_columns(
+        pl.Series(name, columns[name]).cast(OBSERVATIONS_SCHEMA[name]) for name in FILE_COLUMNS
     )
 
 
-def by_file(sums: Sums, behind: Sums, template: Score, minimum: int) -> Iterator[Score]:
-    """What the model says behind the text of the file, and by how much less it is surprised.
+def behind(scores: Iterable[Score]) -> Iterator[Score]:
+    """Scores of subwords behind the text of their file, under names of their own."""
+    for score in scores:
+        yield dataclasses.replace(score, slice=_inside(SLICE, score.slice))
+
+
+def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+    """By how much the text of the file changes what the model says of the same subwords.
 
     Args:
-        sums: Of the texts alone.
-        behind: Of the same subwords behind their files.
+        alone: Of the texts alone.
+        after: Of the same subwords behind their files.
         template: What the scores share.
         minimum: Fewest subwords that a slice needs for a row of its own.
+        quirks: Those of the published code that are on.
     """
-    for score in (*overall(behind, template), *by_slice(behind, template, minimum)):
-        if score.metric in _OF_NATS:
-            name = SLICE if score.slice == "all" else f"{SLICE};{score.slice}"
-            yield dataclasses.replace(score, slice=name)
-    keys = ["language", "slice", "cluster"]
-    for dimension, alone in sums.slices.items():
-        both = alone.join(behind.slices[dimension].select(*keys, behind="nats"), on=keys)
-        counts = both.group_by("language", "slice").agg(pl.col("n").sum().alias("_n"))
-        kept = counts.filter(pl.col("_n") >= (1 if dimension == "all" else minimum)).drop("_n")
-        change = both.join(kept, on=["language", "slice"]).with_columns(
-            change=pl.col("behind") - pl.col("nats")
-        )
-        own = "" if dimension == "all" else f"{dimension}="
-        named = (
-            pl.when(pl.col("slice") == "all").then(pl.lit("")).otherwise(pl.lit(";" + own) + pl.col("slice"))
-        )
-        ratios = {name: asked for name, asked in _CHANGES.items() if asked[1] in change.columns}
-        yield from table(
-            change.with_columns(slice=pl.lit(f"{SLICE}-none") + named), ratios, template, minimum=1
-        )
+    changed = Sums(
+        slices={name: _change(alone.slices[name], frame) for name, frame in after.slices.items()},
+        names=_change(alone.names, after.names),
+        characters=after.characters,
+        calls=_change(alone.calls, after.calls),
+        # What is no mean over subwords has no change of each of them.
+        calibration=after.calibration.clear(),
+        vocabulary=after.vocabulary,
+    )
+    for score in (
+        *overall(changed, template, change=True),
+        *by_slice(changed, template, minimum, change=True),
+        *by_origin(changed.calls, template, minimum, quirks, kind="real"),
+    ):
+        yield dataclasses.replace(score, slice=_inside(CHANGE, score.slice))
 
 
-_OF_NATS = ("nats", "bits", "bits_per_byte", "bits_per_character", "nats_per_token")
-_CHANGES: Ratios = {
-    "bits": ("change", "n", BITS, "real"),
-    "bits_per_byte": ("change", "text_bytes", BITS, "real"),
-    "nats_per_token": ("change", "tokens", 1.0, "real"),
-}
+def _inside(outer: str, own: str) -> str:
+    return outer if own == "all" else f"{outer};{own}"
+
+
+def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Sums behind the file less those without it; both have the same keys, in the same order."""
+    return after.with_columns(after[name] - alone[name] for name in _CHANGING if name in after.columns)
+
+
+_CHANGING = ("nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def reading(scores: TokenScores, start: Start, quirks: Set[str]) -> tuple[Pass, ...]:

@@ -23,7 +23,7 @@ from sonde.lenses.surprisal.ancestors import ancestors
 from sonde.lenses.surprisal.calls import CallColumns, call_columns
 from sonde.lenses.surprisal.pools import Pooled, alternatives
 from sonde.lenses.surprisal.spans import Pieces, innermost, touched
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
 
@@ -137,8 +137,7 @@ def observe_items(
         "text_characters": np.concatenate([one.characters for one in cut]),
         "text_bytes": np.concatenate([one.bytes for one in cut]),
         "covered": np.concatenate([one.covered for one in cut]),
-        "file_nats": [None] * len(laid.item),
-        "file_context": [None] * len(laid.item),
+        **{name: [None] * len(laid.item) for name in FILE_COLUMNS},
         "kind": laid.strings(lambda alignment: alignment.kind),
         "role": laid.strings(lambda alignment: alignment.role),
         "tag": tags,

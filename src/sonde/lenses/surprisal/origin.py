@@ -18,6 +18,7 @@ from jaxtyping import Float
 from sonde.lenses.surprisal.rows import cluster_sums
 from sonde.results.clusters import kish
 from sonde.results.estimate import Statistic, differences, jackknife, ratios
+from sonde.results.intervals import Kind
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
 
@@ -31,7 +32,13 @@ _ORIGINS = ("internal", "external", "local", "builtin")
 _PAPER_TAGS = r"^<?(call|argument_list) -> "
 
 
-def by_origin(calls: pl.DataFrame, template: Score, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+def by_origin(
+    calls: pl.DataFrame,
+    template: Score,
+    minimum: int,
+    quirks: Set[str],
+    kind: Kind = "nonnegative",
+) -> Iterator[Score]:
     """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
 
     Args:
@@ -39,6 +46,7 @@ def by_origin(calls: pl.DataFrame, template: Score, minimum: int, quirks: Set[st
         template: What the scores share.
         minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
         quirks: Those of the published code that are on.
+        kind: What the means are: ``real`` for changes of surprisal.
     """
     if CALL_TAGS in quirks:
         calls = calls.filter(pl.col("tag").str.contains(_PAPER_TAGS))
@@ -49,15 +57,15 @@ def by_origin(calls: pl.DataFrame, template: Score, minimum: int, quirks: Set[st
     for language, spoken in sorted(calls.partition_by("language", as_dict=True).items()):
         named = dataclasses.replace(template, language=str(language[0]))
         for suffix, held in _selections(spoken):
-            yield from _origins(held, named, suffix)
+            yield from _origins(held, named, suffix, kind)
             if UNWEIGHTED not in quirks:
-                yield from _every_subword(held, named, suffix)
+                yield from _every_subword(held, named, suffix, kind)
             tagged = _tagged(held, minimum)
             if tagged.is_empty():
                 continue
-            yield from _summaries(tagged, named, suffix, weightings)
+            yield from _summaries(tagged, named, suffix, weightings, kind)
             if not suffix:
-                yield from _by_tag(tagged, named)
+                yield from _by_tag(tagged, named, kind)
 
 
 def _selections(calls: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -68,7 +76,7 @@ def _selections(calls: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
                 yield f";{dimension}={value}", calls.filter(pl.col(column) == value)
 
 
-def _origins(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Score]:
+def _origins(calls: pl.DataFrame, template: Score, suffix: str, kind: Kind) -> Iterator[Score]:
     """The plain mean of every origin, over all its subwords."""
     sums = calls.group_by("origin", "cluster").agg(pl.col("n", "nats").sum())
     found = [origin for origin in _ORIGINS if origin in sums["origin"]]
@@ -76,10 +84,10 @@ def _origins(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Scor
     held = sums.with_columns(_group=order, _cluster=pl.col("cluster").rank("dense") - 1).drop_nulls("_group")
     ratio = cluster_sums(held, "nats", "n", len(found))
     templates = [dataclasses.replace(template, slice=f"origin={origin}{suffix}") for origin in found]
-    yield from rows_of(ratios(ratio, "nonnegative"), templates, ratio.total(ratio.w))
+    yield from rows_of(ratios(ratio, kind), templates, ratio.total(ratio.w))
 
 
-def _every_subword(calls: pl.DataFrame, template: Score, suffix: str) -> Iterator[Score]:
+def _every_subword(calls: pl.DataFrame, template: Score, suffix: str, kind: Kind) -> Iterator[Score]:
     """Both sides with all of their subwords, however rare a tag is, and their difference."""
     sums = (
         calls.filter(pl.col("origin").is_in(_SIDES))
@@ -89,7 +97,7 @@ def _every_subword(calls: pl.DataFrame, template: Score, suffix: str) -> Iterato
     held = sums.with_columns(_group=pl.lit(0), _cluster=pl.col("cluster").rank("dense") - 1)
     sides = [cluster_sums(held.filter(pl.col("origin") == side), "nats", "n", 1) for side in _SIDES]
     counts = [side.total(side.w) for side in sides]
-    found = [*(ratios(side, "nonnegative") for side in sides), differences(sides[0], sides[1], "real")]
+    found = [*(ratios(side, kind) for side in sides), differences(sides[0], sides[1], "real")]
     for name, estimates, n in zip((*_SIDES, "internal-external"), found, [*counts, sum(counts)], strict=True):
         named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": "count"})
         yield from rows_of(estimates, [named], np.asarray(n))
@@ -105,19 +113,19 @@ def _tagged(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
     return sums.with_columns(_cluster=pl.col("cluster").rank("dense") - 1).sort("_group", "_cluster")
 
 
-def _by_tag(tagged: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _by_tag(tagged: pl.DataFrame, template: Score, kind: Kind) -> Iterator[Score]:
     tags = tagged.select("_group", "tag").unique().sort("_group")["tag"].to_list()
     sides = [cluster_sums(tagged.filter(pl.col("origin") == side), "nats", "n", len(tags)) for side in _SIDES]
     for side, sums in zip(_SIDES, sides, strict=True):
         templates = [dataclasses.replace(template, slice=f"origin={side};tag={tag}") for tag in tags]
-        yield from rows_of(ratios(sums, "nonnegative"), templates, sums.total(sums.w))
+        yield from rows_of(ratios(sums, kind), templates, sums.total(sums.w))
     templates = [dataclasses.replace(template, slice=f"origin=internal-external;tag={tag}") for tag in tags]
     counts = sides[0].total(sides[0].w) + sides[1].total(sides[1].w)
     yield from rows_of(differences(sides[0], sides[1], "real"), templates, counts)
 
 
 def _summaries(
-    tagged: pl.DataFrame, template: Score, suffix: str, weightings: Sequence[str]
+    tagged: pl.DataFrame, template: Score, suffix: str, weightings: Sequence[str], kind: Kind
 ) -> Iterator[Score]:
     table = call_table(tagged)
     cells = table.reshape(len(table), len(_SIDES), -1, 2)
@@ -128,8 +136,8 @@ def _summaries(
     for weighting in weightings:
         for name, side in (("internal", 0), ("external", 1), ("internal-external", None)):
             weight = counts[:, scarcer if side is None else side]
-            kind = "real" if side is None else "nonnegative"
-            estimates = jackknife(weighted(weighting, side), table, weight, kind)
+            of_side = "real" if side is None else kind
+            estimates = jackknife(weighted(weighting, side), table, weight, of_side)
             named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": weighting})
             n = totals.sum() if side is None else totals[side]
             yield from rows_of(estimates, [named], [n])

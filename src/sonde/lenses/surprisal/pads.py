@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.capture.requests import ItemCapture, Prepared
 from sonde.lenses.surprisal.pools import alternatives
-from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 PADS = "perplexed.pads"
 
@@ -43,7 +43,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
         "entropy": scores.entropy,
         "context": np.full(size, before),
         **{name: np.zeros(size) for name in ("bytes", "text_characters", "text_bytes", "covered")},
-        **{name: [None] * size for name in ("file_nats", "file_context")},
+        **{name: [None] * size for name in FILE_COLUMNS},
         "kind": ["pad"] * size,
         "merged": np.zeros(size),
         "token": np.full(size, -1),

@@ -40,27 +40,41 @@ _PER_CHARACTER: Ratios = {
 }
 _NAMES: Ratios = {"nats_per_token": ("nats", "tokens", 1.0, "nonnegative")}
 
+_CHANGE_OF: Mapping[Kind, Kind] = {"nonnegative": "real", "proportion": "difference", "unit": "difference"}
+_UNCHANGED = "coverage"
 
-def overall(sums: Sums, template: Score) -> Iterator[Score]:
-    """Scores of all subwords, of code and of layout."""
+
+def overall(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
+    """Scores of all subwords, of code and of layout; of sums of changes, their changes."""
     everything = sums.slices["all"]
-    yield from table(everything, _OVERALL, template, minimum=1)
+    yield from table(everything, _asked(_OVERALL, change), template, minimum=1)
     per_character = everything.filter(pl.col("slice") == "all").join(
         sums.characters, on=["language", "cluster"]
     )
-    yield from table(per_character, _PER_CHARACTER, template, minimum=1)
+    yield from table(per_character, _asked(_PER_CHARACTER, change), template, minimum=1)
 
 
-def by_slice(sums: Sums, template: Score, minimum: int) -> Iterator[Score]:
+def by_slice(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:
     """Scores of every slice of every dimension that holds at least ``minimum`` subwords."""
     for dimension, frame in sums.slices.items():
         if dimension == "all":
             continue
         named = frame.with_columns(slice=pl.lit(f"{dimension}=") + pl.col("slice"))
         asked = _PER_SUBWORD if dimension == "subword" else _FULL
-        yield from table(named, asked, template, minimum=minimum, counted="n")
+        yield from table(named, _asked(asked, change), template, minimum=minimum, counted="n")
     named = sums.names.with_columns(slice=pl.lit("name=") + pl.col("slice"))
-    yield from table(named, _NAMES, template, minimum=minimum, counted="tokens")
+    yield from table(named, _asked(_NAMES, change), template, minimum=minimum, counted="tokens")
+
+
+def _asked(metrics: Ratios, change: bool) -> Ratios:
+    """What is asked of sums, or of how far sums changed: then what had bounds has others."""
+    if not change:
+        return metrics
+    return {
+        metric: (over, under, factor, _CHANGE_OF[kind])
+        for metric, (over, under, factor, kind) in metrics.items()
+        if metric != _UNCHANGED
+    }
 
 
 def table(
@@ -70,7 +84,8 @@ def table(
 
     Args:
         frame: ``language, slice, cluster`` and the columns to be added up.
-        asked: For each metric the column above, the column below, a factor and what the ratio is.
+        asked: For each metric the column above, the column below, a factor and what the ratio is; a
+            ``difference`` has the squares of what it adds up in a column that ends in ``_apart``.
         template: What the scores share.
         minimum: What a slice needs of ``counted`` for a row of its own.
         counted: A column.
@@ -89,7 +104,11 @@ def table(
             dataclasses.replace(template, language=language, slice=name, metric=metric)
             for language, name in zip(languages, slices, strict=True)
         ]
-        yield from rows_of(ratios(sums, kind), named, sums.total(sums.w), factor=factor)
+        squares = None
+        if kind == "difference":
+            apart = cluster_sums(held, f"{over}_apart", under, groups.height)
+            squares = apart.total(apart.x)
+        yield from rows_of(ratios(sums, kind, squares=squares), named, sums.total(sums.w), factor=factor)
 
 
 def cluster_sums(frame: pl.DataFrame, over: str, under: str, n_groups: int) -> ClusterSums:

@@ -23,7 +23,7 @@ BIN_KEYS = ("language", "bin", "step", "cluster")
 _COLUMNS = (
     "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
     "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word", "construct",
-    "ancestors", "origin", "origin_part", "call_form", "user_tag", "top_nats",
+    "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
 )  # fmt: skip
 _BATCH_ROWS = 25_000
 _PENDING_ROWS = 50_000
@@ -32,15 +32,16 @@ _FAR = 1 << 40
 # Real numbers are added up as whole multiples of this, so that sums do not depend on the order of rows,
 # batches or threads. Nine decimals are finer than what models repeat; 2^63 of them are 8.6e9 nats.
 _QUANTUM = 2.0**-30
-_REAL = ("nats", "entropy", "reciprocal", "confidence")
+_REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
 
 _CODE = pl.col("token") >= 0
-_BRIEF = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum(), pl.col("top1").sum())
+_BEST = pl.col("top_nats").list.first()
+_BRIEF = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum(), pl.col("^top1(_apart)?$").sum())
 _SUMS = (
     *_BRIEF,
     pl.col("entropy").sum(),
-    pl.col("reciprocal").sum(),
-    pl.col("top5").sum(),
+    pl.col("^reciprocal(_apart)?$").sum(),
+    pl.col("^top5(_apart)?$").sum(),
     pl.col("text_bytes").sum(),
     pl.col("tokens").sum(),
 )
@@ -79,8 +80,9 @@ class Sums:
     Attributes:
         slices: For each dimension (``all`` for the three overall slices), by ``language, slice, cluster``:
             ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``,
-            ``text_bytes`` and ``tokens`` (code tokens that begin there); for ``subword`` only the first
-            three of these.
+            ``text_bytes`` and ``tokens`` (code tokens that begin there); for ``subword`` only ``n``, ``nats``
+            and ``top1``. Behind a file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares
+            of how far they are from those of the text alone, so of 0/1 the subwords that differ.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
         characters: By ``language, cluster``: the ``characters`` of the text that scored subwords answer for,
             and how many of them are ``covered`` by a piece that the vocabulary holds.
@@ -97,14 +99,16 @@ class Sums:
     vocabulary: pl.DataFrame
 
 
-def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> Sums:
+def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int, behind: bool = False) -> Sums:
     """Pass once over the observations.
 
     Args:
         observations: The item table; rows of an item stand together, by position.
         quirks: Those of the published code that are on.
         bins: Number of equal-width bins of confidence.
+        behind: What the subwords cost behind the text of their file, instead of alone.
     """
+    observations = _behind(observations) if behind else observations.with_columns(best_nats=_BEST)
     subword = pl.col("subword")
     if DECODE_MERGE not in quirks:
         subword = subword + "#" + pl.col("subword_id").cast(pl.String)
@@ -147,8 +151,9 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int) -> 
 
 def _whole_items(observations: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """Batches that never part an item; at least one batch, even if it is empty."""
-    held = observations.select(_COLUMNS).head(0).collect()
-    for batch in observations.select(_COLUMNS).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+    read = observations.select(*_COLUMNS, pl.col("^.*_apart$"))
+    held = read.head(0).collect()
+    for batch in read.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
         held = pl.concat([held, batch])
         if held.height < _BATCH_ROWS:
             continue
@@ -157,6 +162,20 @@ def _whole_items(observations: pl.LazyFrame) -> Iterator[pl.DataFrame]:
             yield held.filter(~last)
             held = held.filter(last)
     yield held
+
+
+def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows with their numbers behind the file, and how far these are from those of the text alone."""
+    alone, behind = pl.col("rank"), pl.col("file_rank")
+    return observations.with_columns(
+        nats="file_nats",
+        rank=behind,
+        entropy="file_entropy",
+        best_nats="file_top_nats",
+        top1_apart=((alone == 1) != (behind == 1)).cast(pl.Int64),
+        top5_apart=((alone <= 5) != (behind <= 5)).cast(pl.Int64),
+        reciprocal_apart=_whole((1.0 / behind - 1.0 / alone) ** 2),
+    )
 
 
 def _derived(batch: pl.DataFrame) -> pl.DataFrame:
@@ -230,7 +249,7 @@ def _calls(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
-    best = pl.col("top_nats").list.first().cast(pl.Float64)
+    best = pl.col("best_nats").cast(pl.Float64)
     confidence = (-best).exp().clip(0.0, 1.0)
     odds = (-best - (-confidence).log1p()).clip(-12.0, 12.0)
     return (

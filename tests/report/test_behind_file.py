@@ -1,0 +1,113 @@
+"""What the text of the file changes stands in a section of its own, with both numbers beside each change."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+from tests.report.synthetic import Source, write_run
+
+from sonde.report import _header as header
+from sonde.report._plot import PLOTS
+from sonde.report._run import BITS_PER_NAT, RunData
+from sonde.results.scores import Score, scores_frame
+from sonde.store.rundir import RunDirectory
+
+PLOT = PLOTS.load("behind_file")
+
+# Slice, metric, alone, behind, what it is a row of.
+TOLD = (
+    ("all", "bits_per_byte", 1.5, 1.25, {}),
+    ("all", "top1", 0.41, 0.45, {}),
+    ("kind=identifier", "bits", 7.0, 6.0, {}),
+    ("kind=keyword", "bits", 4.0, 3.9, {}),
+    ("kind=identifier", "top1", 0.3, 0.36, {}),
+    ("role=parameter", "bits", 6.0, 4.0, {}),
+    ("origin=internal", "nats", 5.0, 4.5, {"task": "call_origin"}),
+    ("origin=internal", "nats", 6.0, 5.9, {"task": "call_origin", "params": {"name": "unweighted"}}),
+    ("origin=external", "nats", 4.0, 3.9, {"task": "call_origin"}),
+    ("origin=internal;tag=x -> y", "nats", 4.0, 3.9, {"task": "call_origin"}),
+    ("origin=internal-external", "nats", 1.0, 0.6, {"task": "call_origin", "params": {"name": "count"}}),
+)
+
+
+def told(model: str, clusters: float = 40) -> Iterator[Score]:
+    row = Score(
+        model=model, lens="surprisal", language="python", metric="", value=0, n=500, n_clusters=50,
+        effective_clusters=clusters,
+    )  # fmt: skip
+    for slice_, metric, alone, behind, more in TOLD:
+        own = "" if slice_ == "all" else f";{slice_}"
+        named = (
+            (slice_, alone),
+            (f"before=file{own}", behind),
+            (f"before=file-none{own}", behind - alone),
+        )
+        for name, value in named:
+            ends = {"ci_low": value - 0.03, "ci_high": value + 0.03}
+            yield dataclasses.replace(row, slice=name, metric=metric, value=value, **ends, **more)
+
+
+def behind(folder: Path, *scores: Score, above: int = 7) -> RunData:
+    """A run with these scores, whose second item has so many subwords above it."""
+    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    for path in (folder / "observations").rglob("*.parquet"):
+        rows = pl.read_parquet(path)
+        second = pl.col("item_id") == rows["item_id"].unique(maintain_order=True)[1]
+        rows.with_columns(file_context=pl.col("context") + second.cast(pl.Int32) * above).write_parquet(path)
+    return RunData(folder)
+
+
+def test_a_run_of_texts_alone_has_no_such_section(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    assert PLOT.draw(run) is None
+    assert header.functions_alone(run)
+
+
+def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: list[Source]) -> None:
+    run = behind(write_run(tmp_path / "run", sources[:3], {"m": 1.0}), *told("m"))
+    # The page no longer says that functions were read without their file.
+    assert not header.functions_alone(run)
+    figure = PLOT.draw(run)
+    assert figure is not None and figure.table is not None
+    text, first, calls = figure.answer.splitlines()
+    assert text.startswith(
+        "Behind its file a text costs 1.25 bits per byte instead of 1.50, a change of −0.25 ["
+    )
+    assert first.startswith(
+        "The first guess is right for 45.0 % of the subwords instead of 41.0 %, a change of 4.0 ["
+    )
+    internal, gap = (f"−{bits * BITS_PER_NAT:.2f}" for bits in (0.5, 0.4))
+    assert f"by {internal} [" in calls and "goes into the repository" in calls
+    assert (
+        f"helps more with calls into the repository than with calls out of it: a difference of {gap} ["
+        in calls
+    )
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:5]] for row in figure.table.rows}
+    assert rows["kind: identifier", "bits per subword"] == ["7.00", "6.00", "−1.00"]
+    assert rows["kind: identifier", "right first, %"] == ["30.00", "36.00", "6.00"]
+    # Of what carries the name of a weighting, or a tag, nothing is taken for the plain mean.
+    shown = [f"{nats * BITS_PER_NAT:.2f}" for nats in (5.0, 4.5)]
+    assert rows["internal call", "bits per subword"][:2] == shown
+    assert len(figure.table.rows) == len(TOLD) - 2
+    assert [chart.name for chart in figure.charts] == [
+        "behind-file-kind-bits", "behind-file-kind-top1", "behind-file-role-bits", "behind-file-origin-bits",
+    ]  # fmt: skip
+    assert "1 of 3 texts have something above them" in figure.notes[0] and "median of 7 " in figure.notes[0]
+
+
+def test_what_allows_no_verdict_is_said_so(tmp_path: Path, sources: list[Source]) -> None:
+    run = behind(write_run(tmp_path / "run", sources[:3], {"m": 1.0}), *told("m", clusters=4))
+    figure = PLOT.draw(run)
+    assert figure is not None
+    text, first, calls = figure.answer.splitlines()
+    assert all("no verdict: 4 effective clusters" in line for line in (text, first, calls))
+    assert "helps" not in calls
+
+
+def test_several_models_are_named(tmp_path: Path, sources: list[Source]) -> None:
+    run = behind(write_run(tmp_path / "run", sources[:3], {"a": 1.0, "b": 1.0}), *told("a"), *told("b"))
+    figure = PLOT.draw(run)
+    assert figure is not None and figure.table is not None
+    assert [line[:3] for line in figure.answer.splitlines()] == ["a: "] * 3 + ["b: "] * 3
+    assert figure.table.columns[0] == "Model"

@@ -5,34 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.calibration import calibration_curve
 
-from sonde.results.metrics import equal_mass_bins, expected_calibration_error, reliability, spearman
-
-
-@pytest.mark.parametrize(("equal_mass", "strategy"), [(False, "uniform"), (True, "quantile")])
-def test_reliability_equals_scikit_learn(equal_mass: bool, strategy: str) -> None:
-    rng = np.random.default_rng(0)
-    confidence = rng.beta(2, 1, 3000)
-    correct = rng.random(3000) < confidence**1.5
-    found = reliability(confidence, correct, bins=12, equal_mass=equal_mass)
-    accuracy, mean = calibration_curve(correct, confidence, n_bins=12, strategy=strategy)
-    held = found.count > 0
-    assert found.accuracy[held] == pytest.approx(accuracy)
-    assert found.confidence[held] == pytest.approx(mean)
-    assert found.count.sum() == 3000
-
-
-def test_reliability_of_equal_mass_has_equal_counts() -> None:
-    confidence = np.random.default_rng(1).random(1000) ** 8
-    assert set(reliability(confidence, confidence > 0.5, bins=10, equal_mass=True).count) == {100}
-
-
-def test_reliability_keeps_certainty_and_empty_bins() -> None:
-    found = reliability(np.array([1.0, 1.0, 0.0]), np.array([True, False, False]), bins=4)
-    assert found.count.tolist() == [1, 0, 0, 2]
-    assert found.accuracy[3] == 0.5
-    assert np.isnan(found.accuracy[1])
+from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
 
 
 def test_calibration_error_by_hand() -> None:

@@ -2,55 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.stats import rankdata
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reliability:
-    """A reliability curve: one entry a bin, empty bins included.
-
-    Attributes:
-        low: Lower border of the bin.
-        high: Upper border; the last bin holds it.
-        count: Predictions in the bin.
-        confidence: Their mean confidence; NaN in an empty bin.
-        accuracy: The share of them that is correct; NaN in an empty bin.
-    """
-
-    low: Float[np.ndarray, " bin"]
-    high: Float[np.ndarray, " bin"]
-    count: Int[np.ndarray, " bin"]
-    confidence: Float[np.ndarray, " bin"]
-    accuracy: Float[np.ndarray, " bin"]
-
-
-def reliability(
-    confidence: Float[np.ndarray, " prediction"],
-    correct: Bool[np.ndarray, " prediction"],
-    *,
-    bins: int = 10,
-    equal_mass: bool = False,
-) -> Reliability:
-    """Accuracy by confidence (DeGroot and Fienberg 1983).
-
-    Args:
-        confidence: Probability of the best prediction, in [0, 1].
-        correct: Whether it was right.
-        bins: Number of bins.
-        equal_mass: Bins with equally many predictions instead of equally wide ones.
-    """
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    if equal_mass:
-        edges[1:-1] = np.quantile(confidence, edges[1:-1])
-    place = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, bins - 1)
-    count = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):
-        means = [np.bincount(place, values, minlength=bins) / count for values in (confidence, correct)]
-    return Reliability(edges[:-1], edges[1:], count, *means)
 
 
 def expected_calibration_error(

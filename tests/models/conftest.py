@@ -58,6 +58,7 @@ _BART = {
     "decoder_ffn_dim": 48,
     "max_position_embeddings": 64,
 }
+_MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "mamba_d_state": 8}
 _T5 = {"vocab_size": VOCAB, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
 
 DECODERS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -78,6 +79,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "cohere, scaled": ("cohere", {**_SMALL, "logit_scale": 0.3}, "llama"),
     "mixtral": ("mixtral", {**_SMALL, "num_local_experts": 2}, "llama"),
     "opt": ("opt", {**_SMALL, "ffn_dim": 48, "word_embed_proj_dim": 32}, "decoder"),
+    "falcon_h1, scaled": ("falcon_h1", {**_SMALL, **_MAMBA, "lm_head_multiplier": 0.5}, "decoder"),
     "bloom": ("bloom", {"vocab_size": VOCAB, "hidden_size": 32, "n_layer": 2, "n_head": 4}, "decoder"),
 }
 ENCODERS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -92,6 +94,9 @@ SEQ2SEQ: dict[str, tuple[str, dict[str, Any], str]] = {
     "t5, untied": ("t5", {**_T5, "tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}, "t5"),
     "bart": ("bart", _BART, "bart"),
     "plbart": ("plbart", _BART, "bart"),
+    "pegasus": ("pegasus", _BART, "pegasus"),
+    "marian": ("marian", {**_BART, "pad_token_id": 2, "decoder_start_token_id": 2}, "pegasus"),
+    "blenderbot": ("blenderbot", _BART, "pegasus"),
 }
 HEADS = {
     **dict.fromkeys(DECODERS, "AutoModelForCausalLM"),

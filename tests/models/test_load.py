@@ -63,6 +63,34 @@ def test_an_encoder_decoder_loads(saved):
     )
 
 
+def test_one_that_was_trained_on_no_gaps_is_asked_for_none(saved):
+    loaded = load_model(ModelSpec(name=str(saved("pegasus")), device="cpu"))
+    # Its tokenizer has a mask all the same.
+    assert loaded.special.mask is not None
+    assert loaded.special.gap is None and not loaded.capabilities.masks
+
+
+def test_a_decoder_with_a_vocabulary_of_its_own_is_refused(saved, tmp_path):
+    shutil.copytree(saved("marian"), tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    own = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 280}
+    path.write_text(json.dumps(json.loads(path.read_text()) | own))
+    with pytest.raises(InputError, match=r"model '.*model': its decoder has a vocabulary of its own"):
+        describe(ModelSpec(name=str(tmp_path / "model")))
+
+
+def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
+    from transformers import AutoConfig
+
+    from sonde.models._load import _family_of
+
+    whole = AutoConfig.for_model("prophetnet", architectures=["ProphetNetForConditionalGeneration"])
+    with pytest.raises(InputError, match="nor a known encoder-decoder"):
+        _family_of(ModelSpec(name="m"), whole)
+    part = AutoConfig.for_model("pegasus", is_encoder_decoder=False, architectures=["PegasusForCausalLM"])
+    assert _family_of(ModelSpec(name="m"), part)[0] == "decoder"
+
+
 @pytest.mark.parametrize(
     ("special", "expected"),
     [

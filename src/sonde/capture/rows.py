@@ -267,7 +267,10 @@ def _gapped_row(
             "whole texts with a decoder"
         )
     if special.gap is None:
-        raise InputError(f"model {name!r} has no sign for what is left out; ask a masked language model")
+        raise InputError(
+            f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
+            "a masked language model"
+        )
     if asked.wanted.attends:
         raise InputError(f"model {name!r}: states and attention are those of the whole text, without a gap")
     hidden = asked.shape.masked

@@ -44,7 +44,19 @@ class _States:
 
 
 class _Given(nn.Module):
-    """A body that returns the embeddings that it is given."""
+    """A body that returns the embeddings that it is given.
+
+    Args:
+        body: The body that it stands for; some heads (Falcon-H1) read a number off it.
+    """
+
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        self._numbers = {name: value for name, value in vars(body).items() if isinstance(value, int | float)}
+
+    def __getattr__(self, name: str) -> Any:
+        numbers = self.__dict__.get("_numbers", {})
+        return numbers[name] if name in numbers else super().__getattr__(name)
 
     @property
     def decoder(self) -> _Given:
@@ -215,7 +227,7 @@ def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> WholeHea
         states: The argument that carries embeddings to the body.
     """
     shell = _copied(model)
-    shell._modules |= {body: _Given() for body in bodies}
+    shell._modules |= {body: _Given(getattr(model, body)) for body in bodies}
     return WholeHead(shell, states)
 
 

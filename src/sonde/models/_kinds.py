@@ -45,6 +45,11 @@ def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(ids[:before]), tuple(ids[before + len(bare) :])
 
 
+def _saved_as_decoder(config: Any) -> bool:
+    saved = _shapes.architectures(config)
+    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
+
+
 def _body_of(model: Any) -> Any:
     body = getattr(model, model.base_model_prefix, None)
     if body is None:
@@ -68,8 +73,11 @@ class DecoderFamily:
         """Whether this family takes a configuration."""
         if self.model_types is not None:
             return config.model_type in self.model_types
-        remote = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
-        return remote or self._class(config) is not None
+        if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+            return True
+        # The decoder of an encoder-decoder is a causal model only where it was saved as one.
+        whole = getattr(config, "is_encoder_decoder", False) and not _saved_as_decoder(config)
+        return not whole and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone."""
@@ -128,21 +136,19 @@ class EncoderFamily:
             return False
         if self.model_types is not None:
             return config.model_type in self.model_types
-        saved = _shapes.architectures(config)
-        causal = any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
-        return not causal and self._class(config) is not None
+        return not _saved_as_decoder(config) and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone; a checkpoint saved without its masked head cannot mask."""
-        saved = _shapes.architectures(config)
+        saved, text = _shapes.architectures(config), _shapes.text_config(config)
         return Capabilities(
             kind="encoder",
-            layers=_layers(config),
-            heads=_heads(config),
-            d_model=_width(config),
-            vocab=_shapes.number(config, "vocab_size"),
-            context=self.context(config),
-            attention=_shapes.attention(self._class(config), config),
+            layers=_layers(text),
+            heads=_heads(text),
+            d_model=_width(text),
+            vocab=_shapes.number(text, "vocab_size"),
+            context=self.context(text),
+            attention=_shapes.attention(self._class(config), text),
             masks=not saved or any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in saved),
         )
 
@@ -154,7 +160,7 @@ class EncoderFamily:
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """What the tokenizer puts around a text, and its mask."""
         prefix, suffix = _template(tokenizer)
-        vocab = _shapes.number(config, "vocab_size")
+        vocab = _shapes.number(_shapes.text_config(config), "vocab_size")
         return SpecialTokens(
             bos=None,
             bos_source="none",
@@ -182,7 +188,7 @@ class EncoderDecoderFamily:
         model_types: Of transformers' configurations.
         separate: From a model to its body and head.
         gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
-            None where the tokenizer has no sign for one.
+            None where the tokenizer has no sign for one, or pre-training left none.
     """
 
     model_types: frozenset[str]
@@ -194,7 +200,16 @@ class EncoderDecoderFamily:
         return config.model_type in self.model_types and bool(getattr(config, "is_encoder_decoder", True))
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; layers of both sides are counted together."""
+        """Capabilities by configuration alone; layers of both sides are counted together.
+
+        Raises:
+            InputError: The decoder writes with a vocabulary of its own.
+        """
+        if not getattr(config, "share_encoder_decoder_embeddings", True):
+            raise InputError(
+                f"model {config.name_or_path!r}: its decoder has a vocabulary of its own, and sonde gives "
+                "both sides the same subwords"
+            )
         encoder = _shapes.number(config, "encoder_layers", "num_layers")
         decoder = _shapes.number(config, "decoder_layers", "num_decoder_layers", default=encoder)
         return Capabilities(

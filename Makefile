@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check bench format wheel clean
+.PHONY: demo test check bench bench-gpu format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
@@ -19,6 +19,10 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+# Wherever there is a Python with sonde's dependencies and an accelerator; without one it shows that it runs.
+bench-gpu:
+	PYTHONPATH=src:. $(PYTHON) -m bench accelerator
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix src tests bench

@@ -17,13 +17,15 @@ from sonde.experiments.plan import ObserveJob
 from sonde.languages import LANGUAGES
 
 BUDGET = 1024
+"""Padded tokens a batch on a processor."""
+
 _REPEATS = 5
 _MORE_THAN_KEPT = 1_000_000
 
 
-def batched(rows: Sequence[np.ndarray], keys: Sequence[str]) -> list[list[np.ndarray]]:
+def batched(rows: Sequence[np.ndarray], keys: Sequence[str], budget: int = BUDGET) -> list[list[np.ndarray]]:
     """Inputs in the batches that capture would make of them."""
-    return [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, BUDGET)]
+    return [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, budget)]
 
 
 def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
@@ -47,6 +49,9 @@ def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
 @torch.inference_mode()
 def forward(model: Any, batches: Sequence[Sequence[np.ndarray]]) -> None:
     """One forward a batch; what comes out, logits included, is dropped."""
+    device = next(model.parameters()).device
     for batch in batches:
-        mask = pad([np.ones(len(row), dtype=np.int64) for row in batch], 0)
-        _ = model(input_ids=torch.from_numpy(pad(batch, 0)), attention_mask=torch.from_numpy(mask))
+        mask = torch.from_numpy(pad([np.ones(len(row), dtype=np.int64) for row in batch], 0))
+        _ = model(input_ids=torch.from_numpy(pad(batch, 0)).to(device), attention_mask=mask.to(device))
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

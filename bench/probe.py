@@ -24,7 +24,7 @@ _REFEREE_LAYERS = (1, 6, 12)
 
 def run() -> list[dict[str, Any]]:
     """Measure on a data set of the published size: 13 layers, 10,000 items, 768 features, 10 classes."""
-    states, labels, parts = _data()
+    states, labels, parts = data()
     classes = [str(label) for label in range(_CLASSES)]
     ours: list[float] = []
     sequential: list[float] = []
@@ -35,7 +35,7 @@ def run() -> list[dict[str, Any]]:
         (found,) = probe_layers(states, labels[None], classes, parts)
         ours.append(time.perf_counter() - begun)
         begun = time.perf_counter()
-        theirs = _one_after_another(states[layer], labels, parts)
+        theirs = one_after_another(states[layer], labels, parts)
         sequential.append(time.perf_counter() - begun)
         accuracy.append((float((found.predicted[layer] == labels[parts.test]).mean()), theirs))
     own = float(np.median(ours))
@@ -59,7 +59,8 @@ def _row(name: str, value: float, unit: str, target: float | None) -> dict[str, 
     return {"name": name, "value": value, "unit": unit, "target": target}
 
 
-def _data() -> tuple[np.ndarray, np.ndarray, Parts]:
+def data() -> tuple[np.ndarray, np.ndarray, Parts]:
+    """States of the published size, their classes and the parts of the data."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, _CLASSES, _ITEMS)
     split = np.array(["train", "train", "train", "valid", "test"])[np.arange(_ITEMS) % 5]
@@ -74,7 +75,7 @@ def _data() -> tuple[np.ndarray, np.ndarray, Parts]:
     return states, labels, Parts.of(split.tolist())
 
 
-def _one_after_another(states: np.ndarray, labels: np.ndarray, parts: Parts) -> float:
+def one_after_another(states: np.ndarray, labels: np.ndarray, parts: Parts) -> float:
     """One layer with scikit-learn: a fit a penalty, the best on validation; its test accuracy."""
     mean, deviation = states[parts.train].mean(0), states[parts.train].std(0)
     scaled = (states - mean) / deviation

@@ -25,3 +25,11 @@ def test_missing_and_broken_summaries_are_one_line(tmp_path: Path) -> None:
     directory.summary.write_text("{")
     with pytest.raises(InputError, match="cannot be read"):
         directory.read_summary()
+
+
+def test_long_names_of_models_make_folders_that_a_file_system_takes_and_stay_apart(tmp_path: Path) -> None:
+    """A local model's name is its path, which may be longer than the 255 bytes of a file's name."""
+    first, second = (slug("models/" + "deep/" * 100 + end) for end in ("one", "two"))
+    assert first != second
+    for name in (first, second):
+        (tmp_path / f"model={name}").mkdir()

@@ -11,6 +11,9 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
+from sonde.base.fingerprint import hash_text
+
+_LONGEST_SLUG = 120
 
 
 def slug(model: str) -> str:
@@ -19,7 +22,11 @@ def slug(model: str) -> str:
     >>> slug("sonde/mini-decoder")
     'sonde_mini-decoder'
     """
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_") or "model"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_") or "model"
+    if len(name) <= _LONGEST_SLUG:
+        return name
+    # File systems end a name at 255 bytes; the digest keeps apart what begins alike.
+    return f"{name[:_LONGEST_SLUG]}-{hash_text(model)[:12]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,14 @@ def test_a_near_copy_of_held_out_code_takes_its_file_along(data, corpus, tmp_pat
 
 def test_short_functions_condemn_nothing():
     getter = "def name(self):\n    return self._name\n"
-    assert not HeldOut(iter([getter])).repeated_in([getter])
-    assert HeldOut(iter([HELD_OUT])).repeated_in([getter, HELD_OUT])
+    assert not HeldOut(iter([("held", [getter])])).repeated_in("ours", [getter])
+    assert HeldOut(iter([("held", [HELD_OUT])])).repeated_in("ours", [getter, HELD_OUT])
+
+
+def test_a_held_out_file_is_known_by_its_whole_text_however_short_its_functions():
+    declarations = "from typing import Any\n\nParse = Any\n"
+    assert HeldOut(iter([(declarations, [])])).repeated_in(declarations, [])
+    assert not HeldOut(iter([(declarations, [])])).repeated_in("", [])
 
 
 def test_reserved_names_are_left_out_and_guarded(tmp_path):

@@ -1,8 +1,9 @@
 """Which training files hold rewritten code of a held-out corpus, below the rule that keeps near-copies out.
 
-Files with a function that nearly is a held-out one are not trained on (`sonde.training.documents`). What has
-been rewritten further, as a vendored module of the standard library, stays; it is looked for here with a
-lower threshold, so that a card can name it.
+Held-out files and files with a function that nearly is a held-out one are not trained on
+(`sonde.training.documents`). What has been rewritten further, as a vendored module of the standard library,
+stays; it is looked for here with a lower threshold, so that a card can name it. So are whole files: a model
+may have been trained before they were left out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Copies:
         distribution: Where it is from.
         version: Of the distribution.
         source: The held-out file with the nearest function.
-        functions: How many of its functions are near one.
+        functions: How many of its functions are near one; a file that is a held-out one as a whole may have
+            none that are long enough.
         similarity: The highest Jaccard similarity.
     """
 
@@ -58,31 +60,34 @@ def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, .
     """
     read = files.filter("seen_in_training")
     languages = tuple(sorted(read["language"].unique()))
-    known = _functions(file for name in held_out for file in read_files(name, languages, Intake()))
+    texts = [file for name in held_out for file in read_files(name, languages, Intake())]
+    known = _functions(iter(texts))
     if not known:
         return ()
     languages = tuple(sorted({one.language for one in known}))
     rows = {(row["corpus"], row["path"]): row for row in read.iter_rows(named=True)}
+    wholes = {hash_text(file.text): file.path for file in texts if file.text.strip()}
+    found: dict[str, list[tuple[float, str]]] = {}
+    whole = {row["path"]: wholes[row["hash"]] for row in rows.values() if row["hash"] in wholes}
     trained = _functions(
         file
         for name in sorted(read["corpus"].unique())
         for file in read_files(name, languages, Intake())
         if (row := rows.get((name, file.path))) is not None and row["hash"] == hash_text(file.text)
     )
-    if not trained:
-        return ()
-    similarity, nearest = _closest([one.tokens for one in trained], [one.tokens for one in known])
-    found: dict[str, list[tuple[float, str]]] = {}
-    for one, value, place in zip(trained, similarity.tolist(), nearest.tolist(), strict=True):
-        if value > THRESHOLD:
-            found.setdefault(one.path, []).append((value, known[place].path))
+    if trained:
+        similarity, nearest = _closest([one.tokens for one in trained], [one.tokens for one in known])
+        for one, value, place in zip(trained, similarity.tolist(), nearest.tolist(), strict=True):
+            if value > THRESHOLD:
+                found.setdefault(one.path, []).append((value, known[place].path))
     by_path = {row["path"]: row for row in rows.values()}
-    copies = [_copies(by_path[path], pairs) for path, pairs in found.items()]
+    paths = [*found, *(path for path in whole if path not in found)]
+    copies = [_copies(by_path[path], found.get(path, []), whole.get(path)) for path in paths]
     return tuple(sorted(copies, key=lambda one: (-one.functions, -one.similarity, one.path)))
 
 
-def _copies(row: dict[str, Any], pairs: list[tuple[float, str]]) -> Copies:
-    similarity, source = max(pairs)
+def _copies(row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | None) -> Copies:
+    similarity, source = max(pairs) if whole is None else (1.0, whole)
     return Copies(
         path=row["path"],
         distribution=row["distribution"],

@@ -72,28 +72,36 @@ def looks_written(text: str) -> bool:
 
 
 class HeldOut:
-    """The functions that must not be trained on, and whether a file repeats one of them.
+    """What must not be trained on, and whether a file repeats any of it.
 
     Args:
-        functions: Texts of held-out functions; the same one may come often.
+        files: Held-out files: the text of each and those of its functions; the same may come often.
     """
 
-    def __init__(self, functions: Iterator[str]) -> None:
+    def __init__(self, files: Iterator[tuple[str, list[str]]]) -> None:
         self._index = NearDuplicateIndex()
+        self._files: set[str] = set()
         exact: set[str] = set()
-        for text in functions:
-            key = hash_text(text)
-            if key not in exact:
-                exact.add(key)
-                bag = duplicate_tokens(text)
-                if len(bag) >= MIN_TOKENS:
-                    self._index.add(key, bag)
+        for file, functions in files:
+            self._files.add(hash_text(file))
+            for text in functions:
+                key = hash_text(text)
+                if key not in exact:
+                    exact.add(key)
+                    bag = duplicate_tokens(text)
+                    if len(bag) >= MIN_TOKENS:
+                        self._index.add(key, bag)
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def repeated_in(self, functions: list[str]) -> bool:
-        """Whether one of a file's functions is, or is a near-duplicate of, a held-out function."""
+    def repeated_in(self, file: str, functions: list[str]) -> bool:
+        """Whether a file is a held-out one, or a function of it is a held-out one or nearly so.
+
+        A file whose functions are all short, as vendored declarations of types, is told by its whole text.
+        """
+        if hash_text(file) in self._files:
+            return True
         for text in functions:
             bag = duplicate_tokens(text)
             if len(bag) >= MIN_TOKENS and self._index.find(bag) is not None:
@@ -101,16 +109,16 @@ class HeldOut:
         return False
 
 
-def held_out_functions(data: DataConfig, intake: Intake) -> Iterator[str]:
-    """Texts of every function of the held-out corpora and of the reserved names in the training corpora."""
+def held_out_files(data: DataConfig, intake: Intake) -> Iterator[tuple[str, list[str]]]:
+    """Every file, with its functions, of the held-out corpora and the reserved names of the training ones."""
     languages = tuple(sorted({corpus.language for corpus in data.corpora}))
     for name in data.held_out:
         for file in read_files(name, languages, intake):
-            yield from _functions(file, intake)
+            yield file.text, list(_functions(file, intake))
     for name, language in dict.fromkeys((corpus.name, corpus.language) for corpus in data.corpora):
         for file in read_files(name, (language,), intake):
             if reserved(file.cluster):
-                yield from _functions(file, intake)
+                yield file.text, list(_functions(file, intake))
 
 
 def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], None]) -> Iterator[Document]:
@@ -126,7 +134,7 @@ def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], N
     Raises:
         InputError: Nothing is left to train on.
     """
-    held_out = HeldOut(held_out_functions(data, intake))
+    held_out = HeldOut(held_out_files(data, intake))
     report(f"held out: {len(held_out):,} distinct functions of {MIN_TOKENS} or more distinct tokens")
     streams = [_stream(corpus, data, held_out, intake) for corpus in data.corpora]
     queue = [(0.0, place) for place in range(len(streams))]
@@ -168,7 +176,7 @@ def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: I
             intake.note("does not parse", file.path)
         else:
             functions = list(_functions(file, intake))
-            if held_out.repeated_in(functions):
+            if held_out.repeated_in(file.text, functions):
                 intake.note("near-copy of held-out code", file.path)
                 continue
             used[file.cluster] += size

@@ -1,15 +1,19 @@
 import ast
 import textwrap
 from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from random import Random
 
 import pytest
+from tests.counting import grows_by
 
 from sonde.corpora import Given, Item, item_id
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._edits import Edits
 from sonde.tasks import TASKS
+from sonde.tasks._jumble import Exchange
 from sonde.tasks._mutation import Mutation, Surroundings
 from sonde.tasks.typ import misspellings, of_split
 
@@ -291,3 +295,34 @@ def test_paper_mode_takes_names_from_other_functions(language: str) -> None:
         ((_, name),) = changed(words(language, old), words(language, new))
         assert name not in words(language, old)
         assert any(name in words(language, text) for text in TEXTS[language])
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "text"),
+    [
+        ("jbk", "java", lambda size: "{" * size + "}" * size),
+        ("jbk", "java", lambda size: "{}" * size),
+        (
+            "jst",
+            "python",
+            lambda size: "def f():\n" + "".join(f"    a{number} = 1\n" for number in range(size)),
+        ),
+        ("jst", "python", lambda size: "def f(x):\n" + "    x = x + 1\n" * size),
+    ],
+)
+def test_the_work_of_a_jumble_grows_with_the_code_and_not_with_its_pairs(
+    name: str, language: str, text: Callable[[int], str]
+) -> None:
+    assert grows_by(lambda size: mutation(name).stratum(text(size), around(name, language), Random(0))) < 2.6
+
+
+def test_jbk_pairs_every_two_blocks_of_one_depth_in_text_order() -> None:
+    text = "void f() {\n{\na(); }\n{\n{\nb(); } }\n{\n{\na(); } c(); }\n{\na(); }\n{ d(); } }"
+    task = mutation("jbk")
+    assert isinstance(task, Exchange)
+    found = list(task.pairs(text, edits("java")))
+    bodies = edits("java").places(text, "body")
+    depth = {b: sum(o != b and o.start <= b.start and b.end <= o.end for o in bodies) for b in bodies}
+    alike = [pair for pair in combinations(bodies, 2) if depth[pair[0]] == depth[pair[1]]]
+    assert found == [(one, other) for one, other in alike if one.surface != other.surface]
+    assert len(found) > 5

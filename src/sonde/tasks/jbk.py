@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict, deque
 from collections.abc import Iterator
-from itertools import combinations
 
 from sonde.languages._edits import Edits, Place
 from sonde.tasks._jumble import Exchange
@@ -23,16 +24,20 @@ class JumbledBlocks(Exchange):
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
         """Two blocks of one depth, neither in the other."""
         bodies = edits.places(text, "body")
-        depths = [sum(_holds(outer, body) for outer in bodies) for body in bodies]
-        for first, second in combinations(range(len(bodies)), 2):
-            one, other = bodies[first], bodies[second]
-            alike = depths[first] == depths[second] and _opens_line(text, one) == _opens_line(text, other)
-            if alike and one.surface != other.surface and not _holds(one, other):
-                yield one, other
-
-
-def _holds(outer: Place, inner: Place) -> bool:
-    return outer != inner and outer.start <= inner.start and inner.end <= outer.end
+        alike: defaultdict[tuple[int, bool], deque[Place]] = defaultdict(deque)
+        kinds: list[tuple[int, bool]] = []
+        ends: list[int] = []
+        for body in bodies:
+            # Blocks come in text order, outer ones first: those that end no earlier are around this one.
+            place = bisect_left(ends, body.end)
+            kinds.append((len(ends) - place, _opens_line(text, body)))
+            alike[kinds[-1]].append(body)
+            ends.insert(place, body.end)
+        several = {kind for kind, group in alike.items() if len({body.surface for body in group}) > 1}
+        for body, kind in zip(bodies, kinds, strict=True):
+            alike[kind].popleft()
+            if kind in several:
+                yield from ((body, later) for later in alike[kind] if body.surface != later.surface)
 
 
 def _opens_line(text: str, place: Place) -> bool:

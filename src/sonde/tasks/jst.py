@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations
 
 from sonde.languages._edits import Edits, Place
 from sonde.tasks._jumble import Exchange
@@ -22,19 +23,37 @@ class JumbledStatements(Exchange):
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
         """Two statements of one block, the later one of which needs the earlier one."""
-        bound, names = edits.places(text, "bound"), edits.places(text, "name")
+        bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
         for block in edits.blocks(text):
-            given = [_inside(statement, bound) for statement in block]
-            used = [_inside(statement, names) for statement in block]
-            for first, second in combinations(range(len(block)), 2):
-                if given[first] & used[second] and block[first].surface != block[second].surface:
-                    yield block[first], block[second]
+            # By name and statement, so that many statements alike are passed over at once.
+            using: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+            for number, statement in enumerate(block):
+                for name in names.inside(statement):
+                    using[name][statement.surface].append(number)
+            for number, statement in enumerate(block):
+                later = {
+                    second
+                    for name in bound.inside(statement)
+                    if name in using
+                    for surface, numbers in using[name].items()
+                    if surface != statement.surface
+                    for second in numbers[bisect_right(numbers, number) :]
+                }
+                yield from ((statement, block[second]) for second in sorted(later))
 
 
-def _inside(statement: Place, places: tuple[Place, ...]) -> set[str]:
-    return {
-        place.surface for place in places if statement.start <= place.start and place.end <= statement.end
-    }
+class _Names:
+    """Names by where they stand; ``places`` are in text order."""
+
+    def __init__(self, places: tuple[Place, ...]) -> None:
+        self._places = places
+        self._starts = [place.start for place in places]
+
+    def inside(self, statement: Place) -> set[str]:
+        """The names that a statement holds."""
+        first = bisect_left(self._starts, statement.start)
+        beyond = bisect_right(self._starts, statement.end)
+        return {place.surface for place in self._places[first:beyond] if place.end <= statement.end}
 
 
 task = JumbledStatements()

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.counting import grows_by
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.languages import facet_of
@@ -290,3 +291,12 @@ def test_no_text_crashes_and_every_edge_is_inside(text: str, mode: bool) -> None
         for edge in related.edges:
             assert 0 < edge.head < edge.first <= edge.last < len(words)
             assert edge.relation in GOLDEN
+
+
+@pytest.mark.parametrize("mode", ["corrected", "paper"])
+@pytest.mark.parametrize("pair", ["{}", "()"])
+def test_the_work_grows_with_the_brackets(mode: str, pair: str) -> None:
+    def relate(size: int) -> Related:
+        return JAVA.relate(f"class A {{ int[] x = {pair[0] * size}1{pair[1] * size}; }}", mode=mode)
+
+    assert grows_by(relate) < 2.6

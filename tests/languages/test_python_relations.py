@@ -1,11 +1,16 @@
 """Edges written by hand for every relation in both modes, the quirks, and what does not parse."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from tests.counting import grows_by
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection, select
 from sonde.languages import facet_of
 from sonde.languages._relations import Delimiters, Related, Relations
+from sonde.languages.python._scan import matching
 
 FACET = facet_of("python", "relations", Relations)
 
@@ -231,3 +236,27 @@ def test_deep_nesting_is_no_crash() -> None:
     ):
         for mode in ("corrected", "paper"):
             assert FACET.relate(code, mode=mode).problem in ("", "does not parse")
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("corrected", lambda size: "x = " + "[" * size + "1" + "]" * size),
+        ("paper", lambda size: "x = 'é' + a\n" * size),
+        ("paper", lambda size: "\n" + "é = 1; " * size),
+        ("paper", lambda size: "x = a" + ".b" * size),
+    ],
+)
+def test_the_work_grows_with_the_text(mode: str, text: Callable[[int], str]) -> None:
+    assert grows_by(lambda size: FACET.relate(text(size), mode=mode)) < 2.6
+
+
+def test_words_are_compared_where_they_are() -> None:
+    class Unsliced(list[str]):
+        def __getitem__(self, place: Any) -> Any:
+            assert isinstance(place, int), "a copy of all words for each node of a line"
+            return super().__getitem__(place)
+
+    assert matching(Unsliced("abcd"), Unsliced("bcx"), 1) == 2
+    assert matching(Unsliced("abcd"), Unsliced("cdef"), 2) == 2
+    assert matching(Unsliced("ab"), Unsliced("a"), 5) == 0

@@ -53,10 +53,21 @@ class Finder:
     drops_empty: bool
     _starts: list[int] = field(init=False)
     _ends: list[int] = field(init=False)
+    _behind: list[int] = field(init=False)
+    _before_closing: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._starts = [word.start for word in self.words]
         self._ends = [word.end for word in self.words]
+        # Nested brackets begin and end together: each run of them is gone through once.
+        count = len(self.words)
+        self._behind, self._before_closing = list(range(count + 1)), list(range(count))
+        for at in range(count - 1, -1, -1):
+            if self._opens(at):
+                self._behind[at] = self._behind[at + 1]
+        for at in range(1, count):
+            if self.words[at].value in self.closing:
+                self._before_closing[at] = self._before_closing[at - 1]
 
     def find(self, span: Span) -> tuple[int, int, int] | None:
         """The head word, and the first and the last word of the dependent; None where there is no edge."""
@@ -107,11 +118,9 @@ class Finder:
 
     def _first(self, at: int) -> int | None:
         """The word that a span begins with: the first behind its opening brackets."""
-        found = at
-        while found < len(self.words) and self._opens(found):
-            found += 1
-            if found == len(self.words) or self.words[found].value in self.closing:
-                return None if self.drops_empty else at
+        found = self._behind[min(at, len(self.words))]
+        if found > at and (found == len(self.words) or self.words[found].value in self.closing):
+            return None if self.drops_empty else at
         return found if found < len(self.words) else None
 
     def _opens(self, at: int) -> bool:
@@ -122,12 +131,8 @@ class Finder:
         """The word that a span ends with: the last before its closing brackets."""
         if self.newlines and beyond < len(self.words) and self.words[beyond].value == "\n":
             return beyond
-        found = beyond - 1
-        while found > 0 and self.words[found].value in self.closing:
-            found -= 1
-            if self.drops_empty and self._opens(found):
-                return None
-        return found
+        found = self._before_closing[beyond - 1] if beyond else -1
+        return None if self.drops_empty and found != beyond - 1 and self._opens(found) else found
 
 
 def closing(semicolons: bool) -> frozenset[str]:

@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence, Set
 from functools import cached_property
 
+from sonde.languages._text import Source
 from sonde.languages.python._relations_quirks import (
     BYTE_COLUMNS,
     EMPTY_ENDS,
@@ -28,6 +29,8 @@ OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
 # Stands for the node when the text before it is tokenized; no word of a program.
 _MARK = "_EndOfLineSymbol_"
+# Words of a node that are compared first: mostly the first one tells, and nodes hold others.
+_FEW = 16
 
 
 def is_layout(word: str) -> bool:
@@ -35,40 +38,61 @@ def is_layout(word: str) -> bool:
     return not word or word.isspace() or word[0] == "#"
 
 
-def behind_brackets(words: Sequence[str], place: int, *, layout: bool = False) -> int:
-    """The first word of a node that is no opening bracket, unless the brackets hold nothing.
+class Brackets:
+    """Finds the words of nodes inside the brackets around them.
+
+    Nested brackets begin and end together, so what was found for one is kept for those around it.
 
     Args:
         words: The words.
-        place: Where the node begins.
-        layout: Whether a newline or a comment behind the bracket is the word (quirk ``layout_ends``).
+        layout: Whether a newline or a comment beside a bracket is a node's word (quirk ``layout_ends``).
     """
-    while words[place] in OPENING:
-        inner = place + 1
-        while not layout and is_layout(words[inner]):
-            inner += 1
-        if words[inner] in CLOSING:
-            break
-        place = inner
-    return place
 
+    def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
+        self._words = words
+        self._layout = layout
+        self._behind: dict[int, int] = {}
+        self._before: dict[int, int] = {}
 
-def before_brackets(words: Sequence[str], place: int, *, layout: bool = False, newlines: bool = False) -> int:
-    """The last word of a node that is no closing bracket.
+    def behind(self, place: int) -> int:
+        """The first word of a node that is no opening bracket, unless the brackets hold nothing.
 
-    Args:
-        words: The words.
-        place: Where the node ends.
-        layout: Whether a newline or a comment before the bracket is the word (quirk ``layout_ends``).
-        newlines: Whether a newline directly behind the node is its last word.
-    """
-    if newlines and place + 1 < len(words) and words[place + 1] == "\n":
-        place += 1
-    while words[place] in CLOSING:
-        place -= 1
-        while not layout and is_layout(words[place]):
+        Args:
+            place: Where the node begins.
+        """
+        words, found, passed = self._words, self._behind, list[int]()
+        while place not in found:
+            inner = place
+            if words[place] in OPENING:
+                inner = place + 1
+                while not self._layout and is_layout(words[inner]):
+                    inner += 1
+            if inner == place or words[inner] in CLOSING:
+                found[place] = place
+            else:
+                passed.append(place)
+                place = inner
+        found.update(dict.fromkeys(passed, found[place]))
+        return found[place]
+
+    def before(self, place: int, *, newlines: bool = False) -> int:
+        """The last word of a node that is no closing bracket.
+
+        Args:
+            place: Where the node ends.
+            newlines: Whether a newline directly behind the node is its last word.
+        """
+        words, found, passed = self._words, self._before, list[int]()
+        if newlines and place + 1 < len(words) and words[place + 1] == "\n":
+            place += 1
+        while place not in found and words[place] in CLOSING:
+            passed.append(place)
             place -= 1
-    return place
+            while not self._layout and is_layout(words[place]):
+                place -= 1
+        last = found.setdefault(place, place)
+        found.update(dict.fromkeys(passed, last))
+        return last
 
 
 class Places:
@@ -87,30 +111,25 @@ class Places:
         self._quirks = quirks
         self._newlines = newlines
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._ascii = text.isascii()
+        self._source = Source.of(text)
+        self._line_bytes = [0, *(found.end() for found in re.finditer(b"\n", self._source.data))]
         self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
         self._ends: dict[tuple[int, int], int] = {}
-        self._layout_skipped = LAYOUT_ENDS not in quirks
+        self._brackets = Brackets(words.surface, layout=LAYOUT_ENDS in quirks)
 
     def first(self, node: ast.AST) -> int:
         """Index of a node's first word, opening brackets left out unless they hold nothing."""
-        return behind_brackets(self._words.surface, self._begin(node), layout=not self._layout_skipped)
+        return self._brackets.behind(self._begin(node))
 
     def last_itself(self, node: ast.AST) -> int:
         """Index of a node's last word, never of the newline behind it."""
-        layout = not self._layout_skipped
-        return before_brackets(self._words.surface, self._finish(node), layout=layout)
+        return self._brackets.before(self._finish(node))
 
     def last(self, node: ast.AST) -> int:
         """Index of a node's last word, closing brackets left out."""
         key = (self._start(node), self._end(node))
         if key not in self._ends:
-            self._ends[key] = before_brackets(
-                self._words.surface,
-                self._finish(node),
-                layout=not self._layout_skipped,
-                newlines=self._newlines,
-            )
+            self._ends[key] = self._brackets.before(self._finish(node), newlines=self._newlines)
         return self._ends[key]
 
     def word(self, place: int) -> str:
@@ -124,11 +143,7 @@ class Places:
         return self._character(node.end_lineno, node.end_col_offset)  # pyright: ignore[reportAttributeAccessIssue]
 
     def _character(self, line: int, column: int) -> int:
-        begin = self._lines[line - 1]
-        if self._ascii:
-            return begin + column
-        written = self._text[begin : begin + column].encode()[:column]
-        return begin + len(written.decode(errors="ignore"))
+        return self._source.at(self._line_bytes[line - 1] + column)
 
     def _begin(self, node: ast.AST) -> int:
         """Index of the word at a node's start, by the quirks about starts."""
@@ -138,12 +153,24 @@ class Places:
             return 0
         start = self._start(node)
         if BYTE_COLUMNS in self._quirks and start != self._lines[line - 1] + column:
-            prefix = self._text[: min(self._lines[line - 1] + column, self._line_end(line))]
-            return matching(self._words.surface, scan(prefix + _MARK).surface)
+            return self._agreeing(min(self._lines[line - 1] + column, self._line_end(line)))
         place = self._place(start)
         # The mark becomes one word with a name before it: f(x for x in y), return[a].
         before = self._text[start - 1 : start]
         return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
+
+    def _agreeing(self, position: int) -> int:
+        """How many words agree with those of the text up to a position behind the first word of its line.
+
+        All do that end before; the last one that begins before is read again, up to the position.
+        """
+        words = self._words
+        place = bisect_left(words.start, position) - 1
+        while words.kind[place] in ("NEWLINE", "NL"):
+            place -= 1
+        stretch = self._text[words.start[place] : position] + _MARK
+        own = scan(stretch, depth=words.depth[place], fresh=False)
+        return place + matching(words.surface, own.surface, place)
 
     def _place(self, start: int) -> int:
         """Index of the word that begins at a character, else of the one around it."""
@@ -175,8 +202,13 @@ class Places:
     def _counted(self, begin: int, start: int, end: int) -> int:
         """How many words from ``begin`` on agree with those of a stretch of text tokenized by itself."""
         margin = self._margin(start)
-        own = scan(margin + self._text[start:end]).surface
-        return matching(self._words.surface[begin:], own[1:] if margin else own)
+        stretch, most = margin + self._text[start:end], _FEW
+        while True:
+            own = scan(stretch, most=most).surface
+            count = matching(self._words.surface, own[1:] if margin else own, begin)
+            if len(own) < most or count + bool(margin) < len(own):
+                return count
+            most *= 4
 
     def _first_lines(self, first: int, last: int) -> int:
         """Where words inside brackets stop to agree with the same words without the brackets around.

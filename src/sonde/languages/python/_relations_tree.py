@@ -15,7 +15,7 @@ import tree_sitter
 from sonde.languages._grammar import Match
 from sonde.languages._relations import Edge
 from sonde.languages._text import Source
-from sonde.languages.python._relations_places import before_brackets, behind_brackets, is_layout
+from sonde.languages.python._relations_places import Brackets, is_layout
 from sonde.languages.python._relations_rules import CHILDREN, RELATION_TYPES
 from sonde.languages.python._scan import Scan
 
@@ -80,6 +80,7 @@ class Spans:
 
     def __init__(self, words: Scan, source: Source, shift: int, *, newlines: bool) -> None:
         self._surface = words.surface
+        self._brackets = Brackets(words.surface)
         self._starts = words.start
         self._source = source
         self._shift = shift
@@ -90,14 +91,14 @@ class Spans:
         place = bisect_left(self._starts, self._source.at(byte) + self._shift)
         while is_layout(self._surface[place]):
             place += 1
-        return behind_brackets(self._surface, place)
+        return self._brackets.behind(place)
 
     def last(self, byte: int) -> int:
         """Index of the last word before a byte, closing brackets left out."""
         place = bisect_left(self._starts, self._source.at(byte) + self._shift) - 1
         while is_layout(self._surface[place]) or self._surface[place] == ";":
             place -= 1
-        return before_brackets(self._surface, place, newlines=self._newlines)
+        return self._brackets.before(place, newlines=self._newlines)
 
 
 def edges(root: tree_sitter.Node, matches: list[Match], spans: Spans) -> tuple[Edge, ...] | None:

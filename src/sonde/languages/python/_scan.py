@@ -9,6 +9,7 @@ that begins no word is a word of its own.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -83,16 +84,25 @@ def width(margin: str) -> int:
     return column
 
 
-def scan(text: str) -> Scan:
+def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> Scan:
     r"""The words of a text; what cannot be read further ends the list, and ``whole`` is false.
+
+    Args:
+        text: The text.
+        depth: How many brackets are open before it.
+        fresh: Whether it begins at the beginning of a line.
+        most: Words after which no more is read; there may be a few more.
 
     >>> scan("if x:\n  f(1)").surface
     ['if', 'x', ':', '\n', '  ', 'f', '(', '1', ')', '', '', '']
     """
     words = Scan()
     indents = [0]
-    position, depth, fresh = 0, 0, True
+    position = 0
     while position < len(text):
+        if len(words.surface) >= most:
+            words.whole = False
+            return words
         if fresh:
             margin = _MARGIN.match(text, position)
             assert margin is not None
@@ -207,13 +217,14 @@ def _finish(words: Scan, indents: list[int], text: str) -> None:
     words.add("", len(text), "ENDMARKER")
 
 
-def matching(words: Sequence[str], other: Sequence[str]) -> int:
-    """How many words two lists have in common from their beginning on.
+def matching(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
+    """How many words two lists have in common, the first from one of its words on.
 
     >>> matching(["f", "(", "x"], ["f", "(", "y"])
     2
+    >>> matching(["f", "(", "x"], ["(", "x", ")"], 1)
+    2
     """
-    for count, (left, right) in enumerate(zip(words, other, strict=False)):
-        if left != right:
-            return count
-    return min(len(words), len(other))
+    # Asked for every node of a line: a slice of all words that follow would be quadratic.
+    most = max(min(len(words) - begin, len(other)), 0)
+    return next((count for count in range(most) if words[begin + count] != other[count]), most)

@@ -1,5 +1,7 @@
 """Tags, kinds and nodes against a slow reference that looks at one character at a time."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -179,3 +181,19 @@ def test_table_and_merged_table(tokenizers):
     assert merged["subwords"].sum() == len(table) and merged["bytes"].sum() == table["bytes"].sum()
     name = merged.filter(merged["token"] == "something")
     assert len(name) == 1 and name["subword"][0].strip() == "something" and name["subwords"][0] > 1
+
+
+def test_the_text_of_a_long_comment_is_cut_out_once(tokenizers):
+    text = "x\n" + "# " * 5_000
+    tokenizer = tokenizers("byte_level")
+    align_table(tokenizer, "# ", "python")
+    tracemalloc.start()
+    try:
+        table = align_table(tokenizer, text, "python")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(table) > 1_000
+    assert set(table["token"].to_list()) <= {"x", text[2:], text[2:].rstrip(), ""}
+    # A copy of the comment for each of its pieces is fifty million characters.
+    assert most < 1_000 * len(text)

@@ -13,6 +13,7 @@ from sonde.alignment import Subwords, align, encode
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
 from tests.alignment.conftest import KINDS, LOSSLESS, TEXTS
+from tests.counting import grows_by
 
 EXAMPLES = ["from numpy import zeros_like", "import a as é\né.zeros(", "x", "np.r_(", "f(  _b )"]
 
@@ -147,3 +148,11 @@ def test_any_text_cut_anywhere_is_still_spelled(
     if kind in LOSSLESS:
         assert found.lossless
         assert int(found.bytes.sum()) == len(text.encode())
+
+
+def test_the_work_grows_with_the_text_and_its_cuts(tokenizer: object) -> None:
+    def cut(size: int) -> Subwords:
+        text = "x = zeros_like(y)\n" * size
+        return encode(tokenizer, text, tuple(range(8, len(text), 18)))
+
+    assert grows_by(cut) < 2.6

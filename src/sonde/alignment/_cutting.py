@@ -7,6 +7,7 @@ word stays marked so (``##``), and no blank is put before it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -37,16 +38,17 @@ def cut_pieces(
         text: What was encoded.
         pieces: Its pieces.
         words: For each of them the number of its word, None for one that is a word by itself.
-        cuts: Characters at which no piece may go on.
+        cuts: Characters at which no piece may go on, in any order.
     """
     if getattr(codec.backend.model, "end_of_word_suffix", None):
         return list(pieces)
+    cuts = sorted(cuts)
     found: list[Piece] = []
     numbered = enumerate(zip(pieces, words, strict=True))
     for _, group in groupby(numbered, key=lambda one: (one[1][1], one[0] if one[1][1] is None else -1)):
         word = [piece for _, (piece, _) in group]
         crossed = any(
-            piece.start < cut < piece.end and text[piece.start : cut] != " " for piece in word for cut in cuts
+            text[piece.start : cut] != " " for piece in word for cut in _between(cuts, piece.start, piece.end)
         )
         found += (_parts(codec, text, word, cuts) or word) if crossed else word
     return found
@@ -60,7 +62,7 @@ def _parts(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) 
     # A blank that the tokenizer put before the text is no character of it.
     if added not in (0, 1) or (added and spelled[0] not in (SPACE, BYTE_SPACE)):
         return None
-    inside = (cut - (text[cut - 1] == " ") for cut in cuts if start < cut < end)
+    inside = (cut - (text[cut - 1] == " ") for cut in _between(cuts, start, end))
     found: list[Piece] = []
     reached = 0
     for at, stop in pairwise(sorted({start, end, *inside})):
@@ -71,6 +73,11 @@ def _parts(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) 
             found.append(Piece(number, at + covered[0], at + covered[1]))
         reached = beyond
     return found
+
+
+def _between(cuts: Sequence[int], start: int, end: int) -> Sequence[int]:
+    """The cuts inside a span; cuts are in order."""
+    return cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
 
 
 def _length(codec: Codec, text: str) -> int:

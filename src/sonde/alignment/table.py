@@ -62,11 +62,14 @@ def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
     )
 
 
-def _words(alignment: Alignment, tokens: CodeTokens) -> list[str]:
+def _words(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
+    """The text of each subword's code tokens, held once for all the pieces of one long comment or string."""
     text = alignment.subwords.text
     starts, ends = tokens.start.tolist(), tokens.end.tolist()
-    pairs = zip(alignment.first.tolist(), alignment.last.tolist(), strict=True)
-    return [text[starts[first] : ends[last - 1]] if last > first else "" for first, last in pairs]
+    pairs = list(zip(alignment.first.tolist(), alignment.last.tolist(), strict=True))
+    places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
+    spelled = [text[starts[first] : ends[last - 1]] if last > first else "" for first, last in places]
+    return pl.Series(spelled, dtype=pl.String).gather([places[pair] for pair in pairs])
 
 
 def merge_groups(alignment: Alignment) -> Int[np.ndarray, " subword"]:

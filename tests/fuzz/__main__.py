@@ -19,7 +19,7 @@ def _codes(batch: range) -> targets.Tally:
     tally = targets.Tally()
     targets.warm()
     for seed in batch:
-        tally.attempt(seed, partial(targets.code, seed), targets.LIMIT_S)
+        tally.attempt(seed, partial(targets.code, seed), targets.limit_s(seed))
     return tally
 
 

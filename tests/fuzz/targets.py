@@ -15,7 +15,7 @@ from tests.fuzz import hostile
 from sonde.alignment import align_table
 from sonde.base.errors import SondeError
 from sonde.corpora import Intake, SourceFile, read_files, read_lock
-from sonde.corpora._decode import is_usable
+from sonde.corpora._decode import MAX_LINE, is_usable
 from sonde.corpora._items import items_of
 from sonde.experiments import load_experiment
 from sonde.languages import LANGUAGES
@@ -25,7 +25,17 @@ from sonde.tasks import TASKS, repositories
 MODELS = ("sonde/mini-decoder", "sonde/mini-encoder")
 
 LIMIT_S = 2.0
-"""No single input may take longer; a page holds hundreds."""
+"""No single input may take longer, up to the longest line that a run reads; a page holds hundreds."""
+
+
+def limit_s(seed: int) -> float:
+    """Seconds that `code` may take with an input.
+
+    A run refuses a longer line before it parses it. The tree of a megabyte on one line is asked for all the
+    same, and the parser alone takes seconds for it, in proportion to its length: so much more time it has.
+    """
+    _, text = hostile.text(random.Random(seed))
+    return LIMIT_S * max(1.0, len(text) / MAX_LINE)
 
 
 @dataclass

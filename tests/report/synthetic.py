@@ -1,4 +1,4 @@
-"""A run directory as `sonde run` writes it: real code and real syntax, made-up surprisal."""
+"""A run directory as `sonde run` writes it: real code, syntax and scoring, made-up surprisal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
+from sonde.lenses import LENSES, LensSettings, Scoring
+from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
 
@@ -23,6 +25,7 @@ PIECE = re.compile(
     "[\U00010000-\U0010ffff]|"
     r"\n[ \t]*|[ \t]+(?=[\n#])| ?[A-Za-z_]{1,6}| ?[0-9]+| ?[^\sA-Za-z0-9_\U00010000-\U0010ffff]{1,2}|\s"
 )
+SECOND = "<0xB3>"
 HOSTILE = (
     'def f(x):\n    return "</script><script>alert(1)</script><img src=x onerror=alert(2)> & <!-- 𝒳 é"\n'
 )
@@ -75,7 +78,7 @@ def observe(source: Source, model: str, shift: float) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for piece in _pieces(text):
         rows.append(_row(piece, source, text, tokens, tree, owner, inner, rng, shift, len(rows)))
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=dict(OBSERVATIONS_SCHEMA), orient="row")
 
 
 def _pieces(text: str) -> Iterable[tuple[int, int, str, int]]:
@@ -84,7 +87,7 @@ def _pieces(text: str) -> Iterable[tuple[int, int, str, int]]:
         size = len(match[0].encode())
         if len(match[0]) == 1 and size == 4:
             yield match.start(), match.end(), "<0xF0>", 2
-            yield match.start(), match.end(), "<0xB3>", 2
+            yield match.start(), match.end(), SECOND, 2
         else:
             yield match.start(), match.end(), match[0].replace(" ", "␣").replace("\n", "↵"), size
 
@@ -131,6 +134,11 @@ def _row(
         "entropy": float(rng.gamma(2.0, 0.8)),
         "context": position,
         "bytes": size,
+        # Of a character in two pieces, the second one answers for none.
+        "text_characters": 0 if surface == SECOND else end - start,
+        "text_bytes": size,
+        "covered": 0 if surface == SECOND else end - start,
+        **dict.fromkeys(FILE_COLUMNS),
         "kind": kind,
         "role": role,
         "tag": tag,
@@ -148,103 +156,16 @@ def _row(
     }
 
 
-SCHEMA: dict[str, Any] = {
-    **dict.fromkeys(("item_id", "file", "cluster", "language"), pl.String),
-    **dict.fromkeys(("position", "start", "end"), pl.Int32),
-    "subword": pl.String,
-    "subword_id": pl.Int32,
-    "nats": pl.Float32,
-    "rank": pl.Int32,
-    "entropy": pl.Float32,
-    "context": pl.Int32,
-    "bytes": pl.Int16,
-    **dict.fromkeys(("kind", "role", "tag"), pl.String),
-    "merged": pl.Int16,
-    "token": pl.Int32,
-    **dict.fromkeys(
-        ("word", "construct", "ancestors", "origin", "origin_part", "call_form", "user_tag"), pl.String
-    ),
-    "top": pl.List(pl.String),
-    "top_nats": pl.List(pl.Float32),
-}
-
-
-def _score(
-    model: str, name: str, metric: str, rows: pl.DataFrame, weight: str | None = None, **more: Any
-) -> Score:
-    """A ratio with a between-cluster interval, rough but of the right shape."""
-    under = pl.col(weight).cast(pl.Float64).sum() if weight else pl.len().cast(pl.Float64)
-    sums = (
-        rows.with_columns(pl.col("_x").cast(pl.Float64)).group_by("cluster").agg(pl.col("_x").sum(), w=under)
-    )
-    value, k = sums["_x"].sum() / max(sums["w"].sum(), 1e-9), sums.height
-    spread = float((((sums["_x"] - value * sums["w"]) ** 2).sum()) ** 0.5 / max(sums["w"].sum(), 1e-9))
-    few = k < 10
-    return Score(
-        model=model,
-        lens="surprisal",
-        metric=metric,
-        language="python",
-        slice=name,
-        value=value,
-        ci_low=None if k < 2 else value - 2.1 * spread,
-        ci_high=None if k < 2 else value + 2.1 * spread,
-        ci_method="clustered jackknife" + (", too few clusters" if few else ""),
-        n=int(sums["w"].sum()),
-        n_clusters=k,
-        **more,
-    )
-
-
 def scores_of(model: str, rows: pl.DataFrame) -> list[Score]:
-    """Every slice and metric that the report reads."""
-    bits = rows.with_columns(_x=pl.col("nats").cast(pl.Float64) / math.log(2))
-    nats = rows.with_columns(_x=pl.col("nats").cast(pl.Float64))
-    hit = rows.with_columns(_x=(pl.col("rank") == 1).cast(pl.Float64))
-    found = [
-        _score(model, "all", "bits_per_byte", bits, "bytes"),
-        _score(model, "all", "bits", bits),
-        _score(model, "all", "top1", hit),
-        _score(model, "all", "ece", hit.with_columns(_x=pl.col("_x") * 0.06)),
-        _score(model, "code", "bits", bits.filter(pl.col("token") >= 0)),
-        _score(model, "layout", "bits", bits.filter(pl.col("token") < 0)),
-        _score(model, "all", "nats_per_token", nats.filter(pl.col("token") >= 0)),
-        _score(model, "all", "spearman_frequency_corpus", hit.with_columns(_x=pl.col("_x") - 1)),
-    ]
-    labelled = bits.with_columns(subword=pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String))
-    for dimension in ("tag", "construct", "kind", "role", "subword", "user_tag"):
-        for part in labelled.filter(pl.col(dimension) != "").partition_by(dimension):
-            if part.height >= 20:
-                found.append(_score(model, f"{dimension}={part[dimension][0]}", "bits", part))
-                if dimension not in ("subword",):
-                    token = part.with_columns(_x=pl.col("nats").cast(pl.Float64))
-                    found.append(_score(model, f"{dimension}={part[dimension][0]}", "nats_per_token", token))
-    confidence = (-pl.col("top_nats").list.first().cast(pl.Float64)).exp()
-    sure = rows.with_columns(sure=confidence, bin=(confidence * 15).floor().clip(0, 14).cast(pl.Int32))
-    for (index,), part in sorted(sure.partition_by("bin", as_dict=True).items()):
-        name = f"confidence={index / 15:.3f}-{(index + 1) / 15:.3f}"
-        accuracy = part.with_columns(_x=(pl.col("rank") == 1).cast(pl.Float64))
-        found.append(_score(model, name, "accuracy", accuracy))
-        found.append(_score(model, name, "confidence", part.with_columns(_x=pl.col("sure"))))
-    return [*found, *_origin(model, bits)]
-
-
-def _origin(model: str, bits: pl.DataFrame) -> list[Score]:
-    found: list[Score] = []
-    calls = bits.filter(pl.col("origin") != "")
-    sides = {side: calls.filter(pl.col("origin") == side) for side in ("internal", "external")}
-    if any(side.is_empty() for side in sides.values()):
-        return []
-    for place, weighting in enumerate(("unweighted", "count", "standardised")):
-        more = {"task": "call_origin", "params": {"name": weighting}}
-        for side, part in sides.items():
-            moved = part.with_columns(pl.col("_x") - 0.2 * place * (side == "internal"))
-            found.append(_score(model, f"origin={side}", "bits", moved, **more))
-        gap = calls.with_columns(_x=pl.lit(0.4 - 0.3 * place) + (pl.col("_x") - pl.col("_x").mean()) * 0.1)
-        found.append(_score(model, "origin=internal-external", "bits", gap, **more))
-    for (side, tag), part in calls.partition_by("origin", "tag", as_dict=True).items():
-        found.append(_score(model, f"origin={side};tag={tag}", "bits", part, task="call_origin"))
-    return found
+    """What the lens itself makes of the rows."""
+    template = Score(model=model, lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
+    scoring = Scoring(
+        observations=rows.lazy(),
+        items=pl.DataFrame(),
+        template=template,
+        settings=LensSettings(mode="corrected"),
+    )
+    return LENSES.load("surprisal").score(scoring)
 
 
 def write_run(root: Path, sources: list[Source], models: dict[str, float]) -> Path:
@@ -262,7 +183,7 @@ def write_run(root: Path, sources: list[Source], models: dict[str, float]) -> Pa
         folder = root / run.observations("surprisal", model)
         folder.mkdir(parents=True)
         frames = [observe(source, model, shift) for source in sources]
-        rows = pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
+        rows = pl.concat(frames) if frames else pl.DataFrame(schema=dict(OBSERVATIONS_SCHEMA))
         rows.write_parquet(folder / "part-0.parquet")
         if rows.height:
             scores += scores_of(model, rows)

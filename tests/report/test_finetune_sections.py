@@ -36,9 +36,7 @@ def row(task: str, metric: str, value: float, **more: Any) -> Score:
 
 def scores(*, few: bool = False) -> list[Score]:
     found: list[Score] = []
-    many: dict[str, Any] = (
-        {"n_clusters": 3, "ci_method": "clustered jackknife, too few clusters"} if few else {}
-    )
+    many: dict[str, Any] = {"n_clusters": 4, "effective_clusters": 3.0} if few else {}
     for task, metrics in SHARES.items():
         for metric, arms in metrics.items():
             for control, value in arms.items():
@@ -169,8 +167,9 @@ def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
 def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
     figure = drawn(tmp_path / "run", scores(few=True))
     assert figure is not None
-    assert figure.lead == "No verdict on 3 fine-tuned tasks: too few clusters."
-    assert "(no verdict: too few clusters)" in figure.answer
+    why = "3 effective clusters, a verdict needs 10"
+    assert figure.lead == f"No verdict on 3 fine-tuned tasks: {why}."
+    assert f"(no verdict: {why})" in figure.answer
 
 
 def test_a_run_without_the_lens_has_no_section(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ class Origin:
 
 
 def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
-    """Rows of the task, in bits; of ``nats`` where a run holds only those."""
-    rows = run.scores(metrics=["bits", "nats"], slices=slices, task="call_origin")
+    """Rows of the task, in bits."""
+    rows = run.scores(metrics=["nats"], slices=slices, task="call_origin")
     rows = rows.filter(pl.col("params_name").is_in(list(_WEIGHTINGS)))
     places = {model.name: place for place, model in enumerate(run.models)}
     return (
@@ -84,9 +84,6 @@ def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
 
 
 def _in_bits(rows: pl.DataFrame) -> pl.DataFrame:
-    bits = rows.filter(pl.col("metric") == "bits")
-    if not bits.is_empty():
-        return bits
     return rows.with_columns(pl.col("value", "ci_low", "ci_high") * BITS_PER_NAT)
 
 
@@ -108,7 +105,7 @@ def _order(rows: pl.DataFrame) -> list[str]:
 
 def _pairs(run: RunData) -> pl.DataFrame:
     """By model and tag: internal and external bits with both counts."""
-    rows = _in_bits(run.scores(metrics=["bits", "nats"], prefix="origin=", task="call_origin"))
+    rows = _in_bits(run.scores(metrics=["nats"], prefix="origin=", task="call_origin"))
     rows = rows.with_columns(
         side=pl.col("slice").str.extract(r"^origin=([^;]+);tag="),
         tag=pl.col("slice").str.extract(r";tag=(.*)$"),

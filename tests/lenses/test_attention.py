@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,11 @@ from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring, Twin, TwinObservations
 from sonde.lenses.attention import splits_of
+from sonde.lenses.attention.baselines import Sets
+from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.quirks import LATER_WINS, SELF_COMPETES
+from sonde.lenses.attention.scores import Side, gains, pooled
+from sonde.lenses.attention.sums import Relation
 from sonde.lenses.attention.words import given_split, read_item
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score, scores_frame
@@ -558,6 +563,36 @@ def test_gains_are_differences_of_the_scores() -> None:
     for row in gains.iter_rows(named=True):
         key = (row["slice"], row["metric"].removesuffix("_gain"), row["k"])
         assert row["value"] == pytest.approx(values[*key, None] - values[*key, row["over"]])
+
+
+def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
+    """In each item the heads hit the first of two edges, the control the second: told apart, both of them."""
+    items, edges = 40, 80
+    relation = Relation(
+        layers=1,
+        heads=1,
+        cluster=np.arange(items),
+        test=np.ones(items, np.bool_),
+        edges=np.full(items, 2),
+        hits=np.zeros((2, 3, 20, 1), np.int64),
+        offset_first=np.ones(edges, np.int64),
+        offset_last=np.ones(edges, np.int64),
+        keywords=(Sets(0, np.zeros(0, np.int64), np.zeros(0, np.int64)),) * 3,
+        blind=np.ones((edges, 3, 17), np.uint8),
+    )
+    first = np.broadcast_to((np.arange(edges) % 2 == 0)[:, None, None], (edges, 3, 20))
+    mine, other = (Predicted.of(relation, hits, np.zeros((3, 20))) for hits in (first, ~first))
+    assert (mine.told_apart(other) == edges).all()
+    assert (mine.hits == 1).all() and (mine.hits == other.hits).all()
+    template = Score(model="m", lens="attention", metric="", value=0, n=0, n_clusters=0)
+    side = Side({"r": relation}, {"heads": {"r": mine}, "offset": {"r": other}}, ["r"])
+    rows = [*gains(side, "offset", template), *pooled(side, "heads", template)]
+    found = [row for row in rows if row.metric.endswith("_gain") and row.slice in ("relation=r", "edges")]
+    assert len(found) == 2 * 3 * 20
+    for row in found:
+        # As of 80 independent pairs: Student's t with 39 degrees of freedom times 81 / 80 / 80, its root.
+        assert row.value == 0
+        assert row.ci_high == pytest.approx(math.tanh(2.0227 * math.sqrt(81 / 80 / 80)), rel=1e-4)
 
 
 def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:

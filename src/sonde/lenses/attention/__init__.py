@@ -62,7 +62,7 @@ class Attention(LensDefaults):
     """The attention lens."""
 
     name = "attention"
-    version = "3"
+    version = "4"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)

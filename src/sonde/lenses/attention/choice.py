@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from sonde.lenses.attention.baselines import FARTHEST, Hits, greedy, ranks
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.quirks import FITTED_ON_TEST, LARGER_HEAD, ORACLE
-from sonde.lenses.attention.sums import TOP, Key, Relation, follow
+from sonde.lenses.attention.sums import PLACES, TOP, Key, Relation, follow
+
+ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,16 +25,39 @@ class Predicted:
     """What one kind of predictor hits of one relation.
 
     Attributes:
+        edges: Whether it hits each scored edge; of chance, how often.
         hits: Edges hit, for each scored row.
         fitted: Edges hit among those that it was chosen on.
         head: The head chosen for each metric and k, counted over the layers; -1 for what is no head.
         name: What was chosen: offsets, keywords, or which of both is better.
     """
 
-    hits: Int[np.ndarray, "row metric k"] | Float[np.ndarray, "row metric k"]
-    fitted: Int[np.ndarray, "metric k"]
+    edges: ByEdge
+    hits: Float[np.ndarray, "row metric k"]
+    fitted: Float[np.ndarray, "metric k"] | Int[np.ndarray, "metric k"]
     head: Int[np.ndarray, "metric k"]
     name: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        relation: Relation,
+        edges: ByEdge,
+        fitted: Float[np.ndarray, "metric k"] | Int[np.ndarray, "metric k"],
+        *,
+        head: Int[np.ndarray, "metric k"] | None = None,
+        name: tuple[tuple[str, ...], ...] | None = None,
+    ) -> Predicted:
+        """From what is hit of each scored edge."""
+        size = relation.edges[relation.test]
+        hits = np.add.reduceat(edges, np.cumsum(size) - size, axis=0, dtype=np.float64)
+        return cls(
+            edges, hits, fitted, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
+        )
+
+    def told_apart(self, other: Predicted) -> Float[np.ndarray, "metric k"]:
+        """In how many edges two predictors differ; where a hit is a share, the sum of squares."""
+        return (np.subtract(self.edges, other.edges, dtype=np.float32) ** 2).sum(axis=0, dtype=np.float64)
 
 
 _NO_HEAD = np.full((len(METRICS), TOP), -1)
@@ -63,13 +88,13 @@ def heads(
     followed = follow(observations, splits, chosen)
     best, one = (
         {
-            key: Predicted(
-                hits=followed[key][:, place],
-                fitted=np.take_along_axis(chosen_on[key], chosen[key][place][:, :, None], 2)[:, :, 0],
+            key: Predicted.of(
+                relation,
+                followed[key][:, place],
+                np.take_along_axis(chosen_on[key], chosen[key][place][:, :, None], 2)[:, :, 0],
                 head=chosen[key][place],
-                name=_UNNAMED,
             )
-            for key in relations
+            for key, relation in relations.items()
         }
         for place in (0, 1)
     )
@@ -78,14 +103,21 @@ def heads(
 
 def longest(relation: Relation) -> Predicted:
     """The longest words among the candidates."""
-    hits = relation.blind[..., 0]
-    return Predicted(hits[relation.test], hits[~relation.test].sum(0), _NO_HEAD, _UNNAMED)
+    return _blind(relation, lambda hits: hits[..., 0])
 
 
 def chance(relation: Relation) -> Predicted:
     """Candidates picked at random: the mean over the orders."""
-    hits = relation.blind[..., 1:].mean(-1)
-    return Predicted(hits[relation.test], hits[~relation.test].sum(0), _NO_HEAD, _UNNAMED)
+    return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
+
+
+def _blind(
+    relation: Relation, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
+) -> Predicted:
+    """What orders that see no attention hit, one k after the other: together they are many."""
+    edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
+    scored = relation.test[relation.row]
+    return Predicted.of(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
 
 
 def _chosen_on(relation: Relation, quirks: Set[str]) -> Int[np.ndarray, "metric k head"]:
@@ -118,6 +150,7 @@ def combined(one: Predicted, other: Predicted, names: tuple[str, str]) -> Predic
     """For each metric and k the better of two predictors, the first among equals."""
     first = one.fitted >= other.fitted
     return Predicted(
+        edges=np.where(first, one.edges, other.edges),
         hits=np.where(first, one.hits, other.hits),
         fitted=np.where(first, one.fitted, other.fitted),
         head=_NO_HEAD,
@@ -135,18 +168,13 @@ def _fitted(
     row = relation.row
     scored = relation.test[row]
     fitting = scored if FITTED_ON_TEST in quirks else ~scored
-    rows = np.cumsum(relation.test)[row[scored]] - 1
-    n_rows = int(relation.test.sum())
-    sums: list[Int[np.ndarray, "row k"]] = []
+    found: list[Bool[np.ndarray, "edge k"]] = []
     fitted: list[Int[np.ndarray, " k"]] = []
     name: list[tuple[str, ...]] = []
     for one in hits:
         chosen = greedy(one.take(fitting), TOP, *bounds)
         place = ranks(one, chosen)
-        # Rows by rank, then added up: an edge hit at rank 3 is hit at every k from 3 on.
-        at = np.minimum(place[scored], TOP + 1).astype(np.int64)
-        counts = np.bincount(rows * (TOP + 2) + at, minlength=n_rows * (TOP + 2)).reshape(-1, TOP + 2)
-        sums.append(np.cumsum(counts[:, 1 : TOP + 1], axis=1))
-        fitted.append((place[fitting][:, None] <= np.arange(1, TOP + 1)).sum(0))
+        found.append(place[scored][:, None] <= PLACES)
+        fitted.append((place[fitting][:, None] <= PLACES).sum(0))
         name.append(tuple(",".join(map(named, chosen[:k])) for k in range(1, TOP + 1)))
-    return Predicted(np.stack(sums, axis=1), np.stack(fitted), _NO_HEAD, tuple(name))
+    return Predicted.of(relation, np.stack(found, axis=1), np.stack(fitted), name=tuple(name))

@@ -291,9 +291,9 @@ def _estimated(
         return ClusterSums(number, cluster, x, edges, len(groups))
 
     def told_apart(name: str) -> Float[np.ndarray, "metric k"]:
-        mine, other = (side.predicted[kind][name].hits for kind in (predictor, over))
-        return np.abs(np.subtract(mine, other, dtype=np.float64)).sum(axis=0)
+        return side.predicted[predictor][name].told_apart(side.predicted[over][name])
 
+    # By edge: in an item one predictor may hit as many as the other, and others.
     apart = np.array([sum(map(told_apart, group)) for group in groups]) if over else None
     for metric in range(len(METRICS)):
         for k in range(1, TOP + 1):

@@ -22,7 +22,8 @@ TOP = 20
 
 _BATCH_ROWS = 2_000
 
-_PLACES = np.arange(1, TOP + 1)
+PLACES = np.arange(1, TOP + 1)
+"""Every k."""
 
 Key = tuple[str, str]
 """Side of the model, and relation."""
@@ -42,7 +43,7 @@ class Relation:
         offset_first: Offset of each edge's first word.
         offset_last: Offset of its last word.
         keywords: For each of `METRICS` the keywords that hit each edge.
-        blind: Edges of each row that are hit in the orders of `blind_ranks`.
+        blind: Ranks of each edge in the orders of `blind_ranks`.
     """
 
     layers: int
@@ -54,7 +55,7 @@ class Relation:
     offset_first: Int[np.ndarray, " edge"]
     offset_last: Int[np.ndarray, " edge"]
     keywords: tuple[Sets, Sets, Sets]
-    blind: Int[np.ndarray, "row metric k order"]
+    blind: UInt8[np.ndarray, "edge metric order"]
 
     @property
     def row(self) -> Int[np.ndarray, " edge"]:
@@ -77,13 +78,13 @@ class _Parts:
     layers: int
     heads: int
     hits: Int[np.ndarray, "split metric k head"]
-    columns: dict[str, list[Int[np.ndarray, " value"]]] = field(default_factory=dict)
+    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     edges: int = 0
 
-    def add(self, name: str, values: Int[np.ndarray, " value"]) -> None:
+    def add(self, name: str, values: np.ndarray) -> None:
         self.columns.setdefault(name, []).append(values)
 
-    def column(self, name: str) -> Int[np.ndarray, " value"]:
+    def column(self, name: str) -> np.ndarray:
         return np.concatenate(self.columns[name])
 
 
@@ -122,8 +123,7 @@ def collect(
         for split in (0, 1):
             held.hits[split] += hits_by_k(ranks[scored == bool(split)])
         blind = np.frombuffer(b"".join(rows["blind"].to_list()), np.uint8)
-        blind = blind.reshape(-1, len(METRICS), 1, 1 + PICKS)
-        held.add("blind", _by_row(blind <= _PLACES[:, None], edges))
+        held.add("blind", blind.reshape(-1, len(METRICS), 1 + PICKS))
         held.add("item", item)
         held.add("edges", edges)
         for name in ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any"):
@@ -138,15 +138,15 @@ def follow(
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
     chosen: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
-) -> dict[Key, Int[np.ndarray, "row predictor metric k"]]:
-    """Edges that the chosen heads hit, for each row that is scored, in the order of `Relation`.
+) -> dict[Key, Bool[np.ndarray, "edge predictor metric k"]]:
+    """Whether the chosen heads hit each edge that is scored, in the order of `Relation`.
 
     Args:
         observations: The item table.
         splits: As for `collect`.
         chosen: For each relation and several predictors, by metric and k the head, counted over the layers.
     """
-    found: dict[Key, list[Int[np.ndarray, "row predictor metric k"]]] = {key: [] for key in chosen}
+    found: dict[Key, list[Bool[np.ndarray, "edge predictor metric k"]]] = {key: [] for key in chosen}
     scored = {item: split for item, split in splits.items() if split == "test"}
     for key, rows in _groups(observations, scored):
         if key not in chosen:
@@ -154,7 +154,7 @@ def follow(
         ranks = _ranks(rows)
         flat = ranks.reshape(len(ranks), len(METRICS), -1)
         mine = flat[:, np.arange(len(METRICS))[:, None], chosen[key]]
-        found[key].append(_by_row(mine <= _PLACES, rows["edges"].to_numpy()))
+        found[key].append(mine <= PLACES)
     return {key: np.concatenate(some) for key, some in found.items() if some}
 
 
@@ -169,11 +169,6 @@ def hits_by_k(
     counts = np.bincount(codes.reshape(-1), minlength=(TOP + 2) * cells).reshape(cells, TOP + 2)
     hits = np.cumsum(counts[:, 1 : TOP + 1], axis=1)
     return hits.reshape(len(METRICS), -1, TOP).transpose(0, 2, 1)
-
-
-def _by_row(hits: Bool[np.ndarray, "edge ..."], edges: Int[np.ndarray, " row"]) -> Int[np.ndarray, "row ..."]:
-    """Edges hit, added up over each row's edges."""
-    return np.add.reduceat(hits.astype(np.int32), np.cumsum(edges) - edges, axis=0)
 
 
 def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:

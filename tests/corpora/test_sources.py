@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,19 @@ def test_environment_knows_names_and_licences() -> None:
     assert [file.path for file in files] == sorted(
         [file.path for file in files], key=lambda path: ("jinja2" not in path, path)
     )
+
+
+def test_environment_parses_what_a_distribution_says_of_itself_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, read = PathDistribution.read_text, Counter[str]()
+
+    def read_text(this: PathDistribution, filename: str) -> str | None:
+        read[f"{this._path}/{filename}"] += 1  # type: ignore[attr-defined]
+        return real(this, filename)
+
+    monkeypatch.setattr(PathDistribution, "read_text", read_text)
+    files, _ = listing("environment:pytest,Jinja2", "python")
+    assert len(files) > 20
+    assert max(number for name, number in read.items() if name.endswith("METADATA")) <= 2
 
 
 def test_environment_of_a_distribution_that_is_not_there() -> None:

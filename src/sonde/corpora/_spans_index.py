@@ -67,7 +67,8 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    path = cache_folder(FOLDER) / fingerprint(corpus, sorted(languages))
+    # Two versions of the package that run in turn keep an index each.
+    path = cache_folder(FOLDER) / fingerprint(corpus, sorted(languages), _rules())
     index = SpansIndex(_read(path))
     yield index
     if index.grown:

@@ -66,7 +66,9 @@ class Environment:
         seen: set[str] = set()
         for name in sorted(set(wanted)):
             distribution = installed[name]
-            licence = licence_of(_metadata(distribution))
+            # Parsed whenever it is asked for, which is not to be done for every file.
+            metadata = _metadata(distribution)
+            licence, version = licence_of(metadata), str(metadata["Version"])
             for path in sorted(inside(str(file) for file in distribution.files or ())):
                 language = language_of(path, table)
                 if language is None or is_test(path):
@@ -84,7 +86,7 @@ class Environment:
                         cluster=name,
                         repository=name,
                         licence=licence,
-                        version=distribution.version,
+                        version=version,
                     )
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from sonde import _console
-from sonde.experiments._forecast import Forecast, Work, duration, measured_first
+from sonde.experiments._forecast import Forecast, Work, duration, measured_first, worth_trying
 
 
 def work(
@@ -74,6 +74,38 @@ def test_what_there_is_to_do_is_said_before_the_first_job_is_done() -> None:
     works = [work("probe", 60)] * 3 + [work("surprisal", 60), work("probe", 60, control=True)]
     (line,) = Forecast("observing", "input", works, 1).planned()
     assert line.startswith("observing 300 inputs with org/m (probe 180, surprisal 60, controls 60); ")
+
+
+def test_a_few_inputs_that_were_tried_tell_before_the_first_job_how_long_all_take() -> None:
+    works = [work("probe", 60)] * 100 + [work("cloze", 60)] * 50 + [work("probe", 60, control=True)] * 25
+    forecast = Forecast("observing", "input", works, 1)
+    forecast.tried(works[0], 20, 0.2)
+    assert forecast.begun("org/m").endswith("; how long it takes is said when the first are done")
+    forecast.tried(works[100], 4, 0.4)
+    # 6,000 * 0.01 + 3,000 * 0.1 + 1,500 * 0.01 of the control, which is as fast as the model
+    assert forecast.begun("org/m") == (
+        "observing 10,500 inputs with org/m (probe 6,000, cloze 3,000, controls 1,500): about 6 min at "
+        "28 inputs a second (estimated from 24 of them)"
+    )
+    assert not any(forecast.done(one, 1.0) for one in works), "said once"
+
+
+def test_a_trial_counts_only_what_is_left() -> None:
+    forecast = Forecast("observing", "input", [work("probe", 64)] * 100, 1)
+    for _ in range(90):
+        forecast.done(work("probe", 64), None)
+    forecast.tried(work("probe", 64), 8, 0.8)
+    assert forecast.begun("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs a")
+    for _ in range(10):
+        forecast.done(work("probe", 64), None)
+    assert forecast.begun("org/m") == ""
+
+
+def test_only_what_is_much_is_tried_and_no_control() -> None:
+    many, few = [work("probe", 64)] * 10, [work("cloze", 64)]
+    controls = [work("probe", 64, control=True)] * 10
+    assert worth_trying([*many, *controls], lambda one: one) == [many]
+    assert worth_trying([*many, *few], lambda one: one) == []
 
 
 def test_nothing_is_said_of_what_is_over_soon() -> None:

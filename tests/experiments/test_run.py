@@ -13,7 +13,10 @@ from polars.testing import assert_frame_equal
 
 from sonde.base.errors import StoreError
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment
+from sonde.experiments import Execution, Experiment, _forecast, observing
+from sonde.experiments._progress import Silent
+from sonde.experiments.observe import Observed, Tried, observe_job, try_job
+from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run
 
 from .conftest import save_decoder
@@ -58,6 +61,48 @@ def test_a_second_run_recomputes_nothing(decoder: Path, project: Path, finished:
     outcome = run(experiment(decoder, project), Execution(output=finished))
     assert (outcome.observed, outcome.reused) == (0, 150)
     assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*.parquet")}
+
+
+class Teller(Silent):
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+
+    def note(self, line: str) -> None:
+        self.said.append(line)
+
+
+def test_before_the_first_job_it_is_said_how_long_all_take(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    tried: list[ObserveJob] = []
+
+    def trial(job: ObserveJob) -> Tried:
+        really = try_job(job)
+        assert 4 <= really.inputs <= len(job.item_ids) and really.seconds > 0
+        tried.append(job)
+        return Tried(inputs=10, seconds=50.0)
+
+    def job_done(job: ObserveJob) -> Observed:
+        said.append("a job")
+        return observe_job(job)
+
+    monkeypatch.setattr(_forecast, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(observing, "try_job", trial)
+    monkeypatch.setattr(observing, "observe_job", job_done)
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
+    (line,) = [line for line in said if line.startswith("observing")]
+    assert "observing 150 inputs with" in line and ": about 12 min at one input every 5.0 s" in line
+    assert said.index(line) < said.index("a job")
+    items = pl.read_parquet(tmp_path / "items.parquet")
+    lengths = items.filter(pl.col("item_id").is_in(tried[0].item_ids))["characters"]
+    assert lengths.min() <= items["characters"].quantile(0.05)
+    assert lengths.max() >= items["characters"].quantile(0.95)
+    assert (outcome.observed, outcome.reused) == (150, 0)
+    assert_frame_equal(scores(tmp_path), scores(finished))
+    said.clear()
+    run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
+    assert len(tried) == 1 and not [line for line in said if line.startswith("observing")]
 
 
 def test_a_damaged_part_is_computed_again_alone(

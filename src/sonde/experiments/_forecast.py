@@ -1,4 +1,4 @@
-"""How long a run will take, estimated from the first jobs of each kind before most of it is done."""
+"""How long a run will take, measured on a few inputs before it begins, or else on its first jobs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _JOBS, _SECONDS = 2, 10.0
 
 _WORTH_SAYING = 10.0
 """Seconds: what is over sooner needs no estimate."""
+
+_WORTH_A_TRIAL = 512
+"""Inputs of a kind below which its first jobs are a large part of it anyway."""
 
 Job = TypeVar("Job")
 _Kind = tuple[str, frozenset[str], str]
@@ -39,7 +42,9 @@ class Work:
 
 
 class Forecast:
-    """Gives one line for each subject, as soon as every kind of its work has been measured.
+    """Gives one line for each subject: before its first job where a few inputs of every kind were tried.
+
+    Else as soon as every kind of its work has been measured.
 
     Args:
         verb: What is done, for example ``"observing"``.
@@ -59,15 +64,43 @@ class Forecast:
         self._size: Counter[_Kind] = Counter()
         self._seconds: defaultdict[_Kind, float] = defaultdict(float)
         self._there: Counter[str] = Counter()
+        self._tried: dict[_Kind, tuple[int, float]] = {}
         self._said: set[str] = set()
 
     def planned(self) -> list[str]:
         """One line a subject on what there is to do, for before the first job is done."""
-        return [
-            f"{self._verb} {sum(work.size for work in works):,} {self._unit}s with {subject}"
-            f"{self._parts(subject)}; how long it takes is said when the first are done"
-            for subject, works in self._planned.items()
-        ]
+        return [line for subject in self._planned if (line := self.begun(subject))]
+
+    def tried(self, work: Work, inputs: int, seconds: float) -> None:
+        """Take in what a few inputs of a kind took, before its first job.
+
+        Args:
+            work: Any job of the kind.
+            inputs: How many were tried.
+            seconds: What they took together.
+        """
+        self._tried[_kind(work)] = inputs, seconds
+
+    def begun(self, subject: str) -> str:
+        """What is left to do with a subject, and how long it takes where every kind of it was tried.
+
+        Nothing where nothing is left.
+        """
+        left = self._open[subject]
+        kinds = {_kind(work) for work in left if not work.control}
+        if not left:
+            return ""
+        what = f"{self._verb} {_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
+        if not kinds or kinds - self._tried.keys():
+            return f"{what}; how long it takes is said when the first are done"
+        self._said.add(subject)
+        seconds = self._left(subject)
+        pace = _inputs(left) / seconds
+        number = sum(self._tried[kind][0] for kind in kinds)
+        return (
+            f"{what}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
+            f"{self._others(pace)}"
+        )
 
     def done(self, work: Work, seconds: float | None) -> str:
         """Take in a finished job, and give the line of its subject when it can be said; else nothing.
@@ -76,7 +109,9 @@ class Forecast:
             work: The job.
             seconds: What it took; None where its results were there already.
         """
-        self._open[work.subject].remove(work)
+        # What seemed to be there already and turns out damaged is no longer open.
+        if work in self._open[work.subject]:
+            self._open[work.subject].remove(work)
         if seconds is None:
             self._there[work.subject] += work.size
             return ""
@@ -96,26 +131,21 @@ class Forecast:
         )
 
     def _line(self, subject: str) -> str:
-        left = self._open[subject]
-        seconds = sum(work.size * self._pace(work) for work in left) / self._workers
+        seconds = self._left(subject)
         if seconds < _WORTH_SAYING:
             return ""
-        pace = sum(work.size for work in left) / seconds
-        planned = sum(work.size for work in self._planned[subject]) - self._there[subject]
+        pace = _inputs(self._open[subject]) / seconds
+        planned = _inputs(self._planned[subject]) - self._there[subject]
         first = sum(size for kind, size in self._size.items() if kind[0] == subject)
         return (
-            f"{self._verb} {planned:,} {self._unit}s with {subject}{self._parts(subject)}: about "
+            f"{self._verb} {planned:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "
             f"{duration(seconds)} left at {self._speed(pace)} (estimated from the first {first:,})"
             f"{self._others(pace)}"
         )
 
-    def _parts(self, subject: str) -> str:
-        """How many inputs are for which lenses, and for controls; nothing where all are for the same."""
-        sizes: Counter[str] = Counter()
-        for work in self._planned[subject]:
-            sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
-        parts = ", ".join(f"{what} {size:,}" for what, size in sorted(sizes.items(), key=lambda one: -one[1]))
-        return f" ({parts})" if len(sizes) > 1 else ""
+    def _left(self, subject: str) -> float:
+        """Seconds until a subject is done."""
+        return sum(work.size * self._pace(work) for work in self._open[subject]) / self._workers
 
     def _speed(self, pace: float) -> str:
         if pace >= 1.5:
@@ -128,15 +158,33 @@ class Forecast:
         if not later:
             return ""
         names = ", ".join(dict.fromkeys(work.subject for work in later))
-        size = sum(work.size for work in later)
+        size = _inputs(later)
         return f"; then {size:,} with {names}, another {duration(size / pace)} if as fast"
 
     def _pace(self, work: Work) -> float:
-        """Seconds an input: of its kind, else of the kinds that do the same and more, else of all."""
-        kinds = [_kind(work)] if self._size[_kind(work)] else []
-        mine = [kind for kind in self._size if kind[0] == work.subject and self._size[kind]]
+        """Seconds an input: of its kind, else of the kinds that do the same and more, else of all.
+
+        What jobs took counts before what a few inputs did.
+        """
+        done = {kind: (size, self._seconds[kind]) for kind, size in self._size.items() if size}
+        measured = self._tried | done
+        mine = [kind for kind in measured if kind[0] == work.subject]
+        kinds = [kind for kind in mine if kind == _kind(work)]
         kinds = kinds or [kind for kind in mine if kind[1] >= work.does] or mine
-        return sum(self._seconds[kind] for kind in kinds) / sum(self._size[kind] for kind in kinds)
+        return sum(measured[kind][1] for kind in kinds) / sum(measured[kind][0] for kind in kinds)
+
+
+def _inputs(works: Sequence[Work]) -> int:
+    return sum(work.size for work in works)
+
+
+def _parts(works: Sequence[Work]) -> str:
+    """How many inputs are for which lenses, and for controls; nothing where all are for the same."""
+    sizes: Counter[str] = Counter()
+    for work in works:
+        sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
+    parts = ", ".join(f"{what} {size:,}" for what, size in sorted(sizes.items(), key=lambda one: -one[1]))
+    return f" ({parts})" if len(sizes) > 1 else ""
 
 
 def duration(seconds: float) -> str:
@@ -162,6 +210,21 @@ def measured_first(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[
         begun[kind] += not later
         order.setdefault((work.subject, work.control), []).append((later, job))
     return [job for mine in order.values() for _, job in sorted(mine, key=lambda entry: entry[0])]
+
+
+def worth_trying(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[list[Job]]:
+    """The jobs of each kind, where all kinds are large enough for a trial to cost little beside them.
+
+    All or none: a forecast needs each of them.
+    """
+    kinds: defaultdict[_Kind, list[Job]] = defaultdict(list)
+    for job in jobs:
+        # Controls are as fast as their subject.
+        if not work_of(job).control:
+            kinds[_kind(work_of(job))].append(job)
+    each = list(kinds.values())
+    large = all(_inputs([work_of(job) for job in mine]) >= _WORTH_A_TRIAL for mine in each)
+    return each if large else []
 
 
 def _kind(work: Work) -> _Kind:

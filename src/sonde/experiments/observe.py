@@ -18,7 +18,7 @@ from sonde.alignment import align, encode, surfaces
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
-from sonde.experiments.plan import LensChoice, ObserveJob, group_prefix, settings_of
+from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, reading_lens
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 ITEMS_A_TABLE = 32
 """Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
+
+_TRIAL_SECONDS, _FEWEST = 1.0, 4
+"""What the inputs of a trial may take together, and how many there are at least: they differ in length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,19 @@ class Observed:
     computed: bool
     damaged: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a few inputs took.
+
+    Attributes:
+        inputs: How many.
+        seconds: What they took together.
+    """
+
+    inputs: int
+    seconds: float
 
 
 @functools.lru_cache(maxsize=1)
@@ -70,7 +86,6 @@ def observe_job(job: ObserveJob) -> Observed:
         StoreError: A table could not be written.
     """
     # Imported here, so that what is refused before anything is read does not wait for torch.
-    from sonde.capture.forward import observe_lenses
     from sonde.capture.trial import how_read
 
     store = PartStore(Path(job.root))
@@ -80,28 +95,63 @@ def observe_job(job: ObserveJob) -> Observed:
     loaded = _model(job.model)
     begin = time.monotonic()
     prepared = prepare(loaded, _items(job), job.language)
-    labels = {part.lens.name: _labels(job, part.lens) for part in missing}
+    frames, forwards = _tables(loaded, job, missing, prepared)
+    notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
+    for part in missing:
+        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+    seconds = time.monotonic() - begin
+    return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+
+
+def try_job(job: ObserveJob) -> Tried:
+    """Observe some of a job's inputs and keep nothing, to know how long the others will take.
+
+    One input is read first and tells how many there is time for; its own time does not count, since what is
+    done for the first time is slow.
+
+    Args:
+        job: The job; its inputs are those that may be tried, by length.
+
+    Raises:
+        SondeError: As for `observe_job`.
+    """
+    loaded, items = _model(job.model), _items(job)
+    first = _seconds(loaded, job, items[len(items) // 2 :][:1])
+    number = min(len(items), max(_FEWEST, int(_TRIAL_SECONDS / max(first, 1e-6))))
+    some = [items[(2 * place + 1) * len(items) // (2 * number)] for place in range(number)]
+    return Tried(number, _seconds(loaded, job, some))
+
+
+def _seconds(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
+    begin = time.monotonic()
+    _tables(loaded, job, job.parts, prepare(loaded, items, job.language))
+    return time.monotonic() - begin
+
+
+def _tables(
+    loaded: LoadedModel, job: ObserveJob, parts: Sequence[Part], prepared: Sequence[Prepared]
+) -> tuple[dict[str, list[pl.DataFrame]], dict[str, int]]:
+    """The tables of each lens, some items each, and how many forward passes were run and shared."""
+    from sonde.capture.forward import observe_lenses
+
+    labels = {part.lens.name: _labels(job, part.lens) for part in parts}
     passes = {
         lens.name: reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
-        for lens in (part.lens for part in missing)
+        for lens in (part.lens for part in parts)
     }
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
     for few in _batched(observe_lenses(loaded, prepared, passes), ITEMS_A_TABLE):
         for one in few:
             forwards.update(run=one.inputs, shared=one.shared)
-        for part in missing:
+        for part in parts:
             name = part.lens.name
             captured = [Captured(one.prepared, one.captures[name]) for one in few]
             table = reading_lens(part.lens.source).observe(
                 captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
             )
             frames[name].append(table)
-    notes = {"coverage": _coverage(prepared), "forwards": dict(forwards), "reading": how_read(loaded)}
-    for part in missing:
-        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
-    seconds = time.monotonic() - begin
-    return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+    return frames, dict(forwards)
 
 
 def _batched(observed: Iterator[ObservedItem], size: int) -> Iterator[list[ObservedItem]]:

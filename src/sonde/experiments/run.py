@@ -12,13 +12,13 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item, ItemSet
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
-from sonde.experiments._forecast import Forecast, measured_first, observing, training
+from sonde.experiments._forecast import Forecast, measured_first, training
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
-from sonde.experiments.observe import observe_job
+from sonde.experiments.observing import observe
 from sonde.experiments.plan import (
     Group,
     LensChoice,
@@ -101,7 +101,7 @@ def _carried_out(
         stage = plan(directory, models, readings, versions)
         outcome.jobs += stage.jobs
         with outcome.timed("observe"):
-            _observe(stage.jobs, execution, progress, outcome)
+            observe(stage.jobs, execution, progress, outcome)
         if stage.trainings:
             with outcome.timed("train"):
                 _train(stage.trainings, execution, progress, outcome)
@@ -225,24 +225,6 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
     key = fingerprint(name, [(corpus, [identity(item) for item in items]) for corpus, items in corpora])
     if store.notes(name, key) is None:
         store.put(name, key, items_frame(corpora), {})
-
-
-def _observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
-    executor = EXECUTORS.load(execution.executor)
-    jobs = measured_first(jobs, observing)
-    forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
-    for line in forecast.planned():
-        progress.note(line)
-    with progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance:
-        for job, observed in executor.map(observe_job, jobs, workers=execution.workers):
-            if observed.computed:
-                outcome.observed += len(job.item_ids)
-            else:
-                outcome.reused += len(job.item_ids)
-            outcome.damaged += observed.damaged
-            if line := forecast.done(observing(job), observed.seconds if observed.computed else None):
-                progress.note(line)
-            advance(len(job.item_ids))
 
 
 def _train(jobs: Sequence[TrainJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:

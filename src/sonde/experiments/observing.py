@@ -1,0 +1,91 @@
+"""The stage that reads inputs with models: tried on a few of each kind, said how long, then done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from sonde.executors import EXECUTORS
+from sonde.experiments._experiment import Execution
+from sonde.experiments._forecast import Forecast, measured_first, observing, worth_trying
+from sonde.experiments._outcome import Outcome
+from sonde.experiments._progress import Progress
+from sonde.experiments.observe import observe_job, try_job
+from sonde.experiments.plan import ObserveJob
+from sonde.experiments.tables import scan_inputs
+from sonde.store.rundir import RunDirectory
+
+TRIAL_INPUTS = 32
+"""Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
+
+
+def observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
+    """Carry all observations out, and say before those of each model how long they will take.
+
+    A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
+    it is, and so does every number. Where several processes read at once there is no trial, since one of them
+    alone says little about how fast they are together; then the first jobs tell.
+    """
+    executor = EXECUTORS.load(execution.executor)
+    jobs = measured_first(jobs, observing)
+    forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
+    left = [job for job in jobs if not _is_there(job)]
+    for job in frozenset(jobs).difference(left):
+        forecast.done(observing(job), None)
+    alone = execution.workers <= 1
+    if not alone:
+        _say(forecast.planned(), progress)
+    with progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance:
+        # One model after the other, so that a trial loads none that is not needed at once.
+        for some in _by_subject(jobs) if alone else [jobs]:
+            if alone:
+                _say([_tried(some, frozenset(left), forecast)], progress)
+            for job, observed in executor.map(observe_job, some, workers=execution.workers):
+                if observed.computed:
+                    outcome.observed += len(job.item_ids)
+                    _say([forecast.done(observing(job), observed.seconds)], progress)
+                else:
+                    outcome.reused += len(job.item_ids)
+                outcome.damaged += observed.damaged
+                advance(len(job.item_ids))
+
+
+def _say(lines: Iterable[str], progress: Progress) -> None:
+    for line in lines:
+        if line:
+            progress.note(line)
+
+
+def _is_there(job: ObserveJob) -> bool:
+    """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
+    return all((Path(job.root) / part.relative).exists() for part in job.parts)
+
+
+def _by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
+    found: dict[str, list[ObserveJob]] = {}
+    for job in jobs:
+        found.setdefault(observing(job).subject, []).append(job)
+    return list(found.values())
+
+
+def _tried(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
+    """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
+    for alike in worth_trying([job for job in jobs if job in left], observing):
+        tried = try_job(dataclasses.replace(alike[0], item_ids=_spread_by_length(alike)))
+        forecast.tried(observing(alike[0]), tried.inputs, tried.seconds)
+    return forecast.begun(observing(jobs[0]).subject)
+
+
+def _spread_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
+    """Inputs of some jobs, evenly over their lengths: a long one takes many times what a short one does."""
+    first, names = jobs[0], [name for job in jobs for name in job.item_ids]
+    held = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
+    among = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())
+    ids = (
+        held.filter(among).select("characters", "item_id").collect().sort("characters", "item_id")["item_id"]
+    )
+    number = min(TRIAL_INPUTS, len(ids))
+    return tuple(ids[(2 * place + 1) * len(ids) // (2 * number)] for place in range(number))

@@ -1,7 +1,9 @@
 import dataclasses
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -10,19 +12,27 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, item_id
+from sonde.executors import EXECUTORS
 from sonde.tasks import (
     EXAMPLE_SCHEMA,
+    TASKS,
     Dataset,
+    Estimate,
+    Picks,
+    Repository,
     Spread,
+    _dataset,
     _drawn,
     _spread,
     build,
+    drawn_from,
     effective_clusters,
     gather_picks,
     lack_of_clusters,
     more_clusters,
 )
 from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
+from sonde.tasks._picked import Question
 from sonde.tasks._pool import length_class, pool_of
 
 TASK = """
@@ -512,3 +522,84 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         monkeypatch.setattr(_drawn, "picks_of", None)
         again = build(name, functions, size=60, language="python", picks=gathered[name])
         assert again.examples.equals(one.examples) and again.report == one.report
+
+
+def test_faults_that_several_processes_make_are_those_of_one(
+    uneven: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
+    local, spread_out = EXECUTORS.load("local"), list[str]()
+    real = local.map
+
+    def seen(function: Callable[[Any], Any], jobs: Sequence[Any], *, workers: int) -> Iterator[Any]:
+        spread_out.append(f"{function.__name__} {workers}")
+        return real(function, jobs, workers=workers)
+
+    monkeypatch.setattr(local, "map", seen)
+    alone = build("rea", uneven, size=120, language="python")
+    assert "_examples 2" not in spread_out
+    again = build("rea", uneven, size=120, language="python", spread=Spread(workers=2))
+    assert "_examples 2" in spread_out
+    assert again.examples.equals(alone.examples) and again.report == alone.report
+    assert again.inputs == alone.inputs
+
+
+def test_imports_of_the_files_are_labelled_together_with_functions(functions: list[Item]) -> None:
+    files = {
+        one.path: f"import mod{at}, other\nfrom lib import Class{at}\n" for at, one in enumerate(functions)
+    }
+    around = {one.repository: Repository({}, dict(files)) for one in functions}
+    told = {"seed": 0, "language": "python", "mode": "corrected"}
+    spread = Spread(workers=2)
+    gathered = gather_picks({"idn": around}, functions, quirks=frozenset(), spread=spread, **told)["idn"]
+    beside = {item_id(text, "python", "imports") for text in files.values()}
+    assert gathered.keys() == beside | {one.item_id for one in functions}
+    alone = build("idn", functions, size=200, language="python", repositories=around)
+    again = build("idn", functions, size=200, language="python", repositories=around, picks=gathered)
+    assert again.examples.equals(alone.examples) and beside & set(again.examples["item_id"])
+
+
+def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
+    functions: list[Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = planted(tmp_path, WHOLE, ("one", "many"), "item", name="whole")
+    tokens = planted(tmp_path, TOKENS, ("name", "word"), "span", name="tokens")
+    labelled: list[tuple[int, int]] = []
+    real = _dataset.pick_all
+
+    def counting(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+        labelled.append((len(items), len(questions)))
+        return real(questions, items, spread)
+
+    # A clock that goes on by a millisecond for each function and task that has been labelled.
+    clock = lambda: sum(items * tasks for items, tasks in labelled) / 1_000  # noqa: E731
+    monkeypatch.setattr(_dataset, "pick_all", counting)
+    monkeypatch.setattr(_dataset.time, "perf_counter", clock)
+    monkeypatch.setattr(_dataset, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(_dataset, "ITEMS_FOR_TOKENS", 150)
+    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
+    told: list[tuple[Estimate, int]] = []
+    spread = Spread(workers=2)
+    gather_picks(
+        {whole: {}, tokens: {}},
+        functions,
+        seed=0,
+        language="python",
+        mode="corrected",
+        quirks=frozenset(),
+        spread=spread,
+        tell=lambda estimate: told.append((estimate, max(items for items, _ in labelled))),
+    )
+    ((estimate, most),) = told
+    size = len(pool_of(functions, "python", 0).items)
+    assert (estimate.functions, estimate.tasks) == (size, 2) and most == estimate.tried < 100
+    assert estimate.seconds == pytest.approx((150 * 2 + (size - 150)) / 1_000 / 2)
+
+
+def test_only_what_is_drawn_from_is_looked_up_around(
+    functions: list[Item], whole: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_dataset, "ITEMS_FOR_TOKENS", 100)
+    pool = pool_of(functions, "python", 0).items
+    assert list(drawn_from(TASKS.load("idn"), functions, 0, "python")) == list(pool[:100])
+    assert list(drawn_from(TASKS.load(whole), functions, 0, "python")) == list(pool)

@@ -12,6 +12,7 @@ import polars as pl
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
+from sonde.experiments._forecast import duration
 from sonde.experiments._progress import Progress
 from sonde.experiments.foreign import Foreign, read_foreign, with_foreign
 from sonde.experiments.labels import around_of, label_path
@@ -33,10 +34,12 @@ from sonde.tasks import (
     Spread,
     Task,
     build,
+    drawn_from,
     effective_clusters,
     gather_picks,
     lack_of_clusters,
     more_clusters,
+    needs_imports,
 )
 
 DEFAULT_SIZE = 10_000
@@ -131,7 +134,7 @@ def draw(
     used: dict[str, Item] = {}
     drawing = _Drawing(lens, group, pool, pool_key, size, store, Spread(workers=workers), foreign)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
-        picks = drawing.picks()
+        picks = drawing.picks(progress)
         for name in lens.tasks:
             public = TASKS.public(name)
             try:
@@ -215,7 +218,7 @@ class _Drawing:
         """Whether the data set of a task is there already."""
         return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
 
-    def picks(self) -> dict[str, Picks]:
+    def picks(self, progress: Progress) -> dict[str, Picks]:
         """The labelled places of the functions, for all tasks whose data sets are still to be built."""
         missing = [name for name in self.lens.tasks if not self.is_stored(name)]
         tasks = {name: TASKS.load(name) for name in missing}
@@ -230,11 +233,18 @@ class _Drawing:
             mode=self.lens.mode,
             quirks=frozenset(self.lens.quirks),
             spread=self.spread,
+            tell=lambda estimate: progress.note(
+                f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
+                f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
+            ),
         )
 
     def around(self, task: Task) -> dict[str, Repository]:
-        """What a task may know of the files around the functions."""
-        return around_of(task, self.group, workers=self.spread.workers)
+        """What a task may know of the files around the functions that its data set is drawn from."""
+        if not needs_imports(task):
+            return around_of(task, self.group)
+        items = drawn_from(task, self.pool, self.lens.seed, self.group.language, self.spread)
+        return around_of(task, self.group, items, workers=self.spread.workers)
 
     def data_set(self, name: str, picks: Picks) -> _DataSet:
         """The data set of a task, from the store or built."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, read_files
+from sonde.corpora import Intake, Item, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import LANGUAGES
@@ -55,18 +56,21 @@ def write_labels(
     return rule
 
 
-def around_of(task: Task, group: Group, *, workers: int = 1) -> dict[str, Repository]:
+def around_of(
+    task: Task, group: Group, items: Sequence[Item] | None = None, *, workers: int = 1
+) -> dict[str, Repository]:
     """What a task may know of the files around a group's items, gathered once for all tasks that ask.
 
     Args:
         task: The task.
         group: The items.
+        items: Those of them that are read; None for all. Only their files are read for imports.
         workers: Processes that read imports; any number gives the same.
     """
     if task.needs_repository:
         return _repositories(group.corpus, group.language, group.corpus_hash)
     if needs_imports(task):
-        paths = frozenset(item.path for item in group.items)
+        paths = frozenset(item.path for item in (group.items if items is None else items))
         return _imports(group.corpus, group.language, group.corpus_hash, paths, workers)
     return {}
 

@@ -17,7 +17,7 @@ from sonde.tasks._task import (
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
-from sonde.tasks._dataset import DRAWING, NO_PICKS, build, gather_picks  # noqa: E402
+from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._picked import PICKED, Picks  # noqa: E402
@@ -33,6 +33,7 @@ __all__ = [
     "CorpusTask",
     "Dataset",
     "DrawingTask",
+    "Estimate",
     "Picks",
     "Repository",
     "RowTask",
@@ -40,6 +41,7 @@ __all__ = [
     "Task",
     "ablations_of",
     "build",
+    "drawn_from",
     "effective_clusters",
     "gather_picks",
     "importing",

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import Item
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, draw_bugs
-from sonde.tasks._drawn import ITEMS_FOR_TOKENS, Asked, draw_items, draw_pairs, draw_tokens
+from sonde.tasks._drawn import (
+    ITEMS_FOR_TOKENS,
+    Asked,
+    draw_items,
+    draw_pairs,
+    draw_tokens,
+    texts_beside,
+)
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, Drawn, example_table
 from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
@@ -21,14 +29,35 @@ from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._spread import ONE, Spread
 from sonde.tasks._task import Repository, Task, classes_of
 
-__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "gather_picks"]
+__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "gather_picks"]
 
 DRAWING = "3"
 """Raised when the same pool gives other examples: part of the key of every data set."""
 
 NO_PICKS: Picks = MappingProxyType({})
 
-_DRAW = {"item": draw_items, "mutation": draw_mutated, "span": draw_tokens, "pair": draw_pairs}
+_TRIED, _WORTH_A_TRIAL = 40, 4_000
+"""Functions that are labelled to know how long others take, and the functions for which that is worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long functions will take to label.
+
+    Attributes:
+        functions: How many there are.
+        tasks: How many tasks ask them.
+        seconds: How long it will take.
+        tried: How many functions were labelled and timed for it.
+    """
+
+    functions: int
+    tasks: int
+    seconds: float
+    tried: int
+
+
+_DRAW = {"item": draw_items, "span": draw_tokens, "pair": draw_pairs}
 
 
 def build(
@@ -92,9 +121,12 @@ def build(
         question = Question(task_name, seed, mode, frozenset(quirks), repositories)
         if not picks and spread.workers > 1 and _answers(question, pool.items[0]):
             asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
-        drawn = (
-            draw_bugs(pool, asked, spread) if isinstance(task, BugTask) else _DRAW[task.target](pool, asked)
-        )
+        if isinstance(task, BugTask):
+            drawn = draw_bugs(pool, asked, spread)
+        elif task.target == "mutation":
+            drawn = draw_mutated(pool, asked, task_name, spread)
+        else:
+            drawn = _DRAW[task.target](pool, asked)
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
         given_split = bool(pool.splits) and task.target != "span"
     return _dataset(task, drawn, pool, size, given_split)
@@ -109,6 +141,7 @@ def gather_picks(
     mode: str,
     quirks: AbstractSet[str],
     spread: Spread,
+    tell: Callable[[Estimate], None] = lambda estimate: None,
 ) -> dict[str, Picks]:
     """Label the functions that data sets of several tasks are drawn from, each function once.
 
@@ -120,6 +153,7 @@ def gather_picks(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         spread: Processes that read functions.
+        tell: Is told before the functions are labelled how long it will take, where they are many.
 
     Returns:
         What `build` takes as ``picks``, of those tasks that label what the code already has.
@@ -131,16 +165,60 @@ def gather_picks(
         if not is_given(wanted, TASKS.load(name).name)
     ]
     pool = pool_of(wanted, language, seed, "", spread).items
-    return _picks([one for one in questions if pool and _answers(one, pool[0])], pool, spread)
+    able = [one for one in questions if pool and _answers(one, pool[0])]
+    if able and len(pool) >= _WORTH_A_TRIAL:
+        tell(_estimate(able, pool, spread))
+    return _picks(able, pool, spread)
+
+
+def _estimate(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> Estimate:
+    """What some functions take, as much of each half of the pool as is asked of it."""
+    seconds = 0.0
+    for some, asked in _asked(questions, pool):
+        tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
+        pick_all(asked, tried[:1], ONE)
+        begin = time.perf_counter()
+        pick_all(asked, tried, ONE)
+        seconds += (time.perf_counter() - begin) / _TRIED * len(some)
+    return Estimate(len(pool), len(questions), seconds / spread.processes(len(pool)), _TRIED)
+
+
+def _asked(
+    questions: Sequence[Question], pool: Sequence[Item]
+) -> list[tuple[Sequence[Item], Sequence[Question]]]:
+    """What is asked of the functions of a pool: of whole functions all, of tokens and pairs its beginning."""
+    whole = [one for one in questions if TASKS.load(one.task).target == "item"]
+    return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
+
+
+def drawn_from(
+    task: Task, items: Sequence[Item], seed: int, language: str, spread: Spread = ONE
+) -> Sequence[Item]:
+    """The functions that the data set of a task about what the code already has is drawn from.
+
+    Args:
+        task: The task.
+        items: The pool, as for `build`; so are the others.
+        seed: Draws another data set.
+        language: Public name of the language wanted.
+        spread: Processes that read functions.
+    """
+    wanted = [item for item in items if item.language == language]
+    if is_given(wanted, task.name):
+        return wanted
+    pool = pool_of(wanted, language, seed, "", spread).items
+    return pool if task.target == "item" else pool[:ITEMS_FOR_TOKENS]
 
 
 def _picks(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> dict[str, Picks]:
-    """What tasks need of a pool: of whole functions all, of tokens and pairs its beginning."""
+    """What tasks need of a pool, and the texts that they read beside it."""
     found: dict[str, dict[str, tuple[Pick, ...]]] = {one.task: {} for one in questions}
-    whole = [one for one in questions if TASKS.load(one.task).target == "item"]
-    for some, asked in ((pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)):
+    for some, asked in _asked(questions, pool):
         for name, picks in pick_all(asked, some, spread).items():
             found[name].update(picks)
+    for question in questions:
+        texts = [text for _, text in texts_beside(TASKS.load(question.task), pool, question.repositories)]
+        found[question.task].update(pick_all([question], texts, spread)[question.task])
     return {**found}
 
 

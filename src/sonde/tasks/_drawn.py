@@ -87,10 +87,9 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     read = pool.items[:ITEMS_FOR_TOKENS]
     found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
     unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
-    if isinstance(asked.task, _Beside):
-        edits = edits_of(asked.language)
-        for source, derived in asked.task.beside(read, asked.repositories):
-            _gather(source, derived, count_tokens(derived.text, edits), asked, found)
+    edits = edits_of(asked.language)
+    for source, derived in texts_beside(asked.task, pool.items, asked.repositories):
+        _gather(source, derived, count_tokens(derived.text, edits), asked, found)
     turns = [
         (turn, unit_hash(asked.seed, example.type, turn), example)
         for examples in found.values()
@@ -99,6 +98,13 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
     # A token type is not in one split of a corpus alone, so types are dealt anew.
     return _balanced([example for _, _, example in turns], asked, None, unlabelled, {})
+
+
+def texts_beside(
+    task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
+) -> Iterable[tuple[Item, Item]]:
+    """What a token task reads beside the functions of a pool; nothing where it reads functions alone."""
+    return task.beside(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _Beside) else ()
 
 
 def _gather(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 from typing import cast
@@ -20,6 +21,7 @@ from sonde.tasks._drawn import Asked
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
+from sonde.tasks._spread import ONE, Part, Spread
 from sonde.tasks._words import leaning
 
 _SURVEYED = 2_000
@@ -31,18 +33,21 @@ _WIDER = 3
 """Sides differ in length by chance alone, so bins of three quarters of an octave are enough."""
 
 
-def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
+def draw_mutated(pool: Pool, asked: Asked, name: str, spread: Spread = ONE) -> Drawn:
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
-    Functions are read in the order of the pool, only until there are enough where faults are not levelled.
+    Functions are read in the order of the pool, only until there are enough where faults are not levelled;
+    where they are, all are, by several processes.
     """
     task = cast(Mutation, asked.task)
     sides = deal(_sizes(pool), asked.seed, pool.splits)
     wanted = split_sizes(asked.size // 2)
     counts: Counter[str] = Counter()
-    candidates = _candidates(pool, asked, task, sides, counts)
-    if task.levelled and asked.mode != "paper":
+    levelled = task.levelled and asked.mode != "paper"
+    rule = _rule(pool, asked, name, sides)
+    candidates = _candidates(pool, rule, counts, spread if levelled else ONE)
+    if levelled:
         candidates = _levelled(list(candidates))
     matching = {name: Matching[Example](task.labels) for name in wanted}
     for split, stratum, example in candidates:
@@ -66,21 +71,65 @@ def draw_mutated(pool: Pool, asked: Asked) -> Drawn:
 Candidate = tuple[str, Hashable, Example]
 
 
-def _candidates(
-    pool: Pool, asked: Asked, task: Mutation, sides: Mapping[str, str], counts: Counter[str]
-) -> Iterator[Candidate]:
-    """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How faults are put into functions; see `sonde.tasks._mutation.Surroundings`.
+
+    Attributes:
+        task: Name or path of the task, as `sonde.tasks.TASKS` loads it in any process.
+        language: Of the functions.
+        paper: Whether faults are made as the published data has them.
+        survey: What the task counted in the pool.
+        splits: The split of each cluster.
+        tokens: Code tokens by item id.
+        seed: Of the draws.
+    """
+
+    task: str
+    language: str
+    paper: bool
+    survey: Mapping[str, int]
+    splits: Mapping[str, str]
+    tokens: Mapping[str, int]
+    seed: int
+
+    def of(self, items: Sequence[Item]) -> _Rule:
+        """What of it some items need."""
+        return replace(
+            self,
+            splits={item.cluster: self.splits[item.cluster] for item in items},
+            tokens={item.item_id: self.tokens[item.item_id] for item in items},
+        )
+
+
+def _rule(pool: Pool, asked: Asked, name: str, sides: Mapping[str, str]) -> _Rule:
     edits = facet_of(asked.language, "edits", Edits)
-    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    around = {name: Surroundings(edits, name, asked.mode == "paper", survey) for name in SHARES}
-    for item in pool.items:
-        split = sides[item.cluster]
+    survey = cast(Mutation, asked.task).survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    return _Rule(name, asked.language, asked.mode == "paper", survey, sides, pool.tokens, asked.seed)
+
+
+def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -> Iterator[Candidate]:
+    """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
+    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of):
         counts["read"] += 1
-        found = _example(item, task, around[split], asked.seed, pool.tokens[item.item_id])
         if found is None:
             counts["no place for the fault"] += 1
         else:
-            yield split, *found
+            yield rule.splits[item.cluster], *found
+
+
+def _examples(part: Part[_Rule]) -> list[tuple[Hashable, Example] | None]:
+    """The examples of some items; runs in any process."""
+    from sonde.tasks import TASKS
+
+    rule = part.rule
+    task = cast(Mutation, TASKS.load(rule.task))
+    edits = facet_of(rule.language, "edits", Edits)
+    around = {name: Surroundings(edits, name, rule.paper, rule.survey) for name in SHARES}
+    return [
+        _example(item, task, around[rule.splits[item.cluster]], rule.seed, rule.tokens[item.item_id])
+        for item in part.items
+    ]
 
 
 def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:

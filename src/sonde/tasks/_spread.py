@@ -30,6 +30,10 @@ class Spread:
     executor: str = "local"
     workers: int = 1
 
+    def processes(self, items: int) -> int:
+        """How many processes read so many items; at least one."""
+        return max(1, min(self.workers, items // _WORTH_A_PROCESS))
+
     def over(
         self,
         function: Callable[[Part[Rule]], Sequence[Answer]],
@@ -51,7 +55,7 @@ class Spread:
             for begin in range(0, len(items), _CHUNK)
             for some in [items[begin : begin + _CHUNK]]
         ]
-        workers = min(self.workers, len(items) // _WORTH_A_PROCESS)
+        workers = self.processes(len(items))
         if workers <= 1:
             for part in parts:
                 yield from zip(part.items, function(part), strict=True)

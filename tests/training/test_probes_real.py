@@ -16,7 +16,7 @@ from sonde.corpora import Intake, Item, read_items
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import TASKS
-from sonde.training.probes.linear import L2, Parts, probe_layers
+from sonde.training.probes.linear import Parts, probe_layers
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +46,8 @@ def states(items: list[Item]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", TASK_NAMES)
-def test_accuracy_is_within_a_point_of_scikit_learn(name: str, items: list[Item], states: np.ndarray) -> None:
-    """Both choose their penalty on validation, layer by layer; small test sets differ by single items."""
+def test_predictions_are_those_of_scikit_learn(name: str, items: list[Item], states: np.ndarray) -> None:
+    """With the penalty that was chosen for each layer; items on a border may fall to either side."""
     tables = TASKS.load(name).label(items, {})
     values = np.array([tables[item.item_id]["value"][0] for item in items], dtype=float)
     labels = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
@@ -56,17 +56,10 @@ def test_accuracy_is_within_a_point_of_scikit_learn(name: str, items: list[Item]
     )
     classes = [str(label) for label in np.unique(labels)]
     (found,) = probe_layers(states, labels[None], classes, parts)
-    theirs: list[float] = []
-    for layer in states:
+    for layer, l2, predicted in zip(states, found.l2, found.predicted, strict=True):
         scaled = StandardScaler().fit(layer[parts.train]).transform(layer)
-        fits = [
-            LogisticRegression(C=1 / (l2 * len(parts.train)), max_iter=5000).fit(
-                scaled[parts.train], labels[parts.train]
-            )
-            for l2 in L2
-        ]
-        best = max(fits, key=lambda fit: fit.score(scaled[parts.valid], labels[parts.valid]))
-        theirs.append(float(best.score(scaled[parts.test], labels[parts.test])))
-    ours = (found.predicted == labels[parts.test]).mean(axis=1)
-    assert ours[found.best] >= theirs[found.best] - 0.01
-    assert ours.mean() >= np.mean(theirs) - 0.01
+        referee = LogisticRegression(C=1 / (l2 * len(parts.train)), max_iter=5000, tol=1e-6).fit(
+            scaled[parts.train], labels[parts.train]
+        )
+        theirs = referee.predict(scaled[parts.test])
+        assert (predicted == theirs).mean() >= 0.98

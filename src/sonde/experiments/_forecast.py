@@ -59,11 +59,10 @@ class Forecast:
         self._open: defaultdict[str, list[Work]] = defaultdict(list)
         for work in works:
             self._open[work.subject].append(work)
-        self._planned = {subject: tuple(mine) for subject, mine in self._open.items()}
+        self._planned = {subject: list(mine) for subject, mine in self._open.items()}
         self._jobs: Counter[_Kind] = Counter()
         self._size: Counter[_Kind] = Counter()
         self._seconds: defaultdict[_Kind, float] = defaultdict(float)
-        self._there: Counter[str] = Counter()
         self._tried: dict[_Kind, tuple[int, float]] = {}
         self._said: set[str] = set()
 
@@ -113,7 +112,7 @@ class Forecast:
         if work in self._open[work.subject]:
             self._open[work.subject].remove(work)
         if seconds is None:
-            self._there[work.subject] += work.size
+            self._planned[work.subject].remove(work)
             return ""
         kind = _kind(work)
         self._jobs[kind] += 1
@@ -135,7 +134,7 @@ class Forecast:
         if seconds < _WORTH_SAYING:
             return ""
         pace = _inputs(self._open[subject]) / seconds
-        planned = _inputs(self._planned[subject]) - self._there[subject]
+        planned = _inputs(self._planned[subject])
         first = sum(size for kind, size in self._size.items() if kind[0] == subject)
         return (
             f"{self._verb} {planned:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "

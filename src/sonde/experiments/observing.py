@@ -14,7 +14,7 @@ from sonde.experiments._forecast import Forecast, measured_first, observing, wor
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Progress
 from sonde.experiments.observe import observe_job, try_job
-from sonde.experiments.plan import ObserveJob
+from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.tables import scan_inputs
 from sonde.store.rundir import RunDirectory
 
@@ -32,7 +32,7 @@ def observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress
     executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
-    left = [job for job in jobs if not _is_there(job)]
+    left = [job for job in jobs if not is_there(job)]
     for job in frozenset(jobs).difference(left):
         forecast.done(observing(job), None)
     alone = execution.workers <= 1
@@ -59,7 +59,7 @@ def _say(lines: Iterable[str], progress: Progress) -> None:
             progress.note(line)
 
 
-def _is_there(job: ObserveJob) -> bool:
+def is_there(job: ObserveJob | TrainJob) -> bool:
     """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 

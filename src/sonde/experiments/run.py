@@ -18,7 +18,7 @@ from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
-from sonde.experiments.observing import observe
+from sonde.experiments.observing import is_there, observe
 from sonde.experiments.plan import (
     Group,
     LensChoice,
@@ -232,12 +232,14 @@ def _train(jobs: Sequence[TrainJob], execution: Execution, progress: Progress, o
     executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, training)
     forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
+    for job in filter(is_there, jobs):
+        forecast.done(training(job), None)
     for line in forecast.planned():
         progress.note(line)
     with progress.stage("training", len(jobs)) as advance:
         for job, seconds in executor.map(train_job, jobs, workers=execution.workers):
             outcome.trained += seconds is not None
-            if line := forecast.done(training(job), seconds):
+            if seconds is not None and (line := forecast.done(training(job), seconds)):
                 progress.note(line)
             advance()
 

@@ -37,7 +37,8 @@ DRAWING = "3"
 NO_PICKS: Picks = MappingProxyType({})
 
 _TRIED, _WORTH_A_TRIAL = 40, 4_000
-"""Functions that are labelled to know how long others take, and the functions for which that is worth it."""
+"""Functions of each half of a pool that are labelled to know how long others take, and the functions that
+make it worth while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +174,15 @@ def gather_picks(
 
 def _estimate(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> Estimate:
     """What some functions take, as much of each half of the pool as is asked of it."""
-    seconds = 0.0
+    seconds, timed = 0.0, 0
     for some, asked in _asked(questions, pool):
         tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
         pick_all(asked, tried[:1], ONE)
         begin = time.perf_counter()
         pick_all(asked, tried, ONE)
         seconds += (time.perf_counter() - begin) / _TRIED * len(some)
-    return Estimate(len(pool), len(questions), seconds / spread.processes(len(pool)), _TRIED)
+        timed += len(tried)
+    return Estimate(len(pool), len(questions), seconds / spread.processes(len(pool)), timed)
 
 
 def _asked(

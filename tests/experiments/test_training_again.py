@@ -1,0 +1,66 @@
+"""What a run says before it trains: only what is not there yet."""
+
+from pathlib import Path
+
+import pytest
+
+from sonde.experiments import Execution, run
+from sonde.experiments._outcome import Outcome
+from sonde.experiments._progress import Silent
+from sonde.experiments.plan import LensChoice, Part, TrainJob
+from sonde.lenses import Arm
+from sonde.models import ModelSpec
+from sonde.store.rundir import RunDirectory
+
+
+class Told(Silent):
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def job(root: Path, name: str, seed: int) -> TrainJob:
+    lens = LensChoice(
+        name="finetune",
+        source="finetune",
+        version="1",
+        tasks=("t",),
+        mode="corrected",
+        quirks=(),
+        options=(),
+        seed=0,
+    )
+    return TrainJob(
+        root=str(root),
+        model=ModelSpec(name="org/m"),
+        corpus="c",
+        language="python",
+        arm=Arm(name=name, task="t", seed=seed),
+        part=Part(lens=lens, relative=f"{name}-{seed}.parquet", key="k"),
+    )
+
+
+@pytest.mark.parametrize("seconds", [None, 40.0])
+def test_only_what_is_left_to_train_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    jobs = [job(tmp_path, name, seed) for name in ("pretrained", "scratch") for seed in range(5)]
+    there = jobs if seconds is None else [one for one in jobs if one.arm.seed < 3]
+    for one in there:
+        (tmp_path / one.part.relative).touch()
+    monkeypatch.setattr(run, "train_job", lambda one: None if one in there else seconds)
+    told, outcome = Told(), Outcome(RunDirectory(tmp_path))
+    run._train(jobs, Execution(output=tmp_path), told, outcome)
+    if seconds is None:
+        assert told.lines == [] and outcome.trained == 0
+        return
+    first, *others = told.lines
+    assert first.startswith("training 4 runs with org/m (pretrained 2, scratch 2); how long it takes")
+    assert others == [
+        "training 4 runs with org/m (pretrained 2, scratch 2): about 40 s left at one run every 40 s "
+        "(estimated from the first 3)"
+    ]

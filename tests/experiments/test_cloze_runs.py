@@ -129,7 +129,8 @@ def test_a_run_says_how_many_statements_it_reads_and_how_long_that_takes(
         "--option cloze.candidates=10"
     )
     # Each job takes 30 seconds on this clock, and the first is enough.
-    (forecast,) = [line for line in heard.lines[begins:] if line.startswith("observing ")]
+    before, forecast = [line for line in heard.lines[begins:] if line.startswith("observing ")]
+    assert before.endswith("how long it takes is said when the first are done")
     first = len(outcome.jobs[0].item_ids)
     assert forecast.startswith(
         f"observing {2 * own:,} inputs with {decoder} (cloze {own:,}, controls {own:,}): "

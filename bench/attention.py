@@ -34,9 +34,10 @@ from sonde.experiments.tables import items_from
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
+from sonde.lenses.attention.baselines import clamped
 from sonde.lenses.attention.blind import PICKS
 from sonde.lenses.attention.choice import combined, keywords, offsets
-from sonde.lenses.attention.observe import OBSERVATIONS, clamped, side_rows
+from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.lenses.attention.sums import collect, hits_by_k
 from sonde.lenses.attention.words import read_item, subwords_of
 from sonde.models import ModelSpec, load_model, load_tokenizer

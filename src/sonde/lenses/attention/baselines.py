@@ -9,13 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, UInt8
+
+from sonde.capture.requests import WordRanks
 
 NEVER = 255
 """Rank of an edge that no predictor hits."""
 
 FARTHEST = 512
 """Offsets are tried up to here (section 3)."""
+
+
+def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
+    """Ranks as bytes, edge by edge; what is farther than a byte holds is never hit."""
+    return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

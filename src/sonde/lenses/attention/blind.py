@@ -11,6 +11,7 @@ from jaxtyping import UInt8
 
 from sonde.capture.requests import RankRules, WordLookups
 from sonde.languages._relations import Words
+from sonde.lenses.attention.baselines import clamped
 from sonde.lenses.attention.words import Edges
 
 PICKS = 16
@@ -34,7 +35,6 @@ def blind_ranks(
     import torch
 
     from sonde.capture.words import Asked, WordReader
-    from sonde.lenses.attention.observe import clamped
 
     place = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.

@@ -18,7 +18,7 @@ from sonde.capture.requests import WordRanks
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import Captured, LensSettings
-from sonde.lenses.attention.baselines import NEVER
+from sonde.lenses.attention.baselines import NEVER, clamped
 from sonde.lenses.attention.blind import blind_ranks
 from sonde.lenses.attention.quirks import rules_of
 from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
@@ -186,11 +186,6 @@ def side_rows(
             "keyword_any": hits.keyword[some].tolist(),
             "dropped": "",
         }
-
-
-def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
-    """Ranks as bytes, edge by edge."""
-    return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
 
 
 def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " edge"]]:

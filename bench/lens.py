@@ -7,6 +7,7 @@ paired ratios is reported.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +32,18 @@ from sonde.store.rundir import RunDirectory
 _BUNDLED = "sonde/mini-decoder"
 
 
-def run() -> list[dict[str, Any]]:
-    """Measure the bundled decoder and a larger one with random weights."""
+def run() -> Iterator[dict[str, Any]]:
+    """Measure the bundled decoder and a larger one with random weights, a row as soon as it is there."""
     with tempfile.TemporaryDirectory() as folder:
         large = _large(Path(folder) / "large")
         rows = [("bundled decoder", _BUNDLED, 64, 1.3), ("12x768, 50k vocabulary", str(large), 12, 1.1)]
-        return [
-            {
+        for name, model, items, target in rows:
+            yield {
                 "name": f"whole lens / bare forward, {name}",
                 "value": _ratio(model, items, Path(folder) / f"run-{items}"),
                 "unit": "x",
                 "target": target,
             }
-            for name, model, items, target in rows
-        ]
 
 
 def _large(folder: Path) -> Path:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 import transformers
 
@@ -28,14 +27,10 @@ from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.labels import label_path
-from sonde.experiments.observe import observe_job, prepare
-from sonde.experiments.plan import ObserveJob, group_prefix, settings_of
+from sonde.experiments.observe import asked_of, items_of, observe_job, prepare
+from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
-from sonde.experiments.tables import items_from
-from sonde.lenses import reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
-from sonde.store.rundir import RunDirectory
 from sonde.training.blocks import BlockDataset
 from sonde.training.loop import train
 from sonde.training.probes.linear import probe_layers
@@ -175,6 +170,8 @@ def _observing(shape: _Shape, folder: Path) -> Iterator[Row]:
     """Subwords a second of the bare forward, and which share of them each lens reaches."""
     model = str(_build(shape, folder))
     for lens in shape.lenses:
+        if _ON:
+            torch.cuda.reset_peak_memory_stats()
         begun = time.perf_counter()
         experiment = Experiment(
             models=(model,),
@@ -198,7 +195,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     """Jobs against the bare forward: capture alone, items being aligned, and everything a job does."""
     loaded = load_model(jobs[0].model)
     bare_of = loaded.model if lens == "surprisal" else loaded.model.base_model
-    prepared = [(job, prepare(loaded, _items(job), job.language)) for job in jobs]
+    prepared = [(job, prepare(loaded, items_of(job), job.language)) for job in jobs]
     rows = [_ids(one, loaded) for _, items in prepared for one in items]
     batches = batched(rows, [str(at) for at in range(len(rows))], _BUDGET)
     subwords = sum(len(row) for row in rows)
@@ -228,17 +225,6 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     yield _row(f"{name}: whole job", 1e3 * typical["job"] / len(rows), "ms/item", None)
 
 
-def _items(job: ObserveJob) -> list[Any]:
-    held = pl.concat(
-        [
-            pl.read_parquet(RunDirectory(Path(job.root)).root / name)
-            for name in ("items.parquet", "inputs.parquet")
-        ],
-        how="diagonal",
-    )
-    return items_from(held.filter(pl.col("item_id").is_in(list(job.item_ids))))
-
-
 def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
     """What is read of an item, cut to the model's context."""
     special = loaded.special
@@ -247,14 +233,7 @@ def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
 
 
 def _captured(loaded: LoadedModel, job: ObserveJob, prepared: list[Prepared]) -> None:
-    passes: dict[str, Any] = {}
-    for part in job.parts:
-        tables = {
-            task: pl.read_parquet(Path(job.root) / label_path(task, group_prefix(job.corpus, job.language)))
-            for task in part.lens.tasks
-        }
-        lens = reading_lens(part.lens.source)
-        passes[part.lens.name] = lens.passes(prepared, tables, settings_of(part.lens))
+    _, passes = asked_of(job, job.parts, prepared)
     for _ in observe_lenses(loaded, prepared, passes):
         pass
 

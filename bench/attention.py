@@ -27,10 +27,9 @@ from sonde.capture.requests import RankRules, WordLookups, WordRanks
 from sonde.capture.words import Asked, WordReader
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import prepare
+from sonde.experiments.observe import items_of, prepare
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
-from sonde.experiments.tables import items_from
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
@@ -41,7 +40,6 @@ from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.lenses.attention.sums import collect, hits_by_k
 from sonde.lenses.attention.words import read_item, subwords_of
 from sonde.models import ModelSpec, load_model, load_tokenizer
-from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 
 _BUNDLED = "sonde/mini-encoder"
@@ -103,8 +101,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    inputs = pl.read_parquet(RunDirectory(folder).items).filter(pl.col("item_id").is_in(list(job.item_ids)))
-    prepared = prepare(loaded, items_from(inputs), job.language)
+    prepared = prepare(loaded, items_of(job), job.language)
     special = loaded.special
     rows = [np.array([*special.prefix, *one.alignment.subwords.ids, *special.suffix]) for one in prepared]
     keys = [one.item.item_id for one in prepared]

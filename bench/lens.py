@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import transformers
 
 from bench._paired import batched, forward, paired
@@ -21,13 +20,11 @@ from sonde.capture.rows import Row, rows_of
 from sonde.capture.union import Input, Shape, Wanted
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import prepare
+from sonde.experiments.observe import items_of, prepare
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
-from sonde.experiments.tables import items_from
 from sonde.lenses.surprisal import TOP_K
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
-from sonde.store.rundir import RunDirectory
 
 _BUNDLED = "sonde/mini-decoder"
 
@@ -61,7 +58,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    prepared = prepare(loaded, items_from(pl.read_parquet(RunDirectory(folder).items)), job.language)
+    prepared = prepare(loaded, items_of(job), job.language)
     rows = [row for source in range(len(prepared)) for row in _windows(source, prepared[source], loaded)]
     keys = [f"{prepared[row.source].item.item_id} {row.origin}" for row in rows]
     batches = batched([row.tokens for row in rows], keys)

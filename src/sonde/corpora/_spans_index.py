@@ -67,7 +67,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    # Two versions of the package that run in turn keep an index each.
+    # Versions of the package that find functions otherwise keep an index each.
     path = cache_folder(FOLDER) / fingerprint(corpus, sorted(languages), _rules())
     index = SpansIndex(_read(path))
     yield index
@@ -104,12 +104,13 @@ def _packed(found: dict[str, list[Function]]) -> bytes:
 
 
 def _digest(body: bytes) -> bytes:
-    """Of the content and of the code that finds functions, so that an index of other rules is none."""
-    return hash_bytes(_rules().encode() + body).encode()
+    """Of the content, so that a damaged index is none."""
+    return hash_bytes(body).encode()
 
 
 @functools.cache
 def _rules() -> str:
+    """Of the code that finds functions, so that an index of other rules is another one."""
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("sonde.languages"))):
         digest.update(f"{name}:{len(content)}:".encode() + content)

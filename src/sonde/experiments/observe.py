@@ -7,7 +7,7 @@ import functools
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from sonde.alignment import align, encode, surfaces
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
@@ -94,7 +94,7 @@ def observe_job(job: ObserveJob) -> Observed:
         return Observed(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
     begin = time.monotonic()
-    prepared = prepare(loaded, _items(job), job.language)
+    prepared = prepare(loaded, items_of(job), job.language)
     frames, forwards = _tables(loaded, job, missing, prepared)
     notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
     for part in missing:
@@ -115,7 +115,7 @@ def try_job(job: ObserveJob) -> Tried:
     Raises:
         SondeError: As for `observe_job`.
     """
-    loaded, items = _model(job.model), _items(job)
+    loaded, items = _model(job.model), items_of(job)
     first = _seconds(loaded, job, items[len(items) // 2 :][:1])
     number = min(len(items), max(_FEWEST, int(_TRIAL_SECONDS / max(first, 1e-6))))
     some = [items[(2 * place + 1) * len(items) // (2 * number)] for place in range(number)]
@@ -134,11 +134,7 @@ def _tables(
     """The tables of each lens, some items each, and how many forward passes were run and shared."""
     from sonde.capture.forward import observe_lenses
 
-    labels = {part.lens.name: _labels(job, part.lens) for part in parts}
-    passes = {
-        lens.name: reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
-        for lens in (part.lens for part in parts)
-    }
+    labels, passes = asked_of(job, parts, prepared)
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
     for few in _batched(observe_lenses(loaded, prepared, passes), ITEMS_A_TABLE):
@@ -154,6 +150,18 @@ def _tables(
     return frames, dict(forwards)
 
 
+def asked_of(
+    job: ObserveJob, parts: Sequence[Part], prepared: Sequence[Prepared]
+) -> tuple[Mapping[str, Mapping[str, pl.DataFrame]], Mapping[str, Sequence[Pass]]]:
+    """The labels that each lens joins, by task, and the passes that it asks for."""
+    labels = {part.lens.name: _labels(job, part.lens) for part in parts}
+    passes = {
+        lens.name: reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
+        for lens in (part.lens for part in parts)
+    }
+    return labels, passes
+
+
 def _batched(observed: Iterator[ObservedItem], size: int) -> Iterator[list[ObservedItem]]:
     while few := list(itertools.islice(observed, size)):
         yield few
@@ -166,7 +174,8 @@ def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
     return dict(counts)
 
 
-def _items(job: ObserveJob) -> list[Item]:
+def items_of(job: ObserveJob) -> list[Item]:
+    """The items of a job, in its order."""
     wanted = pl.LazyFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
     held = scan_inputs(RunDirectory(Path(job.root)), job.corpus, job.language)
     return items_from(held.join(wanted, on="item_id").sort("order").collect())

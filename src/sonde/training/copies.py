@@ -66,9 +66,9 @@ def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, .
         return ()
     languages = tuple(sorted({one.language for one in known}))
     rows = {(row["corpus"], row["path"]): row for row in read.iter_rows(named=True)}
-    wholes = {hash_text(file.text): file.path for file in texts if file.text.strip()}
+    held_by_hash = {hash_text(file.text): file.path for file in texts if file.text.strip()}
     found: dict[str, list[tuple[float, str]]] = {}
-    whole = {row["path"]: wholes[row["hash"]] for row in rows.values() if row["hash"] in wholes}
+    whole = {row["path"]: held_by_hash[row["hash"]] for row in rows.values() if row["hash"] in held_by_hash}
     trained = _functions(
         file
         for name in sorted(read["corpus"].unique())

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
 from sonde.training.probes.linear import Parts, probe_layers
-from sonde.training.probes.softmax import SoftmaxLoss, fit_softmax
+from sonde.training.probes.softmax import Features, SoftmaxLoss, along, fit_softmax
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
 SPLIT = np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5]
@@ -64,7 +64,7 @@ def test_the_solution_for_two_classes_is_that_of_scikit_learn(l2: float) -> None
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
         torch.from_numpy(scaled)[None], torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
-        tolerance=1e-9,
+        tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
     np.testing.assert_allclose(fit.weight[0, 0, 1] - fit.weight[0, 0, 0], referee.coef_[0], atol=1e-5)
@@ -77,7 +77,7 @@ def test_the_solution_is_that_of_scikit_learn(l2: float) -> None:
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
         torch.from_numpy(scaled)[None], torch.from_numpy(labels)[None], torch.tensor([l2]), 3,
-        tolerance=1e-9,
+        tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
     np.testing.assert_allclose(fit.weight[0, 0], referee.coef_, atol=1e-5)
@@ -127,23 +127,43 @@ def test_layers_in_chunks_are_those_together(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 10_000), classes=st.integers(2, 5))
-def test_the_gradient_is_that_of_automatic_differentiation(seed: int, classes: int) -> None:
+@given(seed=st.integers(0, 10_000), classes=st.integers(2, 5), items=st.integers(3, 12))
+def test_the_gradient_is_that_of_automatic_differentiation(seed: int, classes: int, items: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    states = torch.randn(2, 12, 4, generator=generator, dtype=torch.float64)
-    labels = torch.randint(classes, (3, 12), generator=generator)
+    states = torch.randn(2, items, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(classes, (3, items), generator=generator)
     l2 = torch.rand(3, generator=generator, dtype=torch.float64)
-    loss = SoftmaxLoss.of(states, labels, l2, classes)
-    point = torch.randn(2, 3, classes, 5, generator=generator, dtype=torch.float64, requires_grad=True)
-    scores = torch.einsum("lpkd,lnd->lpnk", point[..., :4], states) + point[..., 4][:, :, None]
+    features = Features.of(states)
+    loss = SoftmaxLoss.of(features, labels, l2, classes)
+    directions, width = 1 if classes == 2 else classes, features.axes.shape[2]
+    point = torch.randn(
+        2, 3, directions, width + 1, generator=generator, dtype=torch.float64, requires_grad=True
+    )
+    weight, bias = along(point[..., :-1], features.axes), point[..., -1]
+    scores = torch.einsum("lpkd,lnd->lpnk", weight, states) + bias[:, :, None]
+    if classes == 2:
+        scores = torch.cat([torch.zeros_like(scores), scores], 3)
     entropy = torch.nn.functional.cross_entropy(
         scores.flatten(0, 2), labels.expand(2, -1, -1).flatten(), reduction="none"
     )
-    value = entropy.view(2, 3, 12).mean(2) + l2 / 2 * point[..., :4].square().sum((2, 3))
+    value = entropy.view(2, 3, items).mean(2) + l2 / 2 * point[..., :-1].square().sum((2, 3))
     value.sum().backward()
+    assert point.grad is not None
     found = loss.evaluate(point.detach())
     torch.testing.assert_close(found.loss, value.detach())
     torch.testing.assert_close(found.gradient, point.grad)
+
+
+def test_of_fewer_items_than_features_the_solution_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(3)
+    labels = np.arange(40) % 4
+    states = StandardScaler().fit_transform(rng.normal(size=(40, 90)) + labels[:, None])
+    fit = fit_softmax(
+        torch.from_numpy(states)[None], torch.from_numpy(labels)[None], torch.tensor([0.01]), 4,
+        tolerance=1e-9, max_steps=5000,
+    )  # fmt: skip
+    referee = LogisticRegression(C=1 / (0.01 * 40), tol=1e-9, max_iter=10_000).fit(states, labels)
+    np.testing.assert_allclose(fit.weight[0, 0], referee.coef_, atol=1e-5)
 
 
 def test_features_that_do_not_vary_do_no_harm() -> None:

@@ -6,7 +6,7 @@ Problems that have ended leave the grid by whole layers and whole columns, so th
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -21,7 +21,8 @@ _SHORTEST = 2.0**-30
 _WORTH_A_COPY = 0.75
 
 Grid = Float[Tensor, "layer problem"]
-Point = Float[Tensor, "layer problem label column"]
+Point = Float[Tensor, "layer problem direction column"]
+Flat = Float[Tensor, "layer problem entry"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,19 +32,19 @@ class Evaluation:
     Attributes:
         loss: Its value, one a problem.
         gradient: Its gradient.
-        curvature: What `Loss.precondition` needs to know of the point.
+        curvature: An approximate diagonal of its Hessian, above 0, the same for all directions.
     """
 
     loss: Float[Tensor, "layer problem"]
-    gradient: Float[Tensor, "layer problem label column"]
-    curvature: Float[Tensor, "layer problem"]
+    gradient: Float[Tensor, "layer problem direction column"]
+    curvature: Float[Tensor, "layer problem column"]
 
     def where(self, accepted: Bool[Tensor, "layer problem"], other: Evaluation) -> Evaluation:
         """This evaluation where accepted, else the other."""
         return Evaluation(
             torch.where(accepted, self.loss, other.loss),
             torch.where(accepted[..., None, None], self.gradient, other.gradient),
-            torch.where(accepted, self.curvature, other.curvature),
+            torch.where(accepted[..., None], self.curvature, other.curvature),
         )
 
 
@@ -51,11 +52,7 @@ class Loss(Protocol):
     """A convex loss on a grid of problems."""
 
     def evaluate(self, point: Point) -> Evaluation:
-        """Value and gradient at a point."""
-        ...
-
-    def precondition(self, vector: Point, curvature: Grid) -> Point:
-        """Apply an approximate inverse of the Hessian."""
+        """Value, gradient and curvature at a point."""
         ...
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
@@ -69,11 +66,11 @@ class Minimum:
 
     Attributes:
         point: The points.
-        gradient: Largest entry of each gradient.
+        gradient: Root mean square of the entries of each gradient.
         steps: Evaluations of the loss.
     """
 
-    point: Float[Tensor, "layer problem label column"]
+    point: Float[Tensor, "layer problem direction column"]
     gradient: Float[Tensor, "layer problem"]
     steps: int
 
@@ -81,20 +78,21 @@ class Minimum:
 def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Minimum:
     """Minimise all problems of a grid.
 
-    A problem ends where no entry of its gradient is above the tolerance, or where rounding hides any descent.
+    A problem ends where the entries of its gradient are small, whichever way its axes are turned, or where
+    rounding hides any descent.
 
     Args:
         loss: The loss.
         start: Where to start.
-        tolerance: Of the gradient's largest entry.
+        tolerance: Of the root mean square of the gradient's entries.
         max_steps: Evaluations at most.
     """
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
     steps = 1
     while True:
-        size = search.at.gradient.abs().amax((2, 3))
-        ended = (size <= tolerance) | (search.step < _SHORTEST)
+        size = _root_mean_square(search.at.gradient)
+        ended = search.ended = (size <= tolerance) | (search.step < _SHORTEST)
         last = bool(ended.all()) or steps >= max_steps
         shrunk = None if last else search.shrink(ended)
         if last or shrunk is not None:
@@ -105,8 +103,12 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
         if shrunk is not None:
             search = shrunk
             continue
-        search.advance(ended)
+        search.advance()
         steps += 1
+
+
+def _root_mean_square(gradient: Point) -> Grid:
+    return gradient.flatten(2).norm(dim=2) / math.sqrt(gradient.shape[2] * gradient.shape[3])
 
 
 @dataclass(slots=True, eq=False)
@@ -119,16 +121,19 @@ class _Search:
     point: Point
     at: Evaluation
     step: Grid
-    direction: Point
-    history: deque[tuple[Point, Point, Grid]] = field(default_factory=lambda: deque(maxlen=MEMORY))
+    ended: Bool[Tensor, "layer problem"]
+    history: _History
+    direction: Point = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.direction = self._descent()
 
     @classmethod
     def begin(cls, loss: Loss, start: Point) -> _Search:
         at = loss.evaluate(start)
         layers, problems = (torch.arange(size, device=start.device) for size in start.shape[:2])
-        search = cls(loss, layers, problems, start, at, start.new_ones(start.shape[:2]), start)
-        search.direction = search.descent()
-        return search
+        step = start.new_ones(start.shape[:2])
+        return cls(loss, layers, problems, start, at, step, step < 0, _History.empty(start))
 
     def shrink(self, ended: Bool[Tensor, "layer problem"]) -> _Search | None:
         """The search without whole layers and problems that have ended; None where there are too few."""
@@ -138,53 +143,110 @@ class _Search:
             return None
         if not fewer:
             layers = torch.arange(len(ended), device=ended.device)
-
-        def cut(grid: Tensor) -> Tensor:
-            return grid[layers[:, None], problems[None]]
-
-        at = Evaluation(cut(self.at.loss), cut(self.at.gradient), cut(self.at.curvature))
+        cut = layers[:, None], problems[None]
+        at = Evaluation(self.at.loss[cut], self.at.gradient[cut], self.at.curvature[cut])
         return _Search(
             self.loss.only(layers if fewer else None, problems),
             self.layers[layers],
             self.problems[problems],
-            cut(self.point),
+            self.point[cut],
             at,
-            cut(self.step),
-            cut(self.direction),
-            deque(((cut(s), cut(y), cut(r)) for s, y, r in self.history), maxlen=MEMORY),
+            self.step[cut],
+            ended[cut],
+            self.history.only(cut),
         )
 
-    def advance(self, ended: Bool[Tensor, "layer problem"]) -> None:
+    def advance(self) -> None:
         """Try the next point of every problem; those whose loss falls too little halve their step."""
-        slope = _dot(self.at.gradient, self.direction)
-        trial = self.point + self.step[..., None, None] * self.direction
+        slope = torch.linalg.vecdot(self.at.gradient.flatten(2), self.direction.flatten(2))
+        trial = torch.addcmul(self.point, self.step[..., None, None], self.direction)
         there = self.loss.evaluate(trial)
         # Near the minimum the loss changes by less than it is rounded.
         allowed = self.at.loss + _SUFFICIENT * self.step * slope + _ROUNDING * self.at.loss.abs()
-        accepted = (there.loss <= allowed) & ~ended
-        moved = accepted[..., None, None]
-        change = torch.where(moved, trial - self.point, 0.0)
-        turn = torch.where(moved, there.gradient - self.at.gradient, 0.0)
-        along = _dot(change, turn)
-        usable = along > torch.finfo(along.dtype).eps * _dot(turn, turn)
-        self.history.append((change, turn, torch.where(usable, 1.0 / along, 0.0)))
-        self.point = torch.where(moved, trial, self.point)
-        self.at = there.where(accepted, self.at)
-        self.step = torch.where(accepted, 1.0, torch.where(ended, self.step, self.step / 2))
-        self.direction = torch.where(moved, self.descent(), self.direction)
+        accepted = (there.loss <= allowed) & ~self.ended
+        before, origin = self.at, self.point
+        if bool(accepted.all()):
+            self.point, self.at = trial, there
+        else:
+            self.point = torch.where(accepted[..., None, None], trial, origin)
+            self.at = there.where(accepted, before)
+        self.history.add(self.point - origin, self.at.gradient - before.gradient)
+        self.step = torch.where(accepted, 1.0, torch.where(self.ended, self.step, self.step / 2))
+        self.direction = torch.where(accepted[..., None, None], self._descent(), self.direction)
 
-    def descent(self) -> Point:
-        """Two loops over the history (Nocedal 1980), with the loss's own first approximation between."""
-        vector = self.at.gradient.clone()
-        weights: list[Grid] = []
-        for change, turn, scale in reversed(self.history):
-            weights.append(scale * _dot(change, vector))
-            vector -= weights[-1][..., None, None] * turn
-        vector = self.loss.precondition(vector, self.at.curvature)
-        for (change, turn, scale), weight in zip(self.history, reversed(weights), strict=True):
-            vector += (weight - scale * _dot(turn, vector))[..., None, None] * change
-        return -vector
+    def _descent(self) -> Point:
+        flat = self.history.newton(self.at.gradient, self.at.curvature)
+        return flat.view(self.point.shape).neg_()
 
 
-def _dot(one: Point, two: Point) -> Grid:
-    return torch.linalg.vecdot(one.flatten(2), two.flatten(2))
+@dataclass(slots=True, eq=False)
+class _History:
+    """The last steps of each problem, and how the gradient turned with them.
+
+    The inverse Hessian of L-BFGS in its compact form (Byrd, Nocedal and Schnabel 1994, theorem 2.2): four
+    products with the whole history in place of four passes a remembered step.
+
+    Attributes:
+        steps: Changes of the point.
+        turns: Changes of the gradient.
+        products: Each step times each turn.
+        slots: Places of the steps, the oldest first.
+    """
+
+    steps: Float[Tensor, "layer problem memory entry"]
+    turns: Float[Tensor, "layer problem memory entry"]
+    products: Float[Tensor, "layer problem memory memory"]
+    slots: list[int] = field(default_factory=list[int])
+
+    @classmethod
+    def empty(cls, point: Point) -> _History:
+        layers, problems, directions, columns = point.shape
+        held = point.new_zeros(2, layers, problems, MEMORY, directions * columns)
+        return cls(held[0], held[1], point.new_zeros(layers, problems, MEMORY, MEMORY))
+
+    def only(self, cut: tuple[Tensor, Tensor]) -> _History:
+        return _History(self.steps[cut], self.turns[cut], self.products[cut], list(self.slots))
+
+    def add(self, change: Point, turn: Point) -> None:
+        """Remember a step; where a problem did not move, or its gradient did not turn, it is none."""
+        step, turned = change.flatten(2), turn.flatten(2)
+        along = torch.linalg.vecdot(step, turned)
+        usable = along > torch.finfo(along.dtype).eps * torch.linalg.vecdot(turned, turned)
+        slot = self.slots.pop(0) if len(self.slots) == MEMORY else len(self.slots)
+        self.slots.append(slot)
+        self.steps[:, :, slot] = torch.where(usable[..., None], step, 0.0)
+        self.turns[:, :, slot] = torch.where(usable[..., None], turned, 0.0)
+        held = self.steps[:, :, : len(self.slots)]
+        self.products[:, :, : len(self.slots), slot] = (held @ self.turns[:, :, slot, :, None])[..., 0]
+        self.products[:, :, slot, slot] = torch.where(usable, along, 0.0)
+
+    def newton(self, gradient: Point, curvature: Float[Tensor, "layer problem column"]) -> Flat:
+        """The inverse Hessian times a gradient."""
+        vector = gradient.flatten(2)
+        known = len(self.slots)
+        if not known:
+            return (gradient / curvature[:, :, None]).flatten(2)
+        steps, turns = self.steps[:, :, :known], self.turns[:, :, :known]
+        order = torch.tensor(self.slots, device=vector.device)
+        products = self.products[:, :, order[:, None], order[None]].triu()
+        along = products.diagonal(dim1=2, dim2=3)
+        # A step that is none has no product with any other: whatever stands for its own leaves it out.
+        triangle = products + torch.diag_embed((along == 0.0).to(along))
+        first = torch.linalg.solve_triangular(
+            triangle, (steps @ vector[..., None])[:, :, order], upper=True
+        )
+        rest = vector - self._sum(turns, first, order)
+        scaled = (rest.view(gradient.shape) / curvature[:, :, None]).flatten(2)
+        back = along[..., None] * first - (turns @ scaled[..., None])[:, :, order]
+        second = torch.linalg.solve_triangular(triangle.mT, back, upper=False)
+        return scaled.add_(self._sum(steps, second, order))
+
+    @staticmethod
+    def _sum(
+        vectors: Float[Tensor, "layer problem memory entry"],
+        weights: Float[Tensor, "layer problem memory 1"],
+        order: Int[Tensor, " memory"],
+    ) -> Flat:
+        placed = torch.empty_like(weights)
+        placed[:, :, order] = weights
+        return (placed.mT @ vectors)[:, :, 0]

@@ -26,7 +26,7 @@ class SoftmaxFit:
     Attributes:
         weight: Class directions.
         bias: Class offsets.
-        gradient: Largest entry of the gradient where the problem stopped.
+        gradient: Root mean square of the gradient's entries where the problem stopped.
         steps: Evaluations of the loss until the last problem stopped.
     """
 
@@ -42,8 +42,8 @@ def fit_softmax(
     l2: Float[Tensor, " problem"],
     classes: int,
     *,
-    tolerance: float = 1e-4,
-    max_steps: int = 500,
+    tolerance: float = 2.5e-5,
+    max_steps: int = 200,
 ) -> SoftmaxFit:
     """Fit softmax probes on standardised states.
 
@@ -52,13 +52,20 @@ def fit_softmax(
         labels: Classes from 0, one row a problem.
         l2: Penalty of each problem, above 0; that of scikit-learn for two classes as for more.
         classes: Number of classes.
-        tolerance: A problem stops where no entry of its gradient is larger.
-        max_steps: Evaluations of the loss at most.
+        tolerance: A problem stops where the root mean square of its gradient's entries is no larger; the largest
+            entry is about four times it, and scikit-learn stops where that is 1e-4.
+        max_steps: Evaluations of the loss at most. The weakest penalties on classes that can be told apart
+            may not come to their end before; where they stand then, validation decides whether they serve.
     """
-    start = states.new_zeros(len(states), len(l2), classes, states.shape[2] + 1)
-    penalty = 2 * l2 if classes == 2 else l2
-    found = minimise(SoftmaxLoss.of(states, labels, penalty, classes), start, tolerance, max_steps)
-    return SoftmaxFit(found.point[..., :-1], found.point[..., -1], found.gradient, found.steps)
+    features = Features.of(states)
+    loss = SoftmaxLoss.of(features, labels, l2, classes)
+    directions = 1 if classes == 2 else classes
+    start = states.new_zeros(len(states), len(l2), directions, features.values.shape[2])
+    found = minimise(loss, start, tolerance, max_steps)
+    # Of the difference between two classes each has its half.
+    point = torch.cat([-found.point / 2, found.point / 2], 2) if classes == 2 else found.point
+    weight = along(point[..., :-1], features.axes)
+    return SoftmaxFit(weight, point[..., -1], found.gradient, found.steps)
 
 
 def logits(
@@ -73,88 +80,128 @@ def logits(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxLoss:
-    """What the loss is made of. A point's last column is the bias; items come last, where sums are fast.
+class Features:
+    """States along their principal axes, where a diagonal says most of how badly conditioned they are.
+
+    The penalty is the same along any axes, and a solution has no part outside the items: of fewer items than
+    states are wide, as many axes do.
 
     Attributes:
-        states: Standardised states.
-        onehot: Labels.
-        l2: Penalties.
-        basis: Eigenvectors of ``X'X / n``.
-        spectrum: Its eigenvalues.
+        values: The states, and a last column of ones for the bias.
+        squares: The mean square of each column.
+        axes: The axes, orthogonal.
     """
 
-    states: Float[Tensor, "layer item d_model"]
-    onehot: Float[Tensor, "problem label item"]
-    l2: Float[Tensor, " problem"]
-    basis: Float[Tensor, "layer d_model d_model"]
-    spectrum: Float[Tensor, "layer d_model"]
+    values: Float[Tensor, "layer item column"]
+    squares: Float[Tensor, "layer column"]
+    axes: Float[Tensor, "layer d_model feature"]
+
+    @classmethod
+    def of(cls, states: Float[Tensor, "layer item d_model"]) -> Features:
+        """Find the axes, which costs one product of the states with themselves a layer."""
+        layers, items, width = states.shape
+        if items > width:
+            squares, axes = torch.linalg.eigh(states.mT @ states / items)
+        else:
+            squares, rows = torch.linalg.eigh(states @ states.mT / items)
+            seen = squares > items * torch.finfo(states.dtype).eps * squares.amax(1, keepdim=True)
+            axes = states.mT @ (rows * torch.where(seen, (squares * items).rsqrt(), 0.0)[:, None])
+        column = states.new_zeros(layers, width, 1)
+        values = states @ torch.cat([axes, column], 2)
+        values[:, :, -1] = 1.0
+        squares = torch.cat([squares.clamp(min=0.0), states.new_ones(layers, 1)], 1)
+        return cls(values, squares, axes)
+
+
+def along(
+    weight: Float[Tensor, "layer problem label feature"], axes: Float[Tensor, "layer d_model feature"]
+) -> Float[Tensor, "layer problem label d_model"]:
+    """Weights of the features as weights of the states."""
+    return (weight.flatten(1, 2) @ axes.mT).view(*weight.shape[:3], -1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxLoss:
+    """What the loss is made of. Of a point's columns the last is the bias; items come last, where sums are
+    fast. For two classes a point has one direction, that of the second against the first.
+
+    Attributes:
+        features: The states.
+        labels: Labels.
+        l2: Penalties of the columns; none of the bias.
+    """
+
+    features: Features
+    labels: Int[Tensor, "problem item"]
+    l2: Float[Tensor, "problem column"]
 
     @classmethod
     def of(
         cls,
-        states: Float[Tensor, "layer item d_model"],
+        features: Features,
         labels: Int[Tensor, "problem item"],
         l2: Float[Tensor, " problem"],
         classes: int,
     ) -> SoftmaxLoss:
-        """Prepare a loss, which costs one product of the states with themselves a layer."""
-        spectrum, basis = torch.linalg.eigh(states.mT @ states / states.shape[1])
-        onehot = torch.nn.functional.one_hot(labels.long(), classes).to(states.dtype).mT.contiguous()
-        return cls(states, onehot, l2.to(states), basis, spectrum.clamp(min=0.0))
+        """Prepare a loss."""
+        values = features.values
+        penalty = l2.to(values)[:, None].repeat(1, values.shape[2])
+        penalty[:, -1] = 0.0
+        return cls(features, labels.to(values) if classes == 2 else labels.long(), penalty)
 
-    def evaluate(self, point: Float[Tensor, "layer problem label column"]) -> Evaluation:
-        """Loss and gradient, and the mean curvature of the softmax between two classes."""
-        layers, problems, classes, width = point.shape
-        items = self.states.shape[1]
-        weight = point[..., :-1]
-        flat = weight.reshape(layers, problems * classes, width - 1)
-        scores = (flat @ self.states.mT).view(layers, problems, classes, items).add_(point[..., -1:])
-        fitted = (scores * self.onehot).sum((2, 3), dtype=torch.float64)
-        top = scores.amax(2, keepdim=True)
-        total = scores.sub_(top).exp_().sum(2, keepdim=True)
-        level = total.log().add_(top).sum((2, 3), dtype=torch.float64)
-        chance = scores.div_(total)
-        # 1 - |p|^2 is the trace of diag(p) - pp', which has one direction without curvature.
-        squares = torch.linalg.vecdot(chance.flatten(2), chance.flatten(2))
-        curvature = (1.0 - squares / items) / (classes - 1)
-        residual = chance.sub_(self.onehot)
-        gradient = torch.empty_like(point)
-        product = residual.view(layers, problems * classes, items) @ self.states
-        gradient[..., :-1] = product.view(weight.shape) / items + self.l2[:, None, None] * weight
-        gradient[..., -1] = residual.sum(3) / items
-        penalty = self.l2 / 2 * weight.square().sum((2, 3))
-        return Evaluation((level - fitted) / items + penalty, gradient, curvature)
-
-    def precondition(
-        self,
-        vector: Float[Tensor, "layer problem label column"],
-        curvature: Float[Tensor, "layer problem"],
-    ) -> Float[Tensor, "layer problem label column"]:
-        """Apply the inverse of ``curvature * X'X / n + l2``.
-
-        The Hessian is a mean of ``(diag(p) - pp') kron xx'``; with the mean of the first factor in place of
-        each item's it is this matrix, so that what is badly conditioned about the states is gone
-        (in the manner of Böhning 1992, who takes the largest such factor and has a bound).
-        """
-        layers, problems, classes, width = vector.shape
+    def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
+        """Loss, gradient and a diagonal of the Hessian that holds for the mean of all directions."""
+        layers, problems, directions, width = point.shape
+        states = self.features.values
+        items = states.shape[1]
+        flat = point.view(layers, problems * directions, width)
+        scores = (flat @ states.mT).view(layers, problems, directions, items)
+        nats, residual, weights = (_of_two if directions == 1 else _of_several)(scores, self.labels)
+        product = residual.view(layers, problems * directions, items) @ states
+        penalised = self.l2[:, None] * point
+        gradient = torch.add(penalised, product.view(point.shape), alpha=1.0 / items)
+        penalty = torch.linalg.vecdot(penalised.flatten(2), point.flatten(2)) / 2
         # A separable problem has no curvature left; its steps must not become infinite.
-        floor = curvature.clamp(min=1e-4)
-        scale = floor[..., None] * self.spectrum[:, None] + self.l2[:, None]
-        flat = vector[..., :-1].reshape(layers, problems * classes, width - 1) @ self.basis
-        rotated = flat.view(layers, problems, classes, width - 1) / scale[:, :, None]
-        back = rotated.view(flat.shape) @ self.basis.mT
-        return torch.cat(
-            [back.view(layers, problems, classes, width - 1), vector[..., -1:] / floor[..., None, None]], 3
-        )
+        scale = weights.mean(2, keepdim=True).clamp_(min=_FLATTEST)
+        curvature = scale * self.features.squares[:, None] + self.l2
+        return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient, curvature)
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
         """The loss of some layers (None: of all, without a copy of the states) and problems."""
-        whole = layers is None
-        return SoftmaxLoss(
-            self.states if whole else self.states[layers],
-            self.onehot[problems],
-            self.l2[problems],
-            self.basis if whole else self.basis[layers],
-            self.spectrum if whole else self.spectrum[layers],
-        )
+        features = self.features
+        if layers is not None:
+            features = Features(features.values[layers], features.squares[layers], features.axes[layers])
+        return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
+
+
+_FLATTEST = 1e-4
+"""Least curvature that is believed."""
+
+_Terms = tuple[
+    Float[Tensor, "layer problem item"],
+    Float[Tensor, "layer problem direction item"],
+    Float[Tensor, "layer problem item"],
+]
+"""Cross-entropy of each item, its derivative by the scores, and the mean curvature between two scores."""
+
+
+def _of_several(
+    scores: Float[Tensor, "layer problem direction item"], labels: Int[Tensor, "problem item"]
+) -> _Terms:
+    layers, _, classes, items = scores.shape
+    at = labels[None, :, None].expand(layers, -1, 1, items)
+    chance = scores.log_softmax(2)
+    nats = -chance.gather(2, at)[:, :, 0]
+    chance.exp_()
+    # 1 - |p|^2 is the trace of diag(p) - pp', which has one direction without curvature.
+    weights = (1.0 - torch.linalg.vecdot(chance, chance, dim=2)) / (classes - 1)
+    return nats, chance.scatter_add_(2, at, chance.new_full((1,), -1.0).expand(at.shape)), weights
+
+
+def _of_two(
+    scores: Float[Tensor, "layer problem 1 item"], labels: Float[Tensor, "problem item"]
+) -> _Terms:
+    score = scores[:, :, 0]
+    nats = torch.nn.functional.softplus(score) - labels * score
+    chance = score.sigmoid()
+    return nats, (chance - labels)[:, :, None], chance * (1.0 - chance)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from scipy.stats import rankdata
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
+from sonde.executors import EXECUTORS, cores
 from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
@@ -31,6 +30,9 @@ from sonde.results.scores import Score
 _TOGETHER = 1 << 31
 """Bytes of states that may be held at a time by tasks that are scored side by side."""
 
+_WORTH_PROCESSES = 1 << 26
+"""Bytes of states of all tasks below which processes cost longer to start than they save."""
+
 LEFT_OUT = "left_out"
 """Metric of a row whose slice says why something was not scored."""
 
@@ -38,32 +40,44 @@ LEFT_OUT = "left_out"
 def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
     """The rows of all tasks, in their order, as many tasks at a time as there are cores.
 
-    Fits of one task are too small to fill several cores, so each has one; numbers do not depend on it.
+    Fits of one task are too small to fill several cores, so each has one: a process, since threads of one
+    would wait for each other between the many short steps of a fit.
     """
-    import torch
-
-    threads = torch.get_num_threads()
-    together = min(threads, _TOGETHER // max(1, _states_size(scoring)), len(scoring.labels))
-    if together < 2:
-        return [row for task in scoring.labels for row in score_task(scoring, task, options)]
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(together) as pool:
-            rows = pool.map(_listed, repeat(scoring), scoring.labels, repeat(options))
-            return [row for of_task in rows for row in of_task]
-    finally:
-        torch.set_num_threads(threads)
+    sizes = {task: table.height * _state_size(scoring) for task, table in scoring.labels.items()}
+    together = min(cores(), len(sizes), _TOGETHER // max(1, *sizes.values()))
+    if together < 2 or sum(sizes.values()) < _WORTH_PROCESSES or options.device != "cpu":
+        return [row for task in sizes for row in score_task(scoring, task, options)]
+    # What takes longest comes first, so that no core is left with it at the end.
+    order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
+    jobs = [
+        _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}), options) for task in order
+    ]
+    rows = {job.task: rows for job, rows in EXECUTORS.load("local").map(_scored, jobs, workers=together)}
+    return [row for task in sizes for row in rows[task]]
 
 
-def _listed(scoring: Scoring, task: str, options: Probing) -> list[Score]:
-    return list(score_task(scoring, task, options))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A task that a process scores."""
+
+    scoring: Scoring
+    options: Probing
+
+    @property
+    def task(self) -> str:
+        (task,) = self.scoring.labels
+        return task
 
 
-def _states_size(scoring: Scoring) -> int:
-    """Bytes of the states of the largest task and pooling, unpacked."""
+def _scored(job: _Job) -> list[Score]:
+    """The rows of a task; runs in any process."""
+    return list(score_task(job.scoring, job.task, job.options))
+
+
+def _state_size(scoring: Scoring) -> int:
+    """Bytes of the states of one example, unpacked."""
     packed = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
-    examples = max((table.height for table in scoring.labels.values()), default=0)
-    return 0 if packed.is_empty() else 2 * int(packed.item()) * examples
+    return 0 if packed.is_empty() else 2 * int(packed.item())
 
 
 def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:

@@ -42,8 +42,8 @@ def fit_softmax(
     l2: Float[Tensor, " problem"],
     classes: int,
     *,
-    tolerance: float = 2.5e-5,
-    max_steps: int = 200,
+    tolerance: float = 4e-5,
+    max_steps: int = 100,
 ) -> SoftmaxFit:
     """Fit softmax probes on standardised states.
 
@@ -88,12 +88,10 @@ class Features:
 
     Attributes:
         values: The states, and a last column of ones for the bias.
-        squares: The mean square of each column.
         axes: The axes, orthogonal.
     """
 
     values: Float[Tensor, "layer item column"]
-    squares: Float[Tensor, "layer column"]
     axes: Float[Tensor, "layer d_model feature"]
 
     @classmethod
@@ -101,16 +99,15 @@ class Features:
         """Find the axes, which costs one product of the states with themselves a layer."""
         layers, items, width = states.shape
         if items > width:
-            squares, axes = torch.linalg.eigh(states.mT @ states / items)
+            _, axes = torch.linalg.eigh(states.mT @ states)
         else:
-            squares, rows = torch.linalg.eigh(states @ states.mT / items)
+            squares, rows = torch.linalg.eigh(states @ states.mT)
             seen = squares > items * torch.finfo(states.dtype).eps * squares.amax(1, keepdim=True)
-            axes = states.mT @ (rows * torch.where(seen, (squares * items).rsqrt(), 0.0)[:, None])
+            axes = states.mT @ (rows * torch.where(seen, squares.rsqrt(), 0.0)[:, None])
         column = states.new_zeros(layers, width, 1)
         values = states @ torch.cat([axes, column], 2)
         values[:, :, -1] = 1.0
-        squares = torch.cat([squares.clamp(min=0.0), states.new_ones(layers, 1)], 1)
-        return cls(values, squares, axes)
+        return cls(values, axes)
 
 
 def along(
@@ -150,58 +147,50 @@ class SoftmaxLoss:
         return cls(features, labels.to(values) if classes == 2 else labels.long(), penalty)
 
     def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
-        """Loss, gradient and a diagonal of the Hessian that holds for the mean of all directions."""
-        layers, problems, directions, width = point.shape
-        states = self.features.values
+        """Loss and gradient."""
+        states, labels = self.features.values, self.labels
         items = states.shape[1]
-        flat = point.view(layers, problems * directions, width)
-        scores = (flat @ states.mT).view(layers, problems, directions, items)
-        nats, residual, weights = (_of_two if directions == 1 else _of_several)(scores, self.labels)
-        product = residual.view(layers, problems * directions, items) @ states
+        scores = self._scores(point)
+        if point.shape[2] == 1:
+            nats = (torch.nn.functional.softplus(scores) - labels[:, None] * scores)[:, :, 0]
+            residual = scores.sigmoid_().sub_(labels[:, None])
+        else:
+            at = labels[None, :, None].expand(len(states), -1, 1, items)
+            chance = scores.log_softmax(2)
+            nats = -chance.gather(2, at)[:, :, 0]
+            residual = chance.exp_().scatter_add_(2, at, chance.new_full((1,), -1.0).expand(at.shape))
+        product = residual.flatten(1, 2) @ states
         penalised = self.l2[:, None] * point
         gradient = torch.add(penalised, product.view(point.shape), alpha=1.0 / items)
         penalty = torch.linalg.vecdot(penalised.flatten(2), point.flatten(2)) / 2
+        return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient)
+
+    def curvature(
+        self, point: Float[Tensor, "layer problem direction column"]
+    ) -> Float[Tensor, "layer problem direction column"]:
+        """The diagonal of the Hessian, of several classes that between each and the mean of the others."""
+        states, classes = self.features.values, point.shape[2]
+        scores = self._scores(point)
+        chance = scores.sigmoid() if classes == 1 else scores.softmax(2)
+        weights = chance * (1.0 - chance)
+        if classes > 1:
+            weights *= classes / (classes - 1)
+        product = (weights.flatten(1, 2) @ (states * states)).view(point.shape)
         # A separable problem has no curvature left; its steps must not become infinite.
-        scale = weights.mean(2, keepdim=True).clamp_(min=_FLATTEST)
-        curvature = scale * self.features.squares[:, None] + self.l2
-        return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient, curvature)
+        return product.div_(states.shape[1]).add_(self.l2[:, None]).clamp_(min=_FLATTEST)
+
+    def _scores(
+        self, point: Float[Tensor, "layer problem direction column"]
+    ) -> Float[Tensor, "layer problem direction item"]:
+        return (point.flatten(1, 2) @ self.features.values.mT).view(*point.shape[:3], -1)
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
         """The loss of some layers (None: of all, without a copy of the states) and problems."""
         features = self.features
         if layers is not None:
-            features = Features(features.values[layers], features.squares[layers], features.axes[layers])
+            features = Features(features.values[layers], features.axes[layers])
         return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
 
 
-_FLATTEST = 1e-4
+_FLATTEST = 1e-6
 """Least curvature that is believed."""
-
-_Terms = tuple[
-    Float[Tensor, "layer problem item"],
-    Float[Tensor, "layer problem direction item"],
-    Float[Tensor, "layer problem item"],
-]
-"""Cross-entropy of each item, its derivative by the scores, and the mean curvature between two scores."""
-
-
-def _of_several(
-    scores: Float[Tensor, "layer problem direction item"], labels: Int[Tensor, "problem item"]
-) -> _Terms:
-    layers, _, classes, items = scores.shape
-    at = labels[None, :, None].expand(layers, -1, 1, items)
-    chance = scores.log_softmax(2)
-    nats = -chance.gather(2, at)[:, :, 0]
-    chance.exp_()
-    # 1 - |p|^2 is the trace of diag(p) - pp', which has one direction without curvature.
-    weights = (1.0 - torch.linalg.vecdot(chance, chance, dim=2)) / (classes - 1)
-    return nats, chance.scatter_add_(2, at, chance.new_full((1,), -1.0).expand(at.shape)), weights
-
-
-def _of_two(
-    scores: Float[Tensor, "layer problem 1 item"], labels: Float[Tensor, "problem item"]
-) -> _Terms:
-    score = scores[:, :, 0]
-    nats = torch.nn.functional.softplus(score) - labels * score
-    chance = score.sigmoid()
-    return nats, (chance - labels)[:, :, None], chance * (1.0 - chance)

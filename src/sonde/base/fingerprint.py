@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
+from json.encoder import encode_basestring_ascii
 from pathlib import PurePath
 from typing import Any
 
 _DIGEST_BYTES = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
-_PLAIN = frozenset({str, int, bool, float, type(None)})
+_WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
 
 
 def _plain(value: Any) -> Any:
@@ -24,7 +25,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Set):
         return sorted((_plain(v) for v in value), key=repr)
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        # Pools and item sets are long lists of texts and of pairs of texts.
+        return [v if type(v) is str else _plain(v) for v in value]
     if isinstance(value, PurePath):
         return value.as_posix()
     if value is None or isinstance(value, str | int | float | bool):
@@ -38,9 +40,10 @@ def fingerprint(*parts: Any) -> str:
     >>> fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
     True
     """
-    # Samples are drawn by millions of these: what is plain already goes to the encoder as it is.
-    plain = parts if all(type(part) in _PLAIN for part in parts) else _plain(parts)
-    return hash_bytes(_ENCODER.encode(plain).encode())
+    # Samples are drawn by millions of these: texts and whole numbers are written as the encoder writes them.
+    if all(type(part) in _WRITTEN for part in parts):
+        return hash_bytes(f"[{','.join([_WRITTEN[type(part)](part) for part in parts])}]".encode())
+    return hash_bytes(_ENCODER.encode(_plain(parts)).encode())
 
 
 def hash_bytes(data: bytes) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from sonde.base.errors import SondeError
@@ -22,6 +24,40 @@ def _share_cores(workers: int) -> None:
         os.environ.setdefault(name, threads)
 
 
+_kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def kept_processes(workers: int) -> Generator[None]:
+    """Within it, every map here that is spread over processes uses the same ones.
+
+    They start when the first map needs them. Each takes a second or two to start and to import what it runs:
+    many short maps one after the other would spend most of their time on that.
+
+    Args:
+        workers: How many; 1 or fewer changes nothing.
+    """
+    if workers <= 1:
+        yield
+        return
+    pool = _started(workers)
+    token = _kept.set(pool)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _started(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_share_cores,
+        initargs=(workers,),
+    )
+
+
 class LocalExecutor:
     """Runs jobs here, with ``workers`` processes started afresh (never forked: torch keeps threads)."""
 
@@ -33,12 +69,9 @@ class LocalExecutor:
             for job in jobs:
                 yield job, function(job)
             return
-        pool = ProcessPoolExecutor(
-            min(workers, len(jobs)),
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_share_cores,
-            initargs=(workers,),
-        )
+        kept = _kept.get()
+        pool = kept or _started(min(workers, len(jobs)))
+        futures: dict[Future[Result], Job] = {}
         try:
             futures = {pool.submit(function, job): job for job in jobs}
             for future in as_completed(futures):
@@ -49,7 +82,11 @@ class LocalExecutor:
                 "run the same command again, with fewer --workers if it repeats"
             ) from error
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            if kept is None:
+                pool.shutdown(wait=True, cancel_futures=True)
+            else:
+                for future in futures:
+                    future.cancel()
 
 
 executor = LocalExecutor()

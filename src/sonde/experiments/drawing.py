@@ -45,6 +45,9 @@ from sonde.tasks import (
 DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
 
+_WORTH_A_PROCESS = 500
+"""Functions that are worth another process, since all data sets of a run are drawn by the same ones."""
+
 _LIMITED = 0.9
 """A data set that has this share of the size wanted is as small as it is because of the size."""
 
@@ -132,7 +135,9 @@ def draw(
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
-    drawing = _Drawing(lens, group, pool, pool_key, size, store, Spread(workers=workers), foreign)
+    drawing = _Drawing(
+        lens, group, pool, pool_key, size, store, Spread(workers=workers, worth=_WORTH_A_PROCESS), foreign
+    )
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         picks = drawing.picks(progress)
         for name in lens.tasks:

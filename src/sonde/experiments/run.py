@@ -11,6 +11,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item, ItemSet
 from sonde.executors import EXECUTORS
+from sonde.executors.local import kept_processes
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._forecast import Forecast, measured_first, training
 from sonde.experiments._outcome import Outcome
@@ -194,7 +195,7 @@ def _drawn(
     progress: Progress,
     outcome: Outcome,
 ) -> list[Reading]:
-    with outcome.timed("draw"):
+    with outcome.timed("draw"), kept_processes(execution.light_workers):
         drawn = read_drawn(lenses, pools, experiment, store, progress, execution.light_workers)
     outcome.refused += drawn.refused
     outcome.data_sets |= drawn.data_sets

@@ -95,32 +95,35 @@ def leaves(reading: Reading, whole: frozenset[str], skipped: frozenset[str]) -> 
     covered = reading.before
     end_of_text = reading.before + reading.length
     source = reading.source
-    for node, parent in _walk(reading.root, whole | skipped):
+    before, characters = reading.before, source.text
+    for node, kind, parent in _walk(reading.root, whole | skipped):
         start, end = source.at(node.start_byte), source.at(node.end_byte)
         # What the grammar could not place at all may be several words.
-        if end <= reading.before or start >= end_of_text or node.is_error:
+        if end <= before or start >= end_of_text or node.is_error:
             continue
-        found += _gap(source.text, covered, start, reading.before, skipped)
+        if covered < start and not characters[covered:start].isspace():
+            found += _gap(characters, covered, start, before, skipped)
         covered = max(covered, end)
-        if node.type not in skipped and source.text[start:end].strip():
-            text = source.text[start:end]
-            found.append(Leaf(node.type, parent, start - reading.before, end - reading.before, text))
-    found += _gap(source.text, covered, end_of_text, reading.before, skipped)
+        text = characters[start:end]
+        if kind not in skipped and text.strip():
+            found.append(Leaf(kind, parent, start - before, end - before, text))
+    found += _gap(characters, covered, end_of_text, before, skipped)
     return tuple(found)
 
 
-def _walk(root: tree_sitter.Node, stop: frozenset[str]) -> Iterator[tuple[tree_sitter.Node, str]]:
-    """Nodes without children, or of a kind to stop at, with the kind of the node above; in text order."""
+def _walk(root: tree_sitter.Node, stop: frozenset[str]) -> Iterator[tuple[tree_sitter.Node, str, str]]:
+    """Nodes without children, or of a kind to stop at, with their kind and that of the node above."""
     cursor = root.walk()
     above = [""]
     while True:
         node = cursor.node
         assert node is not None
-        if node.type not in stop and cursor.goto_first_child():
-            above.append(node.type)
+        kind = node.type
+        if kind not in stop and cursor.goto_first_child():
+            above.append(kind)
             continue
         if node.end_byte > node.start_byte:
-            yield node, above[-1]
+            yield node, kind, above[-1]
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return

@@ -6,12 +6,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
+from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes, weight_in_turns
 from sonde.tasks._examples import Drawn, Example
 from sonde.tasks._picked import Pick, Picks, picks_of
@@ -24,6 +25,8 @@ _LENGTH_TASKS = frozenset({"len", "next_use"})
 _PER_TYPE = 400
 _WEIGHT = 50
 """Examples of one token type that are gathered, and that count when types are dealt to splits."""
+
+_UNCOUNTED = -1
 
 ITEMS_FOR_TOKENS = 20_000
 """Functions that are read for token tasks: each gives many examples."""
@@ -87,9 +90,8 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     read = pool.items[:ITEMS_FOR_TOKENS]
     found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
     unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
-    edits = edits_of(asked.language)
     for source, derived in texts_beside(asked.task, pool.items, asked.repositories):
-        _gather(source, derived, count_tokens(derived.text, edits), asked, found)
+        _gather(source, derived, _UNCOUNTED, asked, found)
     turns = [
         (turn, unit_hash(asked.seed, example.type, turn), example)
         for examples in found.values()
@@ -97,7 +99,17 @@ def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
     ]
     turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
     # A token type is not in one split of a corpus alone, so types are dealt anew.
-    return _balanced([example for _, _, example in turns], asked, None, unlabelled, {})
+    drawn = _balanced([example for _, _, example in turns], asked, None, unlabelled, {})
+    edits = edits_of(asked.language)
+    drawn.rows = [(split, matched, _counted(example, edits)) for split, matched, example in drawn.rows]
+    return drawn
+
+
+def _counted(example: Example, edits: Edits | None) -> Example:
+    """The example with the length of its text, where that is not known: few of what is gathered are drawn."""
+    if example.tokens != _UNCOUNTED:
+        return example
+    return replace(example, tokens=count_tokens(example.item.text, edits))
 
 
 def texts_beside(

@@ -13,7 +13,7 @@ from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import LabelRow, Repository, label_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +89,24 @@ class Measured(ABC):
 
         A label that the item brings for this task is taken as it is.
         """
+        return {
+            item.item_id: label_table(self.rows(item, repositories, mode=mode, quirks=quirks))
+            for item in items
+        }
+
+    def rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """The label of an item; see `sonde.tasks._task.RowLabels`."""
         paper = self._is_paper(mode, quirks)
-        return {item.item_id: self._table(item, paper) for item in items}
+        value = float(self.value(item.text, item.language, paper))
+        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
+        label = given if given is not None else self._classes(paper).of(value)
+        return [(0, len(item.text), label, value)]
 
     @abstractmethod
     def value(self, text: str, language: str, paper: bool) -> float:
         """The number before classes."""
-
-    def _table(self, item: Item, paper: bool) -> pl.DataFrame:
-        value = float(self.value(item.text, item.language, paper))
-        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
-        label = given if given is not None else self._classes(paper).of(value)
-        rows = [(0, len(item.text), label, value)]
-        return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
 
     def _is_paper(self, mode: str, quirks: Set[str]) -> bool:
         return mode == "paper" or bool(quirks & self.quirks.keys())

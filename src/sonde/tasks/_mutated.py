@@ -46,7 +46,7 @@ def draw_mutated(pool: Pool, asked: Asked, name: str, spread: Spread = ONE) -> D
     counts: Counter[str] = Counter()
     levelled = task.levelled and asked.mode != "paper"
     rule = _rule(pool, asked, name, sides)
-    candidates = _candidates(pool, rule, counts, spread if levelled else ONE)
+    candidates = _candidates(pool, rule, counts, spread, ahead=None if levelled else 1)
     if levelled:
         candidates = _levelled(list(candidates))
     matching = {name: Matching[Example](task.labels) for name in wanted}
@@ -108,9 +108,11 @@ def _rule(pool: Pool, asked: Asked, name: str, sides: Mapping[str, str]) -> _Rul
     return _Rule(name, asked.language, asked.mode == "paper", survey, sides, pool.tokens, asked.seed)
 
 
-def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -> Iterator[Candidate]:
+def _candidates(
+    pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread, ahead: int | None
+) -> Iterator[Candidate]:
     """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
-    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of):
+    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of, ahead=ahead):
         counts["read"] += 1
         if found is None:
             counts["no place for the fault"] += 1

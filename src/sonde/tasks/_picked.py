@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.tasks._spread import Part, Spread
-from sonde.tasks._task import Repository, Task
+from sonde.tasks._task import Repository, RowLabels, Task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -28,8 +28,8 @@ class Pick(NamedTuple):
     end: int
     label: str
     value: float | None
-    other_start: int | None
-    other_end: int | None
+    other_start: int | None = None
+    other_end: int | None = None
 
 
 Picks = Mapping[str, tuple[Pick, ...]]
@@ -65,19 +65,23 @@ def picks_of(
     quirks: AbstractSet[str],
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
-    rows = [
-        Pick(
-            row["start"],
-            row["end"],
-            row["label"],
-            row["value"],
-            row.get("other_start"),
-            row.get("other_end"),
-        )
-        for row in table.iter_rows(named=True)
-        if row["label"] is not None
-    ]
+    if isinstance(task, RowLabels):
+        labelled = task.rows(item, repositories, mode=mode, quirks=quirks)
+        rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
+    else:
+        table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
+        rows = [
+            Pick(
+                row["start"],
+                row["end"],
+                row["label"],
+                row["value"],
+                row.get("other_start"),
+                row.get("other_end"),
+            )
+            for row in table.iter_rows(named=True)
+            if row["label"] is not None
+        ]
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"

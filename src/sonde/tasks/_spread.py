@@ -14,9 +14,6 @@ Answer = TypeVar("Answer")
 
 _CHUNK = 500
 
-_WORTH_A_PROCESS = 2_000
-"""Functions below which a process more costs longer to start than it saves."""
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -25,14 +22,16 @@ class Spread:
     Attributes:
         executor: Public name of the executor.
         workers: Processes at a time; one reads no further than its answers are taken.
+        worth: Functions below which a process more costs longer to start than it saves.
     """
 
     executor: str = "local"
     workers: int = 1
+    worth: int = 2_000
 
     def processes(self, items: int) -> int:
         """How many processes read so many items; at least one."""
-        return max(1, min(self.workers, items // _WORTH_A_PROCESS))
+        return max(1, min(self.workers, items // self.worth))
 
     def over(
         self,
@@ -41,6 +40,7 @@ class Spread:
         items: Sequence[Item],
         *,
         share: Callable[[Rule, Sequence[Item]], Rule] | None = None,
+        ahead: int | None = None,
     ) -> Iterator[tuple[Item, Answer]]:
         """Each item with its answer, in their order.
 
@@ -49,6 +49,8 @@ class Spread:
             rule: What it goes by, the same for all items.
             items: The items.
             share: What of the rule some items need, where all of it is much to send.
+            ahead: Parts a process that are answered before the first of them is taken, where a few items may
+                be enough; None answers all.
         """
         parts = [
             Part(begin, share(rule, some) if share else rule, tuple(some))
@@ -60,11 +62,14 @@ class Spread:
             for part in parts:
                 yield from zip(part.items, function(part), strict=True)
             return
-        found: dict[int, Sequence[Answer]] = {}
-        for part, answers in EXECUTORS.load(self.executor).map(function, parts, workers=workers):
-            found[part.begin] = answers
-        for part in parts:
-            yield from zip(part.items, found.pop(part.begin), strict=True)
+        step = len(parts) if ahead is None else workers * ahead
+        for begin in range(0, len(parts), step):
+            some = parts[begin : begin + step]
+            found: dict[int, Sequence[Answer]] = {}
+            for part, answers in EXECUTORS.load(self.executor).map(function, some, workers=workers):
+                found[part.begin] = answers
+            for part in some:
+                yield from zip(part.items, found.pop(part.begin), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

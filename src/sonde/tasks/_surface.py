@@ -157,18 +157,20 @@ def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    def fit(strength: float, train: Any, labels: Labels, others: Any) -> Any:
-        model = LogisticRegression(C=strength, max_iter=_STEPS, solver="newton-cg", tol=_TOLERANCE)
+    def fit(model: Any, strength: float, train: Any, labels: Labels, others: Any) -> Any:
+        model.set_params(C=strength)
         with warnings.catch_warnings():
             # The weakest penalties stop early on small data sets; valid decides whether they serve.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(train, labels)
         return [model.predict(other) for other in others]
 
-    counts = _vectorizer().fit_transform(bags).log1p().tocsr()
-    fits = [functools.partial(fit, strength) for strength in _STRENGTHS]
+    counts = _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
 
     def predict(labels: Labels, parts: Parts) -> Sequence[str]:
+        # Each strength goes on where the one before it ended, which is near.
+        model = LogisticRegression(max_iter=_STEPS, solver="newton-cg", tol=_TOLERANCE, warm_start=True)
+        fits = [functools.partial(fit, model, strength) for strength in _STRENGTHS]
         texts = np.asarray((counts[parts[0]] > 0).sum(axis=0)).ravel()
         known = np.flatnonzero(texts >= least)
         return _chosen(labels, parts, counts[:, known], fits)

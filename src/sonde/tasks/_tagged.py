@@ -12,7 +12,7 @@ import polars as pl
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._tagging import Tagged, Tagging
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import LabelRow, Repository, label_table
 
 
 class TokenClasses(ABC):
@@ -38,8 +38,21 @@ class TokenClasses(ABC):
 
         Labels that the item brings for this task are taken as they are.
         """
+        return {
+            item.item_id: label_table(self.rows(item, repositories, mode=mode, quirks=quirks))
+            for item in items
+        }
+
+    def rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """The labels of an item; see `sonde.tasks._task.RowLabels`."""
+        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
+        known = repositories.get(item.repository)
+        imports = known.imports.get(item.path, "") if known is not None else ""
         paper = mode == "paper" or bool(quirks & self.quirks.keys())
-        return {item.item_id: self._table(item, repositories, paper) for item in items}
+        found = given or self.tags(item, imports, paper)
+        return [(start, end, label, None) for start, end, label in found]
 
     def beside(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
@@ -82,14 +95,6 @@ class TokenClasses(ABC):
     @abstractmethod
     def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
         """The tokens with their classes; ``imports`` are the import statements of the item's file."""
-
-    def _table(self, item: Item, repositories: Mapping[str, Repository], paper: bool) -> pl.DataFrame:
-        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
-        known = repositories.get(item.repository)
-        imports = known.imports.get(item.path, "") if known is not None else ""
-        found = given or self.tags(item, imports, paper)
-        rows = [(start, end, label, None) for start, end, label in found]
-        return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
 
 
 def tagging(language: str) -> Tagging:

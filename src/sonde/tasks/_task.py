@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,6 +18,15 @@ LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "label": pl.String,
     "value": pl.Float64,
 }
+
+
+LabelRow = tuple[int, int, str | None, float | None]
+"""A row in `LABEL_SCHEMA`."""
+
+
+def label_table(rows: Sequence[LabelRow]) -> pl.DataFrame:
+    """Labels of one item as a table."""
+    return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,17 @@ class Task(Protocol):
             mode: ``"corrected"``, or ``"paper"`` for the labels of the published code: its whole preset.
             quirks: Single quirks of the published code that are on beside the mode's preset.
         """
+        ...
+
+
+@runtime_checkable
+class RowLabels(Protocol):
+    """A task that gives the labels of an item without a table, which takes longer to make than they do."""
+
+    def rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> Sequence[LabelRow]:
+        """The rows of the item's table in `Task.label`, whose columns are those of `LABEL_SCHEMA` alone."""
         ...
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tree_sitter
 
 from sonde.languages._leaves import Leaf
@@ -9,10 +11,17 @@ from sonde.languages._tagging import TaggingOf, like_a_class, preceded
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _IMPORTED = ("dotted_name", "aliased_import")
+_KEPT_IMPORTS = 4_096
+"""Files whose imported modules are kept, by their import statements."""
 
 
 class PythonTagging(TaggingOf):
     """Python's `Tagging`."""
+
+    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+        super().__init__(language, package)
+        # The functions of a file, asked one after the other or not, share its import statements.
+        self._modules = lru_cache(maxsize=_KEPT_IMPORTS)(self._bound)
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Names of modules: in import statements, and wherever a name stands that ``import`` bound to one.
@@ -22,12 +31,14 @@ class PythonTagging(TaggingOf):
         modules = self._modules(imports + "\n" + self.imports(text))
         found: set[int] = set()
         within = self._within_imports(text)
-        path = ""
+        path, beyond = "", 0
         listed = self.metrics.leaves(text)
         for place, leaf in enumerate(listed):
             if leaf.kind not in self.kinds:
                 continue
-            if any(start <= leaf.start and leaf.end <= end for start, end in within):
+            while beyond < len(within) and within[beyond][1] < leaf.end:
+                beyond += 1
+            if beyond < len(within) and within[beyond][0] <= leaf.start:
                 found.add(leaf.start)
                 continue
             if preceded(listed, place, "."):
@@ -53,7 +64,7 @@ class PythonTagging(TaggingOf):
             return "IDC"
         return "IDM" if role in ("call", "decorator") else "IDV"
 
-    def _modules(self, statements: str) -> set[str]:
+    def _bound(self, statements: str) -> frozenset[str]:
         """Dotted names that import statements bind to modules."""
         modules: set[str] = set()
         reading = self.metrics.reading(statements)
@@ -67,10 +78,10 @@ class PythonTagging(TaggingOf):
                     continue
                 parts = reading.text(name).split(".")
                 modules |= {".".join(parts[: count + 1]) for count in range(len(parts))}
-        return modules
+        return frozenset(modules)
 
     def _within_imports(self, text: str) -> list[tuple[int, int]]:
-        """Spans of import statements in which every name is a module's."""
+        """Spans of import statements in which every name is a module's, in text order; none is in another."""
         reading = self.metrics.reading(text)
         found = dict(self.language.grammar.captures("tagging", reading.root)).get("import", [])
         places: list[tree_sitter.Node] = []
@@ -79,7 +90,7 @@ class PythonTagging(TaggingOf):
                 places.append(node)
             elif (module := node.child_by_field_name("module_name")) is not None:
                 places.append(module)
-        return [reading.span(node) for node in places]
+        return sorted(reading.span(node) for node in places)
 
 
 def facet(language: TreeSitterLanguage) -> PythonTagging:

@@ -170,18 +170,18 @@ class _Search:
         # Near the minimum the loss changes by less than it is rounded.
         allowed = self.at.loss + _SUFFICIENT * self.step * slope + _ROUNDING * self.at.loss.abs()
         accepted = (there.loss <= allowed) & ~self.ended
-        before, origin = self.at, self.point
-        if bool(accepted.all()):
-            self.point, self.at = trial, there
-        else:
-            self.point = torch.where(accepted[..., None, None], trial, origin)
-            self.at = there.where(accepted, before)
+        before, origin, direction = self.at, self.point, self.direction
+        every = bool(accepted.all())
+        self.point = trial if every else torch.where(accepted[..., None, None], trial, origin)
+        self.at = there if every else there.where(accepted, before)
         self.history.add(self.point - origin, self.at.gradient - before.gradient)
         self.steps += 1
         if self.steps in _LOOKED_AGAIN:
             self.curvature = self.loss.curvature(self.point)
         self.step = torch.where(accepted, 1.0, torch.where(self.ended, self.step, self.step / 2))
-        self.direction = torch.where(accepted[..., None, None], self._descent(), self.direction)
+        self.direction = self._descent()
+        if not every:
+            self.direction = torch.where(accepted[..., None, None], self.direction, direction)
 
     def _descent(self) -> Point:
         flat = self.history.newton(self.at.gradient, self.curvature)

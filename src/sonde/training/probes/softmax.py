@@ -52,8 +52,8 @@ def fit_softmax(
         labels: Classes from 0, one row a problem.
         l2: Penalty of each problem, above 0; that of scikit-learn for two classes as for more.
         classes: Number of classes.
-        tolerance: A problem stops where the root mean square of its gradient's entries is no larger; the largest
-            entry is about four times it, and scikit-learn stops where that is 1e-4.
+        tolerance: A problem stops where the root mean square of its gradient's entries is no larger. The
+            largest entry is about four times it; scikit-learn stops where that is 1e-4.
         max_steps: Evaluations of the loss at most. The weakest penalties on classes that can be told apart
             may not come to their end before; where they stand then, validation decides whether they serve.
     """
@@ -88,10 +88,12 @@ class Features:
 
     Attributes:
         values: The states, and a last column of ones for the bias.
+        turned: The same with the items last: a product with few directions is faster by it.
         axes: The axes, orthogonal.
     """
 
     values: Float[Tensor, "layer item column"]
+    turned: Float[Tensor, "layer column item"]
     axes: Float[Tensor, "layer d_model feature"]
 
     @classmethod
@@ -107,7 +109,7 @@ class Features:
         column = states.new_zeros(layers, width, 1)
         values = states @ torch.cat([axes, column], 2)
         values[:, :, -1] = 1.0
-        return cls(values, axes)
+        return cls(values, values.mT.contiguous(), axes)
 
 
 def along(
@@ -119,8 +121,10 @@ def along(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxLoss:
-    """What the loss is made of. Of a point's columns the last is the bias; items come last, where sums are
-    fast. For two classes a point has one direction, that of the second against the first.
+    """What the loss is made of; items come last, where sums are fast.
+
+    Of a point's columns the last is the bias. For two classes a point has one direction, that of the second
+    against the first.
 
     Attributes:
         features: The states.
@@ -182,13 +186,13 @@ class SoftmaxLoss:
     def _scores(
         self, point: Float[Tensor, "layer problem direction column"]
     ) -> Float[Tensor, "layer problem direction item"]:
-        return (point.flatten(1, 2) @ self.features.values.mT).view(*point.shape[:3], -1)
+        return (point.flatten(1, 2) @ self.features.turned).view(*point.shape[:3], -1)
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
         """The loss of some layers (None: of all, without a copy of the states) and problems."""
         features = self.features
         if layers is not None:
-            features = Features(features.values[layers], features.axes[layers])
+            features = Features(features.values[layers], features.turned[layers], features.axes[layers])
         return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.lenses.test_probe import LAYERS, functions, noise, observed, one, planted, score, tokens
 
 from sonde.base.errors import InputError
+from sonde.executors import EXECUTORS
 from sonde.lenses import LENSES, LensSettings, Twin
 from sonde.lenses._lens import TwinObservations
 from sonde.lenses.probe.controls import share_of_classes
@@ -212,15 +213,20 @@ def test_the_spread_over_random_weights_is_in_the_interval_of_the_gain() -> None
 
 
 def test_tasks_side_by_side_are_those_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     frame, observations = planted()
     labels = dict.fromkeys(("a", "b", "c"), frame)
-    threads = torch.get_num_threads()
     made: list[pl.DataFrame] = []
-    for number in (1, 3):
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+    spread_out: list[int] = []
+    real = EXECUTORS.load("local").map
+    monkeypatch.setattr(
+        EXECUTORS.load("local"),
+        "map",
+        lambda *told, workers: spread_out.append(workers) or real(*told, workers=workers),
+    )
+    monkeypatch.setattr("sonde.lenses.probe.score._WORTH_PROCESSES", 0)
+    for number in (1, 2):
+        monkeypatch.setattr("sonde.lenses.probe.score.cores", lambda number=number: number)
         made.append(score(labels, observations, controls=True, **FIVE))
-    torch.set_num_threads(threads)
+    assert spread_out == [2]
     assert made[0]["task"].to_list() == made[1]["task"].to_list()
     assert made[0]["value"].to_list() == pytest.approx(made[1]["value"].to_list(), abs=0.01)

@@ -440,11 +440,10 @@ def test_order_and_processes_change_nothing(name: str) -> None:
 @pytest.mark.slow
 def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_spread, "_CHUNK", 40)
-    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 40)
     monkeypatch.setattr(_bugs, "_FEW", 1000)
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
-    two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3))
+    two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3, worth=40))
     assert one.examples.equals(two.examples)
     assert one.inputs == two.inputs
 

@@ -1,4 +1,6 @@
 import dataclasses
+import itertools
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +25,6 @@ from sonde.tasks import (
     Spread,
     _dataset,
     _drawn,
-    _spread,
     build,
     drawn_from,
     effective_clusters,
@@ -33,7 +34,7 @@ from sonde.tasks import (
 )
 from sonde.tasks._balance import SHARES, Matching, deal, largest, matched_first, split_sizes
 from sonde.tasks._picked import Question
-from sonde.tasks._pool import length_class, pool_of
+from sonde.tasks._pool import _measure, length_class, pool_of
 
 TASK = """
 import polars as pl
@@ -502,7 +503,6 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
     functions: list[Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extra = "{'other_start': pl.Int32, 'other_end': pl.Int32}"
-    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
     tasks = (
         planted(tmp_path, WHOLE, ("one", "many"), "item", name="whole"),
         planted(tmp_path, TOKENS, ("name", "word"), "span", name="tokens"),
@@ -516,7 +516,7 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         language="python",
         mode="corrected",
         quirks=frozenset(),
-        spread=Spread(workers=2),
+        spread=Spread(workers=2, worth=1),
     )
     for name, one in zip(tasks, alone, strict=True):
         monkeypatch.setattr(_drawn, "picks_of", None)
@@ -527,7 +527,6 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
 def test_faults_that_several_processes_make_are_those_of_one(
     uneven: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
     local, spread_out = EXECUTORS.load("local"), list[str]()
     real = local.map
 
@@ -538,10 +537,27 @@ def test_faults_that_several_processes_make_are_those_of_one(
     monkeypatch.setattr(local, "map", seen)
     alone = build("rea", uneven, size=120, language="python")
     assert "_examples 2" not in spread_out
-    again = build("rea", uneven, size=120, language="python", spread=Spread(workers=2))
+    again = build("rea", uneven, size=120, language="python", spread=Spread(workers=2, worth=1))
     assert "_examples 2" in spread_out
     assert again.examples.equals(alone.examples) and again.report == alone.report
     assert again.inputs == alone.inputs
+
+
+def test_functions_that_are_not_needed_are_hardly_read(
+    uneven: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sonde.tasks._spread._CHUNK", 20)
+    local, parts = EXECUTORS.load("local"), list[int]()
+    real = local.map
+
+    def seen(function: Callable[[Any], Any], jobs: Sequence[Any], *, workers: int) -> Iterator[Any]:
+        parts.append(len(jobs))
+        return real(function, jobs, workers=workers)
+
+    monkeypatch.setattr(local, "map", seen)
+    answers = Spread(workers=2, worth=1).over(_measure, "python", uneven, ahead=1)
+    assert [item for item, _ in itertools.islice(answers, 30)] == uneven[:30] and parts == [2]
+    assert [item for item, _ in answers] == uneven[30:] and sum(parts) == math.ceil(len(uneven) / 20)
 
 
 def test_imports_of_the_files_are_labelled_together_with_functions(functions: list[Item]) -> None:
@@ -550,7 +566,7 @@ def test_imports_of_the_files_are_labelled_together_with_functions(functions: li
     }
     around = {one.repository: Repository({}, dict(files)) for one in functions}
     told = {"seed": 0, "language": "python", "mode": "corrected"}
-    spread = Spread(workers=2)
+    spread = Spread(workers=2, worth=1)
     gathered = gather_picks({"idn": around}, functions, quirks=frozenset(), spread=spread, **told)["idn"]
     beside = {item_id(text, "python", "imports") for text in files.values()}
     assert gathered.keys() == beside | {one.item_id for one in functions}
@@ -577,9 +593,8 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
     monkeypatch.setattr(_dataset.time, "perf_counter", clock)
     monkeypatch.setattr(_dataset, "_WORTH_A_TRIAL", 100)
     monkeypatch.setattr(_dataset, "ITEMS_FOR_TOKENS", 150)
-    monkeypatch.setattr(_spread, "_WORTH_A_PROCESS", 1)
     told: list[tuple[Estimate, int]] = []
-    spread = Spread(workers=2)
+    spread = Spread(workers=2, worth=1)
     gather_picks(
         {whole: {}, tokens: {}},
         functions,

@@ -138,8 +138,8 @@ def draw(
     drawing = _Drawing(
         lens, group, pool, pool_key, size, store, Spread(workers=workers, worth=_WORTH_A_PROCESS), foreign
     )
+    picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
-        picks = drawing.picks(progress)
         for name in lens.tasks:
             public = TASKS.public(name)
             try:
@@ -230,19 +230,20 @@ class _Drawing:
         alone = {name: task for name, task in tasks.items() if task.target in PICKED}
         if not alone:
             return {}
-        return gather_picks(
-            {name: self.around(task) for name, task in alone.items() if not task.needs_repository},
-            self.pool,
-            seed=self.lens.seed,
-            language=self.group.language,
-            mode=self.lens.mode,
-            quirks=frozenset(self.lens.quirks),
-            spread=self.spread,
-            tell=lambda estimate: progress.note(
-                f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
-                f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
-            ),
-        )
+        with progress.stage(f"labelling {self.group.language}"):
+            return gather_picks(
+                {name: self.around(task) for name, task in alone.items() if not task.needs_repository},
+                self.pool,
+                seed=self.lens.seed,
+                language=self.group.language,
+                mode=self.lens.mode,
+                quirks=frozenset(self.lens.quirks),
+                spread=self.spread,
+                tell=lambda estimate: progress.note(
+                    f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
+                    f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
+                ),
+            )
 
     def around(self, task: Task) -> dict[str, Repository]:
         """What a task may know of the files around the functions that its data set is drawn from."""

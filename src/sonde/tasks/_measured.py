@@ -90,11 +90,11 @@ class Measured(ABC):
         A label that the item brings for this task is taken as it is.
         """
         return {
-            item.item_id: label_table(self.rows(item, repositories, mode=mode, quirks=quirks))
+            item.item_id: label_table(self.label_rows(item, repositories, mode=mode, quirks=quirks))
             for item in items
         }
 
-    def rows(
+    def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> list[LabelRow]:
         """The label of an item; see `sonde.tasks._task.RowLabels`."""

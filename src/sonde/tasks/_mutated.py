@@ -37,8 +37,8 @@ def draw_mutated(pool: Pool, asked: Asked, name: str, spread: Spread = ONE) -> D
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
-    Functions are read in the order of the pool, only until there are enough where faults are not levelled;
-    where they are, all are, by several processes.
+    Functions are read in the order of the pool, by several processes: all of them where faults are levelled,
+    else until there are enough.
     """
     task = cast(Mutation, asked.task)
     sides = deal(_sizes(pool), asked.seed, pool.splits)

@@ -66,7 +66,7 @@ def picks_of(
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
     if isinstance(task, RowLabels):
-        labelled = task.rows(item, repositories, mode=mode, quirks=quirks)
+        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
         rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
     else:
         table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]

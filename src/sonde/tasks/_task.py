@@ -99,7 +99,7 @@ class Task(Protocol):
 class RowLabels(Protocol):
     """A task that gives the labels of an item without a table, which takes longer to make than they do."""
 
-    def rows(
+    def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> Sequence[LabelRow]:
         """The rows of the item's table in `Task.label`, whose columns are those of `LABEL_SCHEMA` alone."""

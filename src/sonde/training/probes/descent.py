@@ -198,36 +198,47 @@ class _History:
     Attributes:
         steps: Changes of the point.
         turns: Changes of the gradient.
-        products: Each step times each turn.
+        along: Each step times its own turn, the oldest first.
+        triangle: Each step times its own turn and later ones, the oldest first.
         slots: Places of the steps, the oldest first.
     """
 
     steps: Float[Tensor, "layer problem memory entry"]
     turns: Float[Tensor, "layer problem memory entry"]
-    products: Float[Tensor, "layer problem memory memory"]
-    slots: list[int] = field(default_factory=list[int])
+    along: Float[Tensor, "layer problem known"]
+    triangle: Float[Tensor, "layer problem known known"]
+    slots: Int[Tensor, " known"]
 
     @classmethod
     def empty(cls, point: Point) -> _History:
         layers, problems, directions, columns = point.shape
         held = point.new_zeros(2, layers, problems, MEMORY, directions * columns)
-        return cls(held[0], held[1], point.new_zeros(layers, problems, MEMORY, MEMORY))
+        along, triangle = point.new_zeros(layers, problems, 0), point.new_zeros(layers, problems, 0, 0)
+        return cls(held[0], held[1], along, triangle, torch.arange(0, device=point.device))
 
     def only(self, cut: tuple[Tensor, Tensor]) -> _History:
-        return _History(self.steps[cut], self.turns[cut], self.products[cut], list(self.slots))
+        return _History(self.steps[cut], self.turns[cut], self.along[cut], self.triangle[cut], self.slots)
 
     def add(self, change: Point, turn: Point) -> None:
         """Remember a step; where a problem did not move, or its gradient did not turn, it is none."""
         step, turned = change.flatten(2), turn.flatten(2)
         along = torch.linalg.vecdot(step, turned)
         usable = along > torch.finfo(along.dtype).eps * torch.linalg.vecdot(turned, turned)
-        slot = self.slots.pop(0) if len(self.slots) == MEMORY else len(self.slots)
-        self.slots.append(slot)
-        self.steps[:, :, slot] = torch.where(usable[..., None], step, 0.0)
-        self.turns[:, :, slot] = torch.where(usable[..., None], turned, 0.0)
-        held = self.steps[:, :, : len(self.slots)]
-        self.products[:, :, : len(self.slots), slot] = _each(held, self.turns[:, :, slot])[..., 0]
-        self.products[:, :, slot, slot] = torch.where(usable, along, 0.0)
+        if not bool(usable.all()):
+            step, turned = (torch.where(usable[..., None], one, 0.0) for one in (step, turned))
+        if len(self.slots) == MEMORY:
+            self.slots = self.slots.roll(-1)
+            self.along, self.triangle = self.along[..., 1:], self.triangle[..., 1:, 1:]
+        else:
+            self.slots = torch.cat([self.slots, self.slots.new_full((1,), len(self.slots))])
+        last, known = int(self.slots[-1]), len(self.slots)
+        self.steps[:, :, last], self.turns[:, :, last] = step, turned
+        column = _each(self.steps[:, :, :known], turned)[:, :, self.slots]
+        # A step that is none has no product with any other: whatever stands for its own leaves it out.
+        column[:, :, -1, 0] = torch.where(usable, along, 1.0)
+        self.along = torch.cat([self.along, torch.where(usable, along, 0.0)[..., None]], 2)
+        below = torch.nn.functional.pad(self.triangle, (0, 0, 0, 1))
+        self.triangle = torch.cat([below, column], 3)
 
     def newton(self, gradient: Point, curvature: Point) -> Flat:
         """The inverse Hessian times a gradient."""
@@ -236,17 +247,23 @@ class _History:
         if not known:
             return (gradient / curvature).flatten(2)
         steps, turns = self.steps[:, :, :known], self.turns[:, :, :known]
-        order = torch.tensor(self.slots, device=vector.device)
-        products = self.products[:, :, order[:, None], order[None]].triu()
-        along = products.diagonal(dim1=2, dim2=3)
-        # A step that is none has no product with any other: whatever stands for its own leaves it out.
-        triangle = products + torch.diag_embed((along == 0.0).to(along))
-        first = torch.linalg.solve_triangular(triangle, _each(steps, vector)[:, :, order], upper=True)
-        rest = vector - _sum(turns, first, order)
+        first = torch.linalg.solve_triangular(
+            self.triangle, _each(steps, vector)[:, :, self.slots], upper=True
+        )
+        rest = vector - self._sum(turns, first)
         scaled = rest / curvature.flatten(2)
-        back = along[..., None] * first - _each(turns, scaled)[:, :, order]
-        second = torch.linalg.solve_triangular(triangle.mT, back, upper=False)
-        return scaled.add_(_sum(steps, second, order))
+        back = self.along[..., None] * first - _each(turns, scaled)[:, :, self.slots]
+        second = torch.linalg.solve_triangular(self.triangle.mT, back, upper=False)
+        return scaled.add_(self._sum(steps, second))
+
+    def _sum(
+        self,
+        vectors: Float[Tensor, "layer problem memory entry"],
+        weights: Float[Tensor, "layer problem known 1"],
+    ) -> Flat:
+        placed = torch.empty_like(weights)
+        placed[:, :, self.slots] = weights
+        return (placed.mT @ vectors)[:, :, 0]
 
 
 def _each(
@@ -254,13 +271,3 @@ def _each(
 ) -> Float[Tensor, "layer problem memory 1"]:
     """The products of a vector with each; from the left, which is several times as fast."""
     return (vector[:, :, None] @ vectors.mT).mT
-
-
-def _sum(
-    vectors: Float[Tensor, "layer problem memory entry"],
-    weights: Float[Tensor, "layer problem memory 1"],
-    order: Int[Tensor, " memory"],
-) -> Flat:
-    placed = torch.empty_like(weights)
-    placed[:, :, order] = weights
-    return (placed.mT @ vectors)[:, :, 0]

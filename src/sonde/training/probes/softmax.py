@@ -42,7 +42,7 @@ def fit_softmax(
     l2: Float[Tensor, " problem"],
     classes: int,
     *,
-    tolerance: float = 4e-5,
+    tolerance: float = 5e-5,
     max_steps: int = 100,
 ) -> SoftmaxFit:
     """Fit softmax probes on standardised states.

@@ -3,13 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check bench bench-gpu format wheel clean
+.PHONY: demo test test-all check bench bench-gpu format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
 
+# A process a core, each with one thread: torch's own threads would fight for the cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+
 test: $(STAMP)
-	$(BIN)/pytest
+	$(PYTEST) -m "not slow"
+
+test-all: $(STAMP)
+	$(PYTEST)
 
 check: $(STAMP)
 	$(BIN)/ruff check src tests bench

@@ -288,13 +288,13 @@ def test_random_weights_are_compared_on_what_all_of_them_read() -> None:
     frame, observations = planted(count=800)
     names = frame["item_id"].to_list()
     twins = tuple(
-        TwinObservations(Twin(seed, 0.5), observed(names[seed : 400 + seed], noise(400, 10 + seed)).lazy())
+        TwinObservations(Twin(seed, 1.0), observed(names[seed : 400 + seed], noise(400, 10 + seed)).lazy())
         for seed in range(3)
     )
     table = score({"task": frame}, observations, twins=twins, controls=True)
     gain = one(table, metric="gain", control="random_weights")
-    assert gain["slice"] == "best;share=0.5" and gain["value"] > 0.2 and gain["ci_low"] > 0
-    each = table.filter((pl.col("control") == "random_weights") & (pl.col("slice") == "best;share=0.5"))
+    assert gain["slice"] == "best;share=1" and gain["value"] > 0.2 and gain["ci_low"] > 0
+    each = table.filter((pl.col("control") == "random_weights") & (pl.col("slice") == "best;share=1"))
     assert each.filter(pl.col("metric") == "accuracy")["seed"].to_list() == [0, 1, 2]
     test = frame[2:400].filter(pl.col("split") == "test")
     assert gain["n"] == test.height

@@ -212,6 +212,19 @@ def test_the_spread_over_random_weights_is_in_the_interval_of_the_gain() -> None
     assert "seeds" in apart["ci_method"] and apart["df"] < alike["df"]
 
 
+def test_what_another_task_had_read_is_in_no_share_of_this_one() -> None:
+    frame, observations = planted(count=800)
+    names, labels = frame["item_id"].to_list(), frame["label"].to_list()
+    # All of one class were read, as untouched functions are that several tasks of faults have in common.
+    inputs = share_of_classes((), {"task": frame}, 0.25)
+    read = [name for name, label in zip(names, labels, strict=True) if label == labels[0] or name in inputs]
+    held = observed(read, noise(len(read), 3))
+    twins = tuple(TwinObservations(Twin(seed, 0.25), held.lazy()) for seed in range(3))
+    table = score({"task": frame}, observations, twins=twins, controls=True, **FIVE)
+    gain = one(table, metric="gain", control="random_weights")
+    assert gain["n"] == len(inputs) < len(read)
+
+
 def test_tasks_side_by_side_are_those_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, observations = planted()
     labels = dict.fromkeys(("a", "b", "c"), frame)

@@ -35,7 +35,7 @@ class Probe(LensDefaults):
     """The probe lens."""
 
     name = "probe"
-    version = "2"
+    version = "3"
     typed_options = ProbeOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})

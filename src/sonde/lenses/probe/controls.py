@@ -71,15 +71,23 @@ def share_of_classes(
     read: set[str] = set()
     alone: set[str] = set()
     for table in labels.values():
-        split = pl.when("given_split").then("split").otherwise(pl.lit(""))
-        for _, members in table.group_by("label", split.alias("_split")):
-            number = max(TWIN_LEAST, math.ceil(share * members.height))
-            pairs = zip(members["item_id"].to_list(), members["type"].to_list(), strict=True)
-            for item, surface in sorted(pairs, key=lambda pair: (unit_hash("twin", pair[0]), pair))[:number]:
-                read.add(item)
-                alone.add(surface)
+        chosen = table[_of_each_class(table, share)]
+        read.update(chosen["item_id"].to_list())
+        alone.update(chosen["type"].to_list())
     read.update(one.item_id for one in inputs if one.unit == TOKEN_UNIT and one.name in alone)
     return tuple(sorted(read))
+
+
+def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
+    """Rows of a share of each class, and of each split that a source brings, in order; enough to learn."""
+    split = pl.when("given_split").then("split").otherwise(pl.lit(""))
+    found: list[int] = []
+    for _, members in table.with_row_index("_row").group_by("label", split.alias("_split")):
+        number = max(TWIN_LEAST, math.ceil(share * members.height))
+        rows = members.select("item_id", "type", "_row").rows()
+        rows.sort(key=lambda row: (unit_hash("twin", row[0]), row))
+        found += [row for _, _, row in rows[:number]]
+    return sorted(found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +118,9 @@ def random_weights(
     Raises:
         InputError: Those are too few for a probe.
     """
-    rows = twins[0].rows
-    for twin in twins[1:]:
+    # What another task had read is in no share of this one: its classes would not be as frequent as here.
+    rows = np.array(_of_each_class(examples.frame, twins[0].share), dtype=np.int64)
+    for twin in twins:
         rows = np.intersect1d(rows, twin.rows)
     some = examples.only(rows)
     where = f"the share {twins[0].share:g} that models with random weights read"

@@ -46,7 +46,7 @@ DEFAULT_SIZE = 10_000
 """Examples a task where a run names no limit; the largest set of INSPECT's paper."""
 
 _WORTH_A_PROCESS = 500
-"""Functions that are worth another process, since all data sets of a run are drawn by the same ones."""
+"""Functions from which on one more process saves time: processes start once for all data sets of a run."""
 
 _LIMITED = 0.9
 """A data set that has this share of the size wanted is as small as it is because of the size."""

@@ -13,7 +13,7 @@ from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._task import LabelRow, Repository, label_table
+from sonde.tasks._task import LabelRow, Repository, label_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,7 @@ class Measured(ABC):
 
         A label that the item brings for this task is taken as it is.
         """
-        return {
-            item.item_id: label_table(self.label_rows(item, repositories, mode=mode, quirks=quirks))
-            for item in items
-        }
+        return label_tables(self, items, repositories, mode=mode, quirks=quirks)
 
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]

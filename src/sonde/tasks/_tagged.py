@@ -12,7 +12,7 @@ import polars as pl
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._tagging import Tagged, Tagging
-from sonde.tasks._task import LabelRow, Repository, label_table
+from sonde.tasks._task import LabelRow, Repository, label_tables
 
 
 class TokenClasses(ABC):
@@ -38,10 +38,7 @@ class TokenClasses(ABC):
 
         Labels that the item brings for this task are taken as they are.
         """
-        return {
-            item.item_id: label_table(self.label_rows(item, repositories, mode=mode, quirks=quirks))
-            for item in items
-        }
+        return label_tables(self, items, repositories, mode=mode, quirks=quirks)
 
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]

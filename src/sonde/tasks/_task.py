@@ -24,11 +24,6 @@ LabelRow = tuple[int, int, str | None, float | None]
 """A row in `LABEL_SCHEMA`."""
 
 
-def label_table(rows: Sequence[LabelRow]) -> pl.DataFrame:
-    """Labels of one item as a table."""
-    return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
-
-
 @dataclass(frozen=True, slots=True)
 class Repository:
     """What a task may know of the files around an item.
@@ -104,6 +99,24 @@ class RowLabels(Protocol):
     ) -> Sequence[LabelRow]:
         """The rows of the item's table in `Task.label`, whose columns are those of `LABEL_SCHEMA` alone."""
         ...
+
+
+def label_tables(
+    task: RowLabels,
+    items: Iterable[Item],
+    repositories: Mapping[str, Repository],
+    *,
+    mode: str,
+    quirks: Set[str],
+) -> dict[str, pl.DataFrame]:
+    """The answer of `Task.label` of a task that gives rows."""
+    schema = dict(LABEL_SCHEMA)
+    return {
+        item.item_id: pl.DataFrame(
+            task.label_rows(item, repositories, mode=mode, quirks=quirks), schema=schema, orient="row"
+        )
+        for item in items
+    }
 
 
 def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:

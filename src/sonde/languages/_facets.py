@@ -35,12 +35,20 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
         UnknownNameError: No language has this name.
         UsageError: The language does not have this facet; names those that do.
     """
+    found: F = _checked(language, name, protocol)
+    return found
+
+
+@functools.cache
+def _checked(language: str, name: str, protocol: type[Any]) -> Any:
+    """The facet, held against its protocol once: functions are asked by hundred thousands."""
     found = _facet(language, name)
     if not isinstance(found, protocol):
         raise TypeError(f"facet {name!r} of {language!r} does not answer {protocol.__name__}")
     return found
 
 
+@functools.cache
 def has_facet(language: str, name: str) -> bool:
     """Whether a language answers a facet, without importing it."""
     return importlib.util.find_spec(f"{LANGUAGE_PACKAGE}.{language}.{name}") is not None

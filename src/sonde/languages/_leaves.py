@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -15,9 +16,8 @@ from sonde.languages._text import Source
 from sonde.languages._treesitter import TreeSitterLanguage
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One token of the text.
+class Leaf(NamedTuple):
+    """One token of the text: a tuple, since a corpus has hundreds of them a function.
 
     Attributes:
         kind: The grammar's name of the node, ``"ERROR"`` for what no node covers.

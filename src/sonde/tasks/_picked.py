@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.tasks._spread import Part, Spread
-from sonde.tasks._task import Repository, RowLabels, Task
+from sonde.tasks._task import Repository, Task, gives_rows
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -65,7 +65,7 @@ def picks_of(
     quirks: AbstractSet[str],
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    if isinstance(task, RowLabels):
+    if gives_rows(task):
         labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
         rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
     else:
@@ -85,14 +85,15 @@ def picks_of(
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"
-    best: dict[tuple[str, str], tuple[float, Pick]] = {}
+    alike: dict[tuple[str, str], list[Pick]] = {}
     for row in rows:
         place = row.label, item.text[row.start : row.end] if tokens else ""
-        after = () if tokens else (row.other_start,)
-        rank = unit_hash(seed, item.item_id, row.start, *after)
-        if place not in best or rank < best[place][0]:
-            best[place] = rank, row
-    return tuple(row for _, row in best.values())
+        alike.setdefault(place, []).append(row)
+
+    def rank(row: Pick) -> float:
+        return unit_hash(seed, item.item_id, row.start, *(() if tokens else (row.other_start,)))
+
+    return tuple(some[0] if len(some) == 1 else min(some, key=rank) for some in alike.values())
 
 
 def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:

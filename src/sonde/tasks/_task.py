@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
@@ -99,6 +100,16 @@ class RowLabels(Protocol):
     ) -> Sequence[LabelRow]:
         """The rows of the item's table in `Task.label`, whose columns are those of `LABEL_SCHEMA` alone."""
         ...
+
+
+def gives_rows(task: Task) -> TypeGuard[RowLabels]:
+    """Whether a task is one of `RowLabels`; asked for each item, which a protocol itself answers slowly."""
+    return _has_row_labels(type(task))
+
+
+@functools.cache
+def _has_row_labels(kind: type[Task]) -> bool:
+    return issubclass(kind, RowLabels)
 
 
 def label_tables(

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training.probes.linear import Parts, probe_layers
+from sonde.training.probes.linear import Parts, probe_layers, probe_unchecked
 from sonde.training.probes.softmax import Features, SoftmaxLoss, along, fit_softmax
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
@@ -63,7 +64,7 @@ def test_the_solution_for_two_classes_is_that_of_scikit_learn(l2: float) -> None
     states, labels = planted(1, classes=2)
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
-        torch.from_numpy(scaled)[None], torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
+        Features.of(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
@@ -76,7 +77,7 @@ def test_the_solution_is_that_of_scikit_learn(l2: float) -> None:
     states, labels = planted(1)
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
-        torch.from_numpy(scaled)[None], torch.from_numpy(labels)[None], torch.tensor([l2]), 3,
+        Features.of(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 3,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
@@ -99,10 +100,33 @@ def test_accuracy_equals_scikit_learn_tuned_on_the_same_validation() -> None:
             for l2 in grid
         ]
         valid = [fit.score(scaled[parts.valid], labels[parts.valid]) for fit in fits]
-        np.testing.assert_allclose(found.valid_accuracy[layer], valid, atol=0.011)
+        tried = np.isfinite(found.valid_accuracy[layer])
+        assert tried[:-1].all()
+        np.testing.assert_allclose(found.valid_accuracy[layer][tried], np.array(valid)[tried], atol=0.011)
         tuned = fits[int(np.argmax(np.isclose(grid, found.l2[layer])))]
         mine = (found.predicted[layer] == labels[parts.test]).mean()
         assert mine == pytest.approx(tuned.score(scaled[parts.test], labels[parts.test]), abs=0.01)
+
+
+def test_the_weakest_penalty_is_tried_where_the_next_one_is_best_and_is_then_solved() -> None:
+    states, labels = planted(1, classes=2)
+    states[2:] = np.random.default_rng(7).normal(size=states[2:].shape)
+    parts = Parts.of(SPLIT.tolist())
+    grid = (0.001, 1.0, 0.1)  # in any order
+    (found,) = probe_unchecked(states, labels[None], 2, parts, l2=grid, by_nats=True)
+    scaled = [StandardScaler().fit(of[parts.train]).transform(of) for of in states]
+    tried = []
+    for layer, of in enumerate(scaled):
+        nats = []
+        for l2 in grid:
+            fit = LogisticRegression(C=1 / (l2 * len(parts.train)), max_iter=5000)
+            fit.fit(of[parts.train], labels[parts.train])
+            nats.append(log_loss(labels[parts.valid], fit.predict_proba(of[parts.valid])))
+        tried.append(nats[2] < nats[1])
+        places = [0, 1, 2] if tried[-1] else [1, 2]
+        np.testing.assert_allclose(found.valid_nats[layer, places], np.array(nats)[places], atol=2e-3)
+        assert found.l2[layer] == grid[min(places, key=lambda place: nats[place])]
+    assert (np.isfinite(found.valid_nats[:, 0]) == tried).all() and len(set(tried)) == 2
 
 
 def test_several_label_sets_together_are_those_alone() -> None:
@@ -159,7 +183,7 @@ def test_of_fewer_items_than_features_the_solution_is_that_of_scikit_learn() -> 
     labels = np.arange(40) % 4
     states = StandardScaler().fit_transform(rng.normal(size=(40, 90)) + labels[:, None])
     fit = fit_softmax(
-        torch.from_numpy(states)[None], torch.from_numpy(labels)[None], torch.tensor([0.01]), 4,
+        Features.of(torch.from_numpy(states)[None]), torch.from_numpy(labels)[None], torch.tensor([0.01]), 4,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (0.01 * 40), tol=1e-9, max_iter=10_000).fit(states, labels)

@@ -35,7 +35,7 @@ class Probe(LensDefaults):
     """The probe lens."""
 
     name = "probe"
-    version = "3"
+    version = "4"
     typed_options = ProbeOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})

@@ -152,6 +152,19 @@ def states_of(
     return _gather(observations, examples.task, pooling, [whole])
 
 
+def read_once(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
+    """The rows of whole texts for several poolings, held packed: the item table is large, and read from disk.
+
+    Args:
+        observations: The item table.
+        examples: Whole texts.
+        poolings: What `states_of` will be asked for.
+    """
+    texts = examples.frame["item_id"].unique().implode()
+    wanted = pl.col("pooling").is_in(list(poolings)), pl.col("item_id").is_in(texts), pl.col("start") == WHOLE
+    return observations.filter(*wanted).collect().lazy()
+
+
 def _gather(
     observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame]
 ) -> tuple[States, Int[np.ndarray, " row"]]:

@@ -18,7 +18,7 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
-from sonde.lenses.probe.data import ISOLATED, Examples, States, states_of
+from sonde.lenses.probe.data import ISOLATED, Examples, States, read_once, states_of
 from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.observe import SPAN
@@ -43,7 +43,9 @@ def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
     Fits of one task are too small to fill several cores, so each has one: a process, since threads of one
     would wait for each other between the many short steps of a fit.
     """
-    sizes = {task: table.height * _state_size(scoring) for task, table in scoring.labels.items()}
+    # One pooling is unpacked, at twice its size, while all of them are held packed.
+    each = (2 + len(options.pooling)) * _packed_size(scoring)
+    sizes = {task: table.height * each for task, table in scoring.labels.items()}
     together = min(cores(), len(sizes), _TOGETHER // max(1, *sizes.values()))
     if together < 2 or sum(sizes.values()) < _WORTH_PROCESSES or options.device != "cpu":
         return [row for task in sizes for row in score_task(scoring, task, options)]
@@ -74,10 +76,10 @@ def _scored(job: _Job) -> list[Score]:
     return list(score_task(job.scoring, job.task, job.options))
 
 
-def _state_size(scoring: Scoring) -> int:
-    """Bytes of the states of one example, unpacked."""
+def _packed_size(scoring: Scoring) -> int:
+    """Bytes of the states of one example, as they are stored."""
     packed = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
-    return 0 if packed.is_empty() else 2 * int(packed.item())
+    return 0 if packed.is_empty() else int(packed.item())
 
 
 def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
@@ -88,7 +90,11 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
         if options.crossed:
             examples = examples.cross_fitted(options.folds, template.seed)
         surfaces = surfaces_of(examples, scoring) if options.controls else None
-        for place, pooling in enumerate(_poolings(examples, options)):
+        poolings = _poolings(examples, options)
+        if examples.whole and len(poolings) > 1:
+            once = read_once(scoring.observations, examples, poolings)
+            scoring = dataclasses.replace(scoring, observations=once)
+        for place, pooling in enumerate(poolings):
             held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
             yield from _pooled(held, surfaces, options)
             # The first pooling is the headline's; what qualifies it is made for it alone.

@@ -7,18 +7,23 @@ and the layer itself chosen on the validation part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from sonde.training.probes.data import Standard, layers_at_once, standardise
 from sonde.training.probes.parts import Parts, check_labels, check_states
-from sonde.training.probes.softmax import fit_softmax, logits
+from sonde.training.probes.softmax import Features, fit_softmax, logits
 
 L2 = (1.0, 0.1, 0.01, 0.001)
-"""Penalties of the mean cross-entropy on standardised states, tried on validation."""
+"""Penalties of the mean cross-entropy on standardised states, tried on validation.
+
+The weakest is tried where the next stronger one is the best so far: it takes the most steps, and where
+validation has turned before, it does not come back.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +32,8 @@ class Probed:
 
     Attributes:
         l2: The penalty chosen for each layer.
-        valid_accuracy: Of every layer and penalty, on validation.
-        valid_nats: Mean cross-entropy likewise.
+        valid_accuracy: Of every layer and penalty, on validation; -inf where a penalty was not tried.
+        valid_nats: Mean cross-entropy likewise, inf where it was not tried.
         predicted: Class that each layer's probe gives to each test item.
         log_chance: Log-probability of every class, in nats.
         best: The layer with the best validation accuracy; of equals the one with the least cross-entropy.
@@ -122,35 +127,115 @@ def _probe_chunk(
     l2: Sequence[float],
     by_nats: bool,
 ) -> list[_Chunk]:
-    targets, penalties = len(labels), len(l2)
-    on = states.train.device
-    train = torch.from_numpy(np.repeat(labels[:, parts.train], penalties, axis=0)).to(on)
-    fit = fit_softmax(states.train, train, torch.tensor(list(l2) * targets, device=on), classes)
-    layers = len(states.train)
-    weight = fit.weight.view(layers, targets, penalties, classes, -1)
-    bias = fit.bias.view(layers, targets, penalties, classes)
-    chunks: list[_Chunk] = []
-    for target in range(targets):
-        gold = torch.from_numpy(labels[target, parts.valid]).to(on)
-        scores = logits(states.valid, weight[:, target], bias[:, target])
-        accuracy = (scores.argmax(2) == gold).double().mean(2)
-        nats = (
-            -scores.log_softmax(2).gather(2, gold.expand(layers, penalties, 1, -1))[:, :, 0].double().mean(2)
+    order = sorted(range(len(l2)), key=lambda place: -l2[place])
+    *stronger, weakest = [l2[place] for place in order]
+    task = _Task.of(states, labels, classes, parts)
+    tried = task.fit(stronger or [weakest])
+    if stronger:
+        tried = tried.and_weaker(task, weakest, tried.best(by_nats) == len(stronger) - 1)
+    tried = tried.only(slice(None), np.argsort(order).tolist())
+    return [tried.told(target, states.test, by_nats) for target in range(len(labels))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """What probes are fitted to and chosen on.
+
+    Attributes:
+        features: States of the training part.
+        valid: States of the validation part.
+        labels: Labels of the training part.
+        gold: Labels of the validation part.
+        classes: How many classes.
+    """
+
+    features: Features
+    valid: Float[Tensor, "layer valid d_model"]
+    labels: Int[Tensor, "target train"]
+    gold: Int[Tensor, "target valid"]
+    classes: int
+
+    @classmethod
+    def of(
+        cls, states: Standard, labels: Int[np.ndarray, "target item"], classes: int, parts: Parts
+    ) -> _Task:
+        every, features = torch.from_numpy(labels).to(states.train.device), Features.of(states.train)
+        return cls(features, states.valid, every[:, parts.train], every[:, parts.valid], classes)
+
+    def only(self, layers: Int[Tensor, " layer"]) -> _Task:
+        return replace(self, features=self.features.only(layers), valid=self.valid[layers])
+
+    def fit(self, l2: Sequence[float], start: _Tried | None = None) -> _Tried:
+        """Probes of every layer and label set with some penalties, begun at those of one other or at 0."""
+        (targets, _), penalties, layers = self.labels.shape, len(l2), len(self.valid)
+        labels = self.labels.repeat_interleave(penalties, 0)
+        problems = torch.tensor(list(l2) * targets, device=labels.device)
+        begin = None if start is None else (start.weight[:, :, 0], start.bias[:, :, 0])
+        fit = fit_softmax(self.features, labels, problems, self.classes, start=begin)
+        weight = fit.weight.view(layers, targets, penalties, self.classes, -1)
+        bias = fit.bias.view(layers, targets, penalties, self.classes)
+        accuracy, nats = bias.new_zeros(2, layers, targets, penalties, dtype=torch.float64)
+        for target, gold in enumerate(self.gold):
+            scores = logits(self.valid, weight[:, target], bias[:, target])
+            at = gold.expand(layers, penalties, 1, -1)
+            accuracy[:, target] = (scores.argmax(2) == gold).double().mean(2)
+            nats[:, target] = -scores.log_softmax(2).gather(2, at)[:, :, 0].double().mean(2)
+        return _Tried(weight, bias, accuracy, nats)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    """Probes that were fitted, and what they reach on validation: -inf and inf where none was tried."""
+
+    weight: Float[Tensor, "layer target l2 label d_model"]
+    bias: Float[Tensor, "layer target l2 label"]
+    accuracy: Float[Tensor, "layer target l2"]
+    nats: Float[Tensor, "layer target l2"]
+
+    def best(self, by_nats: bool) -> Int[Tensor, "layer target"]:
+        """The penalty that each layer and label set chooses."""
+        return self.nats.argmin(2) if by_nats else _best(self.accuracy, self.nats)
+
+    def only(self, layers: Int[Tensor, " layer"] | slice, l2: Sequence[int]) -> _Tried:
+        """Those of some layers and penalties."""
+        parts = self.weight, self.bias, self.accuracy, self.nats
+        return _Tried(*(part[layers][:, :, list(l2)] for part in parts))
+
+    def and_weaker(self, task: _Task, l2: float, wanted: Bool[Tensor, "layer target"]) -> _Tried:
+        """With those of a weaker penalty where it is wanted, begun at those of the weakest one so far."""
+        weight, bias = (
+            torch.cat([one, torch.zeros_like(one[:, :, :1])], 2) for one in (self.weight, self.bias)
         )
-        chosen = nats.argmin(1) if by_nats else _best(accuracy, nats)
-        every = torch.arange(layers, device=on)
-        picked = weight[every, target, chosen][:, None], bias[every, target, chosen][:, None]
-        chance = logits(states.test, *picked)[:, 0].log_softmax(1).mT
-        chunks.append(_Chunk(accuracy.cpu().numpy(), nats.cpu().numpy(), chance.cpu().numpy()))
-    return chunks
+        accuracy, nats = (
+            torch.cat([one, torch.full_like(one[:, :, :1], worst)], 2)
+            for one, worst in ((self.accuracy, -torch.inf), (self.nats, torch.inf))
+        )
+        layers = wanted.any(1).nonzero()[:, 0]
+        if len(layers):
+            found = task.only(layers).fit([l2], self.only(layers, [-1]))
+            weight[layers, :, -1:], bias[layers, :, -1:] = found.weight, found.bias
+            # What a label set chooses from must not depend on those that are fitted beside it.
+            own = wanted[layers, :, None]
+            accuracy[layers, :, -1:] = found.accuracy.where(own, -torch.inf)
+            nats[layers, :, -1:] = found.nats.where(own, torch.inf)
+        return _Tried(weight, bias, accuracy, nats)
+
+    def told(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
+        """What the chosen probes of a label set say of the test part."""
+        every = torch.arange(len(test), device=test.device)
+        picked = every, target, self.best(by_nats)[:, target]
+        chance = logits(test, self.weight[picked][:, None], self.bias[picked][:, None])[:, 0]
+        return _Chunk(
+            self.accuracy[:, target].cpu().numpy(),
+            self.nats[:, target].cpu().numpy(),
+            chance.log_softmax(1).mT.cpu().numpy(),
+        )
 
 
-def _best(
-    accuracy: Float[torch.Tensor, "row choice"], nats: Float[torch.Tensor, "row choice"]
-) -> Int[torch.Tensor, " row"]:
+def _best(accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choice"]) -> Int[Tensor, " *row"]:
     """The choice of each row with the best accuracy; of equals the one with the least cross-entropy."""
-    equal = accuracy == accuracy.amax(1, keepdim=True)
-    return torch.where(equal, nats, torch.inf).argmin(1)
+    equal = accuracy == accuracy.amax(-1, keepdim=True)
+    return torch.where(equal, nats, torch.inf).argmin(-1)
 
 
 def _join(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> Probed:

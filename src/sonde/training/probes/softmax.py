@@ -37,31 +37,38 @@ class SoftmaxFit:
 
 
 def fit_softmax(
-    states: Float[Tensor, "layer item d_model"],
+    features: Features,
     labels: Int[Tensor, "problem item"],
     l2: Float[Tensor, " problem"],
     classes: int,
     *,
+    start: tuple[Float[Tensor, "layer problem label d_model"], Float[Tensor, "layer problem label"]]
+    | None = None,
     tolerance: float = 5e-5,
     max_steps: int = 100,
 ) -> SoftmaxFit:
     """Fit softmax probes on standardised states.
 
     Args:
-        states: In float32 or float64; each column has mean 0, or the preconditioner is a poor one.
+        features: The states, in float32 or float64.
         labels: Classes from 0, one row a problem.
         l2: Penalty of each problem, above 0; that of scikit-learn for two classes as for more.
         classes: Number of classes.
+        start: Weight and bias to begin at, such as those with a stronger penalty; without, all begin at 0.
         tolerance: A problem stops where the root mean square of its gradient's entries is no larger. The
             largest entry is about four times it; scikit-learn stops where that is 1e-4.
         max_steps: Evaluations of the loss at most. The weakest penalties on classes that can be told apart
             may not come to their end before; where they stand then, validation decides whether they serve.
     """
-    features = Features.of(states)
     loss = SoftmaxLoss.of(features, labels, l2, classes)
-    directions = 1 if classes == 2 else classes
-    start = states.new_zeros(len(states), len(l2), directions, features.values.shape[2])
-    found = minimise(loss, start, tolerance, max_steps)
+    if start is None:
+        directions, (layers, _, columns) = 1 if classes == 2 else classes, features.values.shape
+        begin = features.values.new_zeros(layers, len(l2), directions, columns)
+    else:
+        weight, bias = start
+        begin = torch.cat([weight @ features.axes[:, None], bias[..., None]], 3)
+        begin = begin.diff(dim=2) if classes == 2 else begin
+    found = minimise(loss, begin, tolerance, max_steps)
     # Of the difference between two classes each has its half.
     point = torch.cat([-found.point / 2, found.point / 2], 2) if classes == 2 else found.point
     weight = along(point[..., :-1], features.axes)
@@ -98,7 +105,10 @@ class Features:
 
     @classmethod
     def of(cls, states: Float[Tensor, "layer item d_model"]) -> Features:
-        """Find the axes, which costs one product of the states with themselves a layer."""
+        """Find the axes, which costs one product of the states with themselves a layer.
+
+        Each column of the states has mean 0, or a diagonal says little along these axes.
+        """
         layers, items, width = states.shape
         if items > width:
             _, axes = torch.linalg.eigh(states.mT @ states)
@@ -110,6 +120,10 @@ class Features:
         values = states @ torch.cat([axes, column], 2)
         values[:, :, -1] = 1.0
         return cls(values, values.mT.contiguous(), axes)
+
+    def only(self, layers: Int[Tensor, " layer"]) -> Features:
+        """Those of some layers."""
+        return Features(self.values[layers], self.turned[layers], self.axes[layers])
 
 
 def along(
@@ -190,9 +204,7 @@ class SoftmaxLoss:
 
     def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
         """The loss of some layers (None: of all, without a copy of the states) and problems."""
-        features = self.features
-        if layers is not None:
-            features = Features(features.values[layers], features.turned[layers], features.axes[layers])
+        features = self.features if layers is None else self.features.only(layers)
         return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
 
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all check bench bench-gpu format wheel clean
+.PHONY: demo test test-all reference check bench bench-gpu format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
@@ -16,6 +16,10 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(PYTEST)
+
+# What the tree at hand gives, value by value beside the tree at the tag before-middle; some twenty minutes at first.
+reference: $(STAMP)
+	$(BIN)/python -m tests.reference
 
 check: $(STAMP)
 	$(BIN)/ruff check src tests bench

@@ -1,0 +1,137 @@
+"""``make reference``: build the tree at ``before-middle`` once, run the fixed set with both, compare.
+
+The earlier tree has a worktree and an environment of its own below ``.reference``; what it gives is kept
+there, so that only the tree at hand runs again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from tests.reference.compare import differences
+
+TAG = "before-middle"
+ROOT = Path(__file__).parents[2]
+PLACE = ROOT / ".reference"
+_WORKERS = 2
+_MODULES = (
+    *(
+        "argparse",
+        "ast",
+        "bdb",
+        "cgi",
+        "cmd",
+        "codeop",
+        "configparser",
+        "copy",
+        "csv",
+        "dataclasses",
+        "difflib",
+    ),
+    *(
+        "dis",
+        "doctest",
+        "enum",
+        "fileinput",
+        "fractions",
+        "ftplib",
+        "getopt",
+        "gettext",
+        "glob",
+        "gzip",
+        "heapq",
+    ),
+    *("imaplib", "inspect", "ipaddress", "locale", "mailbox", "mimetypes", "nntplib", "optparse", "pathlib"),
+    *("pickletools", "plistlib", "poplib", "pprint", "random", "sched", "shutil", "smtplib", "statistics"),
+    *("string", "tarfile", "tempfile", "textwrap", "threading", "tokenize", "typing", "uuid", "zipfile"),
+)
+_CLASSES = "java.base/java/util/*.java"
+
+
+def main() -> int:
+    """Run both, print what differs; 1 where anything does."""
+    known = subprocess.run(
+        ["git", "rev-parse", f"{TAG}^{{commit}}"], cwd=ROOT, capture_output=True, text=True
+    )
+    if known.returncode:
+        print(f"reference: no tag {TAG} in this repository")
+        return 2
+    tree = PLACE / known.stdout.strip()[:12]
+    python = _built(tree)
+    corpora = {"python": f"local:{_python_files()}", "java": f"local:{_java_files()}"}
+    tasks = _tasks(python)
+    before, after = tree / "before", PLACE / "now"
+    if not (before / "done").exists():
+        _collect(python, corpora, tasks, before)
+    shutil.rmtree(after, ignore_errors=True)
+    _collect(Path(sys.executable), corpora, tasks, after)
+    found = list(differences(before, after))
+    print(*found, sep="\n")
+    print(f"reference: {len(found)} differences to {TAG}" if found else f"reference: equal to {TAG}")
+    return 1 if found else 0
+
+
+def _built(tree: Path) -> Path:
+    """The interpreter of the earlier tree, with it installed."""
+    source, python = tree / "source", tree / "venv" / "bin" / "python"
+    if not (tree / "installed").exists():
+        shutil.rmtree(tree, ignore_errors=True)
+        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+        subprocess.run(["git", "worktree", "add", "--detach", source, TAG], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "venv", tree / "venv"], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "-c", source / "constraints.txt"]
+        subprocess.run([*install, "torch"], check=True)
+        subprocess.run([*install, "-e", f"{source}[baselines,minhash]"], check=True)
+        (tree / "installed").touch()
+    return python
+
+
+def _python_files() -> Path:
+    """A folder with modules of the standard library, the same for both trees."""
+    folder = PLACE / "python"
+    for name in _MODULES:
+        source = Path(sysconfig.get_path("stdlib")) / f"{name}.py"
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        if source.exists():
+            shutil.copyfile(source, folder / name / source.name)
+    return folder
+
+
+def _java_files() -> Path:
+    """A folder with classes of the Java Development Kit that is installed here."""
+    import zipfile
+
+    folder = PLACE / "java"
+    if not folder.exists():
+        archive = min(Path("/usr/lib/jvm").glob("*/lib/src.zip"))
+        with zipfile.ZipFile(archive) as held:
+            for name in held.namelist():
+                if Path(name).match(_CLASSES):
+                    held.extract(name, folder)
+    return folder
+
+
+def _tasks(python: Path) -> list[str]:
+    """The tasks of the earlier tree, by the names that its command line gives."""
+    told = subprocess.run(
+        [python.with_name("sonde"), "list", "tasks"], capture_output=True, text=True, check=True
+    ).stdout
+    return [line.split()[0] for line in told.splitlines() if line and not line.startswith(" ")]
+
+
+def _collect(python: Path, corpora: dict[str, str], tasks: list[str], output: Path) -> None:
+    wanted = {"corpora": corpora, "tasks": tasks, "output": str(output), "workers": _WORKERS}
+    script = Path(__file__).with_name("collect.py")
+    threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+    caches = {"XDG_CACHE_HOME": str(output.parent / "cache")}
+    subprocess.run([python, script, json.dumps(wanted)], check=True, env={**os.environ, **threads, **caches})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""The fixed set: commands of the command line whose files are compared. Runs with the Python of either tree.
+
+It calls nothing but the command line, which is the contract of both trees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+LIMIT = 300
+"""Functions of each language that every task labels."""
+
+_READ = {
+    "codesyntax": ("syntax_relations", "python"),
+    "cubert": ("variable_misuse", "python"),
+    "inspect": ("cpx", "java"),
+}
+"""Published formats, each with a task and language that it holds."""
+
+_SMALL = ("--workers", "1", "--limit", "60")
+_RUNS: dict[str, tuple[str, ...]] = {
+    "surprisal": ("-m", "sonde/mini-decoder", *_SMALL),
+    "surprisal-encoder": ("-l", "surprisal", "-m", "sonde/mini-encoder", *_SMALL),
+    "attention": ("-m", "sonde/mini-encoder", *_SMALL),
+    "cloze": ("-m", "sonde/mini-encoder", *_SMALL),
+    "probe": (
+        *("-m", "sonde/mini-encoder", "--workers", "1", "--limit", "200"),
+        *("-t", "csc", "-t", "jbl", "-t", "ast", "-t", "same_scope"),
+        *("--option", "probe.folds=3", "--option", "probe.seeds=2"),
+    ),
+    "finetune": (
+        *("-m", "sonde/mini-encoder", "--workers", "1", "--limit", "120"),
+        *("-t", "wrong_operator", "-t", "misuse_repair", "--option", "finetune.length=64"),
+        *("--option", "finetune.epochs=1", "--option", "finetune.seeds=2", "--option", "finetune.rates=1e-3"),
+    ),
+}
+"""Small runs by name; a lens of the same name unless one is given."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A call of the command line.
+
+    Attributes:
+        name: Folder of what it writes.
+        arguments: Its arguments.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+def commands(corpora: dict[str, str], tasks: list[str], output: Path) -> Iterator[Command]:
+    """Every command: labels of every task, published formats, and runs of every lens in both modes.
+
+    Args:
+        corpora: The corpus of each language.
+        tasks: Public names of the tasks.
+        output: Where they write.
+    """
+    for mode in ("corrected", "paper"):
+        for name, arguments in _RUNS.items():
+            place = f"run-{name}-{mode}"
+            lens = () if "-l" in arguments else ("-l", name)
+            corpus = ("-c", corpora["python"], "--mode", mode, "-o", str(output / place))
+            yield Command(place, ("run", *lens, *arguments, *corpus))
+        for language, corpus in corpora.items():
+            for task in tasks:
+                place = f"label-{language}-{mode}-{task}"
+                yield Command(place, _label(task, corpus, output / place, "--mode", mode, "--raw"))
+    for form, (task, language) in _READ.items():
+        place = f"format-{form}"
+        yield Command(place, _label(task, corpora[language], output / place, "--format", form))
+
+
+def _label(task: str, corpus: str, output: Path, *more: str) -> tuple[str, ...]:
+    limit = ("--limit", str(LIMIT), "--workers", "1")
+    return "label", task, "-c", corpus, *limit, "-o", str(output / "labels"), *more
+
+
+def carry_out(command: Command, output: Path) -> str:
+    """Call the command line, and note how it ended beside what it wrote; gives its name."""
+    from sonde.cli import main
+
+    place = output / command.name
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    sys.argv, code = ["sonde", *command.arguments], 0
+    with contextlib.redirect_stderr(io.StringIO()) as told, contextlib.redirect_stdout(told):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+    (place / "ended.json").write_text(json.dumps({"code": code}))
+    (place / "told.txt").write_text(told.getvalue())
+    return command.name
+
+
+def collect(corpora: dict[str, str], tasks: list[str], output: Path, workers: int) -> None:
+    """Carry the fixed set out."""
+    every = list(commands(corpora, tasks, output))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for number, name in enumerate(pool.map(carry_out, every, [output] * len(every)), 1):
+            print(f"{number}/{len(every)} {name}", flush=True)
+    (output / "done").touch()
+
+
+if __name__ == "__main__":
+    wanted = json.loads(sys.argv[1])
+    collect(wanted["corpora"], wanted["tasks"], Path(wanted["output"]), wanted["workers"])

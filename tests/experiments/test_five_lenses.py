@@ -64,9 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scores(made: Path) -> pl.DataFrame:
-    return pl.read_parquet(made / "scores.parquet").with_columns(
-        k=pl.col("params").struct.field("k"), named=pl.col("params").struct.field("name")
-    )
+    return pl.read_parquet(made / "scores.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +132,12 @@ def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) 
         pl.col("control").is_null()
     )
     names = scores.filter(
-        pl.col("control").is_null() & (pl.col("params").struct.field("other") == "sum"),
+        pl.col("control").is_null() & (pl.col("aggregation") == "sum"),
         lens="cloze",
         metric="p_at_k",
         slice="template=import",
         k=1,
-        named="candidates",
+        matching="candidates",
     )
     for rows in (best, heads, names):
         assert rows.height

@@ -162,7 +162,7 @@ def test_processes_and_kills_change_nothing(
     subprocess.run(command, check=True, env=environment, capture_output=True)
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
     # Processes share the cores, and torch adds up in another order with another number of threads.
-    keys = ["slice", "metric", "task", "params", "n", "n_clusters"]
+    keys = ["dimensions", "metric", "task", "k", "weighting", "unit", "n", "n_clusters"]
     exact, close = scores(tmp_path), scores(undisturbed)
     assert_frame_equal(exact.select(keys), close.select(keys))
     assert_frame_equal(

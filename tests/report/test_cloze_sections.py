@@ -79,12 +79,12 @@ def scores_of(model: str, level: float) -> list[Score]:
         ("preferred", dims(template="clozetest", word="max"), 0.75, _PLAIN),
         ("preferred", dims(template="clozetest", word="min"), 0.25, _PLAIN),
     ):
-        found.append(dataclasses.replace(row(model, where, 1, value, **columns), metric=metric))
+        found.append(dataclasses.replace(row(model, where, 1, value), metric=metric, **columns))
     for word in ("max", "min"):
-        at_random = row(model, dims(template="clozetest", word=word), 1, 0.5, control="chance", **_PLAIN)
-        found.append(dataclasses.replace(at_random, metric="preferred"))
-    control = row(model, dims(pair="replacement"), 1, 0.55, control="length", **_CAUSAL)
-    found.append(dataclasses.replace(control, metric="preferred"))
+        at_random = row(model, dims(template="clozetest", word=word), 1, 0.5, control="chance")
+        found.append(dataclasses.replace(at_random, metric="preferred", **_PLAIN))
+    control = row(model, dims(pair="replacement"), 1, 0.55, control="length")
+    found.append(dataclasses.replace(control, metric="preferred", **_CAUSAL))
     return found
 
 

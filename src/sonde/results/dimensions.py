@@ -1,7 +1,7 @@
 """What a number is about beyond its columns: names with values, and expressions that choose rows by them.
 
-A score over one tag has the dimension ``tag``, one over calls ``origin``, and so on, in the
-order in which they qualify the number; a score over everything has none. Values are any text.
+A score over one tag has the dimension ``tag``, one over the calls that leave a repository ``origin``, and so
+on, in the order in which they qualify the number; a score over everything has none. Values are any text.
 """
 
 from __future__ import annotations
@@ -20,38 +20,6 @@ REASON = "reason"
 """Dimension of a row that stands for what was not scored: why."""
 
 _COLUMN = pl.col("dimensions")
-
-# The earlier column `slice` wrote some dimensions without their name, by another word, or not at all.
-_WITHOUT_NAME = frozenset({REASON, "selection", "text", "part"})
-_WORDS: Mapping[tuple[str, str], str] = {
-    ("length", "removed"): "without length",
-    ("types", "seen"): "types seen",
-    ("distance", "near"): "near",
-    ("distance", "far"): "far",
-    ("average", "edges"): "edges",
-}
-_NAME_ALONE: Mapping[str, str] = {"followed": "head", "epoch": "epoch", "setting": "setting"}
-_UNWRITTEN = (("relation", "distance"),)
-
-
-def slice_of(dimensions: Dimensions) -> str:
-    """The text of the column ``slice``, which stays for one release; it cannot be read back in every case.
-
-    >>> slice_of((("origin", "internal"), ("tag", "call -> identifier"))), slice_of(())
-    ('origin=internal;tag=call -> identifier', 'all')
-    >>> slice_of((("selection", "best"), ("share", "0.25")))
-    'best;share=0.25'
-    """
-    names = tuple(name for name, _ in dimensions)
-    if names in _UNWRITTEN:
-        dimensions = dimensions[:-1]
-    return ";".join(_part(name, value) for name, value in dimensions) or "all"
-
-
-def _part(name: str, value: str) -> str:
-    if name in _WITHOUT_NAME:
-        return value
-    return _NAME_ALONE.get(name) or _WORDS.get((name, value)) or f"{name}={value}"
 
 
 def dimension(name: str) -> pl.Expr:

@@ -1,6 +1,7 @@
-"""Scores of the first schema: ``slice`` and ``params`` held what are dimensions and columns now.
+"""The first schema of scores, for one release: its ``slice`` is still written, and its files are still read.
 
-For one release: only `sonde.results.scores.known_columns` asks for it, and nothing else knows that schema.
+``slice`` and ``params`` held what are dimensions and named columns now. Only `sonde.results.scores` asks for
+this module, and nothing else knows that schema.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ADDED: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "n_relations": pl.Int32,
 }
 
-_BARE: Mapping[str, tuple[str, str]] = {
+_WORDS: Mapping[str, tuple[str, str]] = {
     "code": ("text", "code"),
     "layout": ("text", "layout"),
     "shared": ("text", "shared"),
@@ -45,6 +46,15 @@ _BARE: Mapping[str, tuple[str, str]] = {
     "far": ("distance", "far"),
     "edges": ("average", "edges"),
 }
+"""Words that stood alone in a slice, and the dimensions that they are."""
+
+_WRITTEN: Mapping[tuple[str, str], str] = {dimension: word for word, dimension in _WORDS.items()}
+
+_NAME_ALONE: Mapping[str, str] = {"followed": "head", "epoch": "epoch", "setting": "setting"}
+"""Dimensions of which a slice held one word, while their value stood in ``params``."""
+
+_OTHER_WORD = "part"
+"""Dimension of a word that only a lens from outside knows."""
 
 # Dimensions whose values may hold anything and come last, so that theirs is all that follows.
 _LAST = frozenset(
@@ -54,6 +64,26 @@ _LAST = frozenset(
     }
 )
 _NAMED = re.compile(r"([a-z_0-9]+)=")
+
+
+def slice_of(dimensions: Dimensions) -> str:
+    """The text of the column ``slice``; it cannot be read back in every case.
+
+    >>> slice_of((("origin", "internal"), ("tag", "call -> identifier"))), slice_of(())
+    ('origin=internal;tag=call -> identifier', 'all')
+    >>> slice_of((("selection", "best"), ("share", "0.25")))
+    'best;share=0.25'
+    """
+    # How far a relation reaches stood in `params`.
+    if [name for name, _ in dimensions] == ["relation", "distance"]:
+        dimensions = dimensions[:-1]
+    return ";".join(_part(name, value) for name, value in dimensions) or "all"
+
+
+def _part(name: str, value: str) -> str:
+    if name in (REASON, _OTHER_WORD):
+        return value
+    return _NAME_ALONE.get(name) or _WRITTEN.get((name, value)) or f"{name}={value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +186,4 @@ def _bare(word: str, about: _About, k: int | None) -> tuple[str, str]:
         return "epoch", str(k)
     if about.lens == "finetune" and word == "setting":
         return "setting", about.name or ""
-    return _BARE.get(word, ("part", word))
+    return _WORDS.get(word, (_OTHER_WORD, word))

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.dimensions import DIMENSIONS, Dimensions, slice_of
-from sonde.results.schema1 import from_schema1, is_schema1
+from sonde.results.dimensions import DIMENSIONS, Dimensions
+from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
 SCHEMA_VERSION = 2
 

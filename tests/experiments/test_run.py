@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from sonde.base.errors import StoreError
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, _forecast, observing
+from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
 from sonde.experiments._progress import Silent
 from sonde.experiments.observe import Observed, Tried, observe_job, try_job
 from sonde.experiments.plan import ObserveJob
@@ -115,6 +115,18 @@ def test_a_damaged_part_is_computed_again_alone(
     outcome = run(experiment(decoder, project), Execution(output=tmp_path))
     assert 0 < outcome.observed < 150
     assert outcome.damaged == [victim.relative_to(tmp_path).as_posix()]
+    assert_frame_equal(scores(tmp_path), scores(finished))
+
+
+def test_scores_of_another_schema_are_made_again_from_what_was_observed(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(scoring, "SCHEMA_VERSION", scoring.SCHEMA_VERSION - 1)
+        run(experiment(decoder, project), Execution(output=tmp_path))
+    assert not scores(tmp_path)["fingerprint"].equals(scores(finished)["fingerprint"])
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert (outcome.observed, outcome.reused) == (0, 150)
     assert_frame_equal(scores(tmp_path), scores(finished))
 
 

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -151,10 +150,19 @@ class Score:
 
 def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
     """Scores as a table in the schema of ``scores.parquet``."""
-    rows = [{name: getattr(score, name) for name in SCORES_SCHEMA} for score in scores]
-    for row in rows:
-        row["dimensions"] = [{"name": name, "value": value} for name, value in row["dimensions"]]
-    return pl.DataFrame(rows, schema=dict(SCORES_SCHEMA), orient="row")
+    listed = list(scores)
+    plain = [name for name in SCORES_SCHEMA if name != "dimensions"]
+    table = pl.DataFrame(
+        {name: [getattr(one, name) for one in listed] for name in plain},
+        schema={name: SCORES_SCHEMA[name] for name in plain},
+    )
+    # Nested values are slow to build, and many numbers are about the same.
+    places = {dimensions: at for at, dimensions in enumerate({one.dimensions: None for one in listed})}
+    held = [[{"name": name, "value": value} for name, value in dimensions] for dimensions in places]
+    dimensions = pl.Series("dimensions", held, dtype=DIMENSIONS).gather(
+        [places[one.dimensions] for one in listed]
+    )
+    return table.with_columns(dimensions).select(list(SCORES_SCHEMA))
 
 
 def read_scores(path: Path) -> pl.DataFrame:
@@ -174,8 +182,7 @@ def scores_from(frame: pl.DataFrame) -> list[Score]:
     """The scores of such a table, in its order."""
     scores: list[Score] = []
     for row in known_columns(frame).drop("slice").iter_rows(named=True):
-        values: dict[str, Any] = dict(row)
-        values["dimensions"] = tuple((one["name"], one["value"]) for one in row["dimensions"])
-        values["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
-        scores.append(Score(**values))
+        row["dimensions"] = tuple((one["name"], one["value"]) for one in row["dimensions"])
+        row["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
+        scores.append(Score(**row))
     return scores

@@ -158,7 +158,7 @@ def test_dependents_with_newlines_end_elsewhere_and_begin_where_they_did(
     plain, longer = tables
     first = pl.col("metric").is_in(["first_hit", "mean_offset", "edges"])
     assert_frame_equal(plain.filter(first), longer.filter(first))
-    keys = ["slice", "control", "metric", "params", "layer", "head"]
+    keys = ["slice", "control", "metric", "k", "compared_to", "layer", "head"]
     last = [table.filter(pl.col("metric") == "last_hit").select(*keys, "value") for table in tables]
     bodies = pl.col("slice") == "relation=If:if->body"
     assert not last[0].filter(bodies).equals(last[1].filter(bodies))
@@ -314,7 +314,7 @@ def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
             selection=Selection(near_duplicates=False),
         )  # fmt: skip
         run(wanted, Execution(output=folder))
-        table = pl.read_parquet(folder / "scores.parquet").with_columns(k=pl.col("params").struct.field("k"))
+        table = pl.read_parquet(folder / "scores.parquet")
         tables.append(table.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head")))
     without, included = tables
     root = included.filter(pl.col("slice") == "relation=root")
@@ -328,6 +328,6 @@ def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
     assert len(same) and same["value"].to_list() == same["value_right"].to_list()
     whole = both.filter(pl.col("slice") == "all")
     # "5 relations" without the root
-    counts = [int(params["name"].split()[0]) for params in whole["params"]]
+    counts = whole["n_relations"].to_list()
     expected = [value * n / (n + 1) for value, n in zip(whole["value"], counts, strict=True)]
     assert whole["value_right"].to_list() == pytest.approx(expected) and max(expected) > 0

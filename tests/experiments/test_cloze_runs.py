@@ -59,7 +59,7 @@ def answers(folder: Path, model: str) -> pl.DataFrame:
 
 def scores(folder: Path, model: str) -> pl.DataFrame:
     table = pl.read_parquet(folder / "scores.parquet").filter(pl.col("model") == model)
-    return table.with_columns(pl.col("params").struct.field("name", "other", "k"))
+    return table.with_columns(name=pl.coalesce("matching", "objective"), other="aggregation")
 
 
 def test_models_of_every_kind_answer_the_same_quizzes(

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from sonde.base.errors import StoreError
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, _forecast, observing
+from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
 from sonde.experiments._progress import Silent
 from sonde.experiments.observe import Observed, Tried, observe_job, try_job
 from sonde.experiments.plan import ObserveJob
@@ -118,6 +118,18 @@ def test_a_damaged_part_is_computed_again_alone(
     assert_frame_equal(scores(tmp_path), scores(finished))
 
 
+def test_scores_of_another_schema_are_made_again_from_what_was_observed(
+    decoder: Path, project: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(scoring, "SCHEMA_VERSION", scoring.SCHEMA_VERSION - 1)
+        run(experiment(decoder, project), Execution(output=tmp_path))
+    assert not scores(tmp_path)["fingerprint"].equals(scores(finished)["fingerprint"])
+    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
+    assert (outcome.observed, outcome.reused) == (0, 150)
+    assert_frame_equal(scores(tmp_path), scores(finished))
+
+
 def test_a_smaller_run_grows_into_a_larger(
     decoder: Path, project: Path, finished: Path, tmp_path: Path
 ) -> None:
@@ -162,7 +174,7 @@ def test_processes_and_kills_change_nothing(
     subprocess.run(command, check=True, env=environment, capture_output=True)
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
     # Processes share the cores, and torch adds up in another order with another number of threads.
-    keys = ["slice", "metric", "task", "params", "n", "n_clusters"]
+    keys = ["dimensions", "metric", "task", "k", "weighting", "unit", "n", "n_clusters"]
     exact, close = scores(tmp_path), scores(undisturbed)
     assert_frame_equal(exact.select(keys), close.select(keys))
     assert_frame_equal(

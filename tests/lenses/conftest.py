@@ -173,7 +173,7 @@ class Study:
         return lens.observe([captured], labels, self.settings, ["best", "next"])
 
     def score(self, *observations: pl.DataFrame, frequencies: pl.DataFrame | None = None) -> pl.DataFrame:
-        """The table of scores, with the name among the params as a column."""
+        """The table of scores, with ``name``: which weighting, bins or unit a number has."""
         template = Score(model="model", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
         scoring = Scoring(
             observations=pl.concat(observations).lazy(),
@@ -183,7 +183,7 @@ class Study:
             frequencies=frequencies,
         )
         table = scores_frame(LENSES.load("surprisal").score(scoring))
-        return table.with_columns(name=pl.col("params").struct.field("name"))
+        return table.with_columns(name=pl.coalesce("weighting", "binning", "unit"))
 
     @staticmethod
     def value(scores: pl.DataFrame, where: str, metric: str, name: str | None = None) -> float:

@@ -148,11 +148,7 @@ class Run:
     @property
     def scores(self) -> pl.DataFrame:
         scores = LENSES.load("attention").score(self.scoring)
-        return scores_frame(scores).with_columns(
-            k=pl.col("params").struct.field("k"),
-            chosen=pl.col("params").struct.field("name"),
-            over=pl.col("params").struct.field("other"),
-        )
+        return scores_frame(scores)
 
 
 def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = TEXTS) -> Run:
@@ -409,7 +405,9 @@ def test_one_head_chance_and_the_longest_word_equal_loops(name: str, mode: str) 
     scores = run.scores
     rows = {
         (row["slice"], row["control"], row["metric"], row["k"]): row["value"]
-        for row in scores.filter(pl.col("over").is_null(), pl.col("split") == "test").iter_rows(named=True)
+        for row in scores.filter(pl.col("compared_to").is_null(), pl.col("split") == "test").iter_rows(
+            named=True
+        )
     }
     for metric, hit in enumerate(("first_hit", "last_hit", "any_hit")):
         for k in (1, 3, 20):
@@ -544,11 +542,11 @@ def test_the_twin_is_scored_beside_the_model() -> None:
         twins=(twin,),
     )
     scores = scores_frame(LENSES.load("attention").score(scoring))
-    keys = ["slice", "metric", "params"]
+    keys = ["slice", "metric", "k", "chosen", "n_relations"]
     hits = scores.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head"))
     mine = hits.filter(pl.col("control").is_null()).select(*keys, "value")
     random = hits.filter(pl.col("control") == "random_weights").select(*keys, "value")
-    assert mine.sort(keys[:2]).equals(random.sort(keys[:2]))
+    assert mine.sort(keys[:3]).equals(random.sort(keys[:3]))
 
 
 def test_gains_are_differences_of_the_scores() -> None:
@@ -559,10 +557,10 @@ def test_gains_are_differences_of_the_scores() -> None:
         for row in hits.iter_rows(named=True)
     }
     gains = scores.filter(pl.col("metric").str.ends_with("_gain"))
-    assert set(gains["over"]) == {"one_head", "offset", "keyword", "combined", "longest", "chance"}
+    assert set(gains["compared_to"]) == {"one_head", "offset", "keyword", "combined", "longest", "chance"}
     for row in gains.iter_rows(named=True):
         key = (row["slice"], row["metric"].removesuffix("_gain"), row["k"])
-        assert row["value"] == pytest.approx(values[*key, None] - values[*key, row["over"]])
+        assert row["value"] == pytest.approx(values[*key, None] - values[*key, row["compared_to"]])
 
 
 def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
@@ -612,7 +610,7 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     hits = {
         (score.side, score.slice.removeprefix("relation=")): score.value
         for score in scores
-        if score.metric == "first_hit" and score.control is None and score.params["k"] == 1
+        if score.metric == "first_hit" and score.control is None and score.k == 1
         and score.slice.startswith("relation=")
     }  # fmt: skip
     shares = test.group_by("side", "relation").agg(pl.col("hit").mean())
@@ -660,7 +658,7 @@ def test_copies_within_a_cluster_add_nothing_to_what_is_known(stage: int) -> Non
         settings = LensSettings(stage=1, found=found)
     run = observe(loaded, settings)
     clustered, alone = (with_copies(run, stage, clusters) for clusters in (lambda name: name, lambda _: ""))
-    keys = ["side", "slice", "split", "control", "metric", "params", "layer", "head"]
+    keys = ["side", "slice", "split", "control", "metric", "k", "compared_to", "layer", "head"]
     both = clustered.join(alone, on=keys, nulls_equal=True, validate="1:1")
     assert len(both) == len(clustered) == len(alone)
     # What is found is the same either way; without a known cluster each copy counts as one.

@@ -94,7 +94,7 @@ def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
 
 
 def test_framed_quizzes_stand_in_no_other_table(frame_scores: list[Score]) -> None:
-    assert found(frame_scores, "p_at_k", "template=call", name="single", k=10).n == 40
+    assert found(frame_scores, "p_at_k", "template=call", matching="single", k=10).n == 40
     assert found(frame_scores, "p_at_k", "template=call", control="majority", k=10).n == 40
 
 

@@ -60,7 +60,7 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
     )
     found = lens.score(scoring)
     assert {score.task for score in found} == {"api_deprecated"}
-    assert {score.params["name"] for score in found} == {"causal"}
+    assert {score.objective for score in found} == {"causal"}
     for form in (None, "call", "import"):
         pairs = [row["candidates"] for row in labels.to_dicts() if form in (None, row["mode"])]
         sums = [nats[worse]["nats"] - nats[better]["nats"] for better, worse in pairs]
@@ -88,8 +88,7 @@ def one(scores: list[Score], where: str, metric: str, other: str) -> list[Score]
     return [
         score
         for score in scores
-        if (score.slice, score.metric, score.control) == (where, metric, None)
-        and score.params["other"] == other
+        if (score.slice, score.metric, score.control) == (where, metric, None) and score.aggregation == other
     ]
 
 

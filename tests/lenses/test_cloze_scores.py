@@ -77,13 +77,13 @@ def scoring(
 
 
 def found(
-    scores: list[Score], metric: str, where: str, *, control: str | None = None, **params: Any
+    scores: list[Score], metric: str, where: str, *, control: str | None = None, **columns: Any
 ) -> Score:
     (one,) = [
         score
         for score in scores
         if (score.metric, score.slice, score.control) == (metric, where, control)
-        and all(score.params.get(name) == value for name, value in params.items())
+        and all(getattr(score, name) == value for name, value in columns.items())
     ]
     return one
 
@@ -119,14 +119,14 @@ def test_models_are_also_compared_on_what_all_of_them_were_asked() -> None:
         row |= {"rank": None, "rank_id": None, "status": SEVERAL, "pieces": 2, "nats": 3.0}
     beside = (tables([], other)[0].lazy(),)
     scores = lens.score(dataclasses.replace(scoring(quizzes, mine), beside=beside))
-    own = found(scores, "p_at_k", "template=call", name="single", k=1)
-    common = found(scores, "p_at_k", "template=call", name="common", k=1)
+    own = found(scores, "p_at_k", "template=call", matching="single", k=1)
+    common = found(scores, "p_at_k", "template=call", matching="common", k=1)
     assert (own.n, own.value) == (12, 0.5)
     assert (common.n, common.value) == (6, 0.5)
-    assert found(scores, "mrr", "all", name="common").n == 6
-    assert found(scores, "greedy", "template=call;mode=full", name="common").n == 8
+    assert found(scores, "mrr", "all", matching="common").n == 6
+    assert found(scores, "greedy", "template=call;mode=full", matching="common").n == 8
     alone = lens.score(scoring(quizzes, mine))
-    assert not any(score.params.get("name") == "common" for score in alone)
+    assert not any(score.matching == "common" for score in alone)
 
 
 def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
@@ -138,13 +138,13 @@ def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[
         if q["template"] == "call" and q["mode"] in ("full", "first", "last") and a["rank"]
     ]
     for k in KS:
-        score = found(scores, "p_at_k", "template=call", name="single", k=k)
+        score = found(scores, "p_at_k", "template=call", matching="single", k=k)
         assert score.value == pytest.approx(mean(rank <= k for rank in ranks))
         assert (score.n, score.n_clusters) == (len(ranks), len(LIBRARIES))
         assert score.ci_low is not None and score.ci_low < score.value < score.ci_high
-        strict = found(scores, "p_at_k", "template=call", name="id", k=k)
+        strict = found(scores, "p_at_k", "template=call", matching="id", k=k)
         assert strict.value == pytest.approx(mean(rank + 1 <= k for rank in ranks))
-    mrr = found(scores, "mrr", "template=call", name="single")
+    mrr = found(scores, "mrr", "template=call", matching="single")
     assert mrr.value == pytest.approx(mean(1 / rank for rank in ranks))
 
 
@@ -253,7 +253,7 @@ def test_words_are_averaged_within_a_quiz() -> None:
     difference = found(scores, "p_at_k", f"{named}with-without", k=1)
     assert (difference.value, difference.n) == (pytest.approx(1 / 3), 6)
     # Quizzes behind words stand in no other table.
-    assert found(scores, "p_at_k", "template=call", name="single", k=10).n == 12
+    assert found(scores, "p_at_k", "template=call", matching="single", k=10).n == 12
 
 
 def test_statements_are_ranked_among_their_candidates() -> None:
@@ -294,7 +294,7 @@ def test_candidate_tables() -> None:
             labels={"api_cloze": labels},
         )
     )
-    best = found(scores, "p_at_k", "template=call", name="candidates", other="sum", k=1)
+    best = found(scores, "p_at_k", "template=call", matching="candidates", aggregation="sum", k=1)
     assert best.value == 1.0
     assert found(scores, "p_at_k", "template=call", control="chance", k=1).value == pytest.approx(0.5)
     assert found(scores, "mrr", "template=call", control="chance").value == pytest.approx(0.75)
@@ -325,16 +325,16 @@ def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
     scores = lens.score(given)
     for control in (None, "chance", "majority"):
         counts = {
-            score.params["k"]: score.n
+            score.k: score.n
             for score in scores
             if (score.metric, score.slice, score.control) == ("p_at_k", "all", control)
-            and score.params.get("other") == "sum"
-            and score.params["name"] == "candidates"
+            and score.aggregation == "sum"
+            and score.matching == "candidates"
         }
         assert counts == {1: 30, 5: 20, 10: 10}
     assert found(scores, "p_at_k", "all", control="chance", k=5).value == pytest.approx((5 / 6 + 5 / 12) / 2)
     assert found(scores, "p_at_k", "all", control="chance", k=10).value == pytest.approx(10 / 12)
-    largest = max(score.params["k"] for score in scores if score.metric.startswith("p_at_k"))
+    largest = max(score.k or 0 for score in scores if score.metric.startswith("p_at_k"))
     assert largest == 10
 
 
@@ -385,9 +385,9 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     scores = lens.score(
         dataclasses.replace(scoring(quizzes, answers, unified=",".join(models)), template=OWN)
     )
-    score = found(scores, "p_at_k", "template=call", name="unified", k=50)
+    score = found(scores, "p_at_k", "template=call", matching="unified", k=50)
     assert (score.n, score.value) == (3, pytest.approx(2 / 3))
-    assert found(scores, "p_at_k", "template=call", name="single", k=50).n == 4
+    assert found(scores, "p_at_k", "template=call", matching="single", k=50).n == 4
     assert sum(score.slice.startswith("template=call;agree=") for score in scores) >= 1
 
 

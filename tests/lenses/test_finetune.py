@@ -133,9 +133,7 @@ def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFr
 
 
 def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) -> None:
-    scores = pl.read_parquet(finished / "scores.parquet").with_columns(
-        name=pl.col("params").struct.field("name")
-    )
+    scores = pl.read_parquet(finished / "scores.parquet")
     test = rows.filter((pl.col("kind") == "example") & (pl.col("split") == "test"))
     out = test.filter(~pl.col("reached"))["example_id"].unique()
     assert len(out)
@@ -147,7 +145,7 @@ def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) ->
             & (pl.col("metric") == metric)
             & pl.col("control").eq_missing(pl.lit(control, pl.String))
             & (pl.col("slice") == where.get("slice", "all"))
-            & pl.col("name").eq_missing(pl.lit(where.get("name"), pl.String))
+            & pl.col("of_metric").eq_missing(pl.lit(where.get("of_metric"), pl.String))
         )
         return float(found["value"].item())
 
@@ -163,13 +161,13 @@ def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) ->
         assert told(task, "accuracy", None) == pytest.approx(own)
         assert told(task, "accuracy", None, slice="seed=1") == pytest.approx(share["pretrained", 1])
         assert told(task, "accuracy", "scratch") == pytest.approx(other)
-        assert told(task, "gain", "scratch", name="accuracy") == pytest.approx(own - other)
+        assert told(task, "gain", "scratch", of_metric="accuracy") == pytest.approx(own - other)
         said = mine.filter((pl.col("arm") == "scratch") & (pl.col("seed") == 1))["predicted"].to_list()
         most = max(map(said.count, said)) / len(said)
         assert told(task, "commonest_answer", "scratch", slice="seed=1") == pytest.approx(most)
         bag = mine.filter(pl.col("baseline") == "bag_of_tokens")["correct"].mean()
         assert told(task, "accuracy", "bag_of_tokens") == pytest.approx(bag)
-        assert told(task, "gain", "bag_of_tokens", name="accuracy") == pytest.approx(own - bag)
+        assert told(task, "gain", "bag_of_tokens", of_metric="accuracy") == pytest.approx(own - bag)
     mine = test.filter((pl.col("task") == "misuse_repair") & (pl.col("arm") == "pretrained"))
     buggy = [row for row in mine.to_dicts() if row["label"] == "Variable misuse"]
     clean = [row for row in mine.to_dicts() if row["label"] != "Variable misuse"]
@@ -187,7 +185,7 @@ def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) ->
     assert told("misuse_repair", "classification", "majority") == pytest.approx(0.5)
     assert scores.filter(pl.col("metric") == "learning_rate")["value"].unique().to_list() == [1e-3]
     epochs = scores.filter((pl.col("metric") == "valid") & (pl.col("slice") == "epoch"))
-    assert epochs["params"].struct.field("k").unique().to_list() == [1]
+    assert epochs["k"].unique().to_list() == [1]
 
 
 def test_trained_models_are_read_by_every_lens(finished: Path) -> None:

@@ -211,7 +211,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, project: Path, encoder: Path)
 
 def scores_of(folder: Path) -> pl.DataFrame:
     table = pl.read_parquet(folder / "scores.parquet")
-    return table.with_columns(name=pl.col("params").struct.field("name")).filter(pl.col("split") == "test")
+    return table.filter(pl.col("split") == "test")
 
 
 def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str, Path]) -> None:
@@ -240,7 +240,7 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
         counted = dropped.filter((pl.col("metric") == "accuracy") & (pl.col("slice") == "all"))
         assert set(counted["n"]) == {own.height - out.height}
         assert dropped.filter(pl.col("slice").str.contains("reachable")).is_empty()
-        bound = kept.filter((pl.col("metric") == "ceiling") & (pl.col("name") == "accuracy"))
+        bound = kept.filter((pl.col("metric") == "ceiling") & (pl.col("of_metric") == "accuracy"))
         assert bound.filter(pl.col("value") < 1).height == bound.height
         bound = dropped.filter(pl.col("metric") == "ceiling")
         assert bound["value"].to_list() == [1.0] * bound.height

@@ -16,6 +16,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
 from sonde.lenses.finetune.sweep import variants
+from sonde.results.dimensions import dimension
 
 LENS = training_lens("finetune")
 TASK = "variable_misuse"
@@ -68,7 +69,7 @@ def test_a_value_of_a_sweep_is_told_as_it_is_alone(asked: Experiment, tmp_path: 
     )
     change = told(tmp_path / "swept", metric="change", control=None).row(0, named=True)
     assert change["slice"] == "fraction=0.5"
-    assert change["params"]["other"] == "fraction=1"
+    assert change["compared_to"] == "fraction=1"
     assert change["value"] == pytest.approx(own - whole)
 
 
@@ -91,8 +92,8 @@ def test_frozen_against_fine_tuned_are_two_values(asked: Experiment, tmp_path: P
     options = {"arms": "pretrained", "sweep": "frozen: true, false", "rates": "1e-2,1e-3", "batch": "8,32"}
     run(with_options(asked, **options), Execution(output=tmp_path / "run"))
     scores = pl.read_parquet(tmp_path / "run/scores.parquet")
-    tried = scores.filter(pl.col("slice") == "frozen=true;setting")
-    names = tried["params"].struct.field("name").to_list()
+    tried = scores.filter(pl.col("slice") == "frozen=true;setting").with_columns(setting=dimension("setting"))
+    names = tried["setting"].to_list()
     assert sorted(names) == [
         f"rate {rate}, batch {batch}, epochs 1" for rate in ("0.001", "0.01") for batch in (32, 8)
     ]
@@ -102,7 +103,7 @@ def test_frozen_against_fine_tuned_are_two_values(asked: Experiment, tmp_path: P
             named=True
         )
     }
-    best = tried.filter(pl.col("value") == tried["value"].max())["params"].struct.field("name").to_list()
+    best = tried.filter(pl.col("value") == tried["value"].max())["setting"].to_list()
     assert f"rate {chosen['learning_rate']:g}, batch {chosen['batch']:g}, epochs 1" in best
     assert chosen["epochs"] == 1
 

@@ -307,7 +307,7 @@ def test_curves_grow_and_codelengths_shrink_with_the_signal() -> None:
     frame, observations = planted(count=900, strength=1.2)
     table = score({"task": frame}, observations, curves=True, mdl=True)
     small = one(table, slice="size=100")
-    assert one(table, slice="size=100")["params"]["k"] == 100 and small["n"] == 180
+    assert one(table, slice="size=100")["k"] == 100 and small["n"] == 180
     assert small["value"] <= one(table, metric="accuracy", slice="best", split="test")["value"] + 0.02
     codes = table.filter(pl.col("metric") == "compression").sort("layer")
     assert (
@@ -324,7 +324,7 @@ def test_the_published_protocol_is_another_probe_on_the_same_states() -> None:
         {"task": frame}, pl.concat([observations, named]), quirks=frozenset({"inspect.adam_protocol"})
     )
     best = one(table, metric="accuracy", slice="best", split="test", pooling="mean")
-    assert best["params"]["name"] == "paper" and best["layer"] == 1
+    assert best["method"] == "paper" and best["layer"] == 1
     assert one(table, metric="accuracy", slice="best", split="test")["pooling"] == "mean"
     lens = LENSES.load("probe")
     (asked,) = lens.passes([], {"task": frame}, LensSettings(mode="paper"))

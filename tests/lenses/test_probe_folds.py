@@ -27,7 +27,7 @@ def test_every_example_is_tested_once_and_every_cluster_counts() -> None:
     table = score({"task": frame}, observations, controls=True, **FIVE)
     best = one(table, metric="accuracy", slice="best", split="test", control=None)
     assert (best["n"], best["n_clusters"], best["layer"]) == (400, 40, 1)
-    assert best["params"]["k"] == 5 and best["params"]["other"] == "layers 1 1 1 1 1"
+    assert best["k"] == 5 and best["fold_layers"] == [1, 1, 1, 1, 1]
     alone = one(score({"task": frame}, observations, folds=1), metric="accuracy", slice="best", split="test")
     assert alone["n_clusters"] == 8 and best["ci_high"] - best["ci_low"] < alone["ci_high"] - alone["ci_low"]
     gain = one(table, metric="gain", slice="best")
@@ -110,7 +110,7 @@ def test_splits_that_a_source_brings_and_the_published_protocol_are_kept() -> No
     frame, observations = planted()
     kept = frame.with_columns(given_split=pl.lit(True))
     best = one(score({"task": kept}, observations, **FIVE), metric="accuracy", slice="best", split="test")
-    assert (best["n"], best["n_clusters"], best["params"]["k"]) == (80, 8, None)
+    assert (best["n"], best["n_clusters"], best["k"]) == (80, 8, None)
     lens = LENSES.load("probe")
     assert lens.tested(frame, LensSettings()).height == 400
     assert lens.tested(kept, LensSettings()).height == 80

@@ -322,8 +322,8 @@ def test_tables_equal_a_loop() -> None:
             settings=LensSettings(), labels={"api_prompts": labels},
         )
     )  # fmt: skip
-    value = {(s.slice, s.metric, s.params.get("k")): s for s in found}
-    assert {score.params["name"] for score in found} == {"generative"}
+    value = {(s.slice, s.metric, s.k): s for s in found}
+    assert {score.matching for score in found} == {"generative"}
     for k in (1, 5, 10, 20):
         assert value["all", "p_at_k", k].value == pytest.approx(mean(rank <= k for rank in ranks))
     assert value["all", "mrr", None].value == pytest.approx(mean(1 / r if r <= 20 else 0 for r in ranks))

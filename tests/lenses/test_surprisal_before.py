@@ -136,7 +136,8 @@ def both(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scored(folder: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
     table = pl.read_parquet(folder / "scores.parquet")
     return {
-        (row["slice"], row["metric"], row["params"]["name"] or ""): row for row in table.iter_rows(named=True)
+        (row["slice"], row["metric"], row["weighting"] or row["binning"] or row["unit"] or ""): row
+        for row in table.iter_rows(named=True)
     }
 
 

@@ -127,9 +127,9 @@ def scored(rows: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
 def test_every_score_says_its_objective(bert: LoadedModel) -> None:
     rows = observed(bert, item(CODE, "a"), item("x = [1]\n", "b"))
     masked, causal = scored(rows, PLL), scored(rows, LensSettings())
-    assert (masked["params"].struct.field("other") == "pll").all()
+    assert (masked["objective"] == "pll").all()
     assert masked.height == causal.height
-    assert causal["params"].struct.field("other").null_count() == causal.height
+    assert (causal["objective"] == "causal").all()
     numbers = ("slice", "metric", "value", "n")
     assert masked.select(numbers).equals(causal.select(numbers))
     constructs = scored(rows, LensSettings(options={**PLL.options, "min_count": 1}))

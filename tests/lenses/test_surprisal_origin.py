@@ -44,7 +44,7 @@ def summary(
     calls: pl.DataFrame, minimum: int = 1, quirks: frozenset[str] = frozenset()
 ) -> dict[tuple[str, str], Score]:
     found = by_origin(calls, TEMPLATE, minimum, quirks)
-    return {(score.slice, str(score.params["name"])): score for score in found if score.params}
+    return {(score.slice, score.weighting): score for score in found if score.weighting is not None}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_tag_that_is_rare_on_one_side_stays_in_the_count_of_every_subword() ->
     assert difference.n == pytest.approx(sum(row[1] + row[3] for row in rare), abs=1)
     common = found["origin=internal-external", "count_common"]
     assert common.n < difference.n and common.value != pytest.approx(difference.value, abs=1e-4)
-    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, 20, frozenset()) if not s.params}
+    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, 20, frozenset()) if s.weighting is None}
     for side in ("internal", "external"):
         assert found[f"origin={side}", "count"].value == alone[f"origin={side}"].value
 

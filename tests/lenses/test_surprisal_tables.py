@@ -186,7 +186,7 @@ def test_calibration_equals_the_slow_version(study) -> None:
     row = scores.filter((pl.col("metric") == "ece") & (pl.col("name") == "equal_mass")).row(0, named=True)
     assert 0 <= row["ci_low"] <= row["value"] <= row["ci_high"] <= 1
     assert row["ci_method"] == "clustered bootstrap, logit"
-    assert row["params"]["k"] == 10
+    assert row["k"] == 10
 
 
 def test_frequency_equals_scipy_in_the_corpus_and_in_training(study) -> None:
@@ -196,7 +196,7 @@ def test_frequency_equals_scipy_in_the_corpus_and_in_training(study) -> None:
     )
     least = int(observations["subword_id"].value_counts()["count"].quantile(0.4))  # type: ignore[arg-type]
     both = study(options={"min_count": least}).score(observations, frequencies=trained)
-    scores = both.filter(pl.col("params").struct.field("k").is_null())
+    scores = both.filter(pl.col("k").is_null())
     by_id = observations.group_by("subword_id").agg(pl.col("nats").mean(), pl.len()).sort("subword_id")
     expected = stats.spearmanr(by_id["nats"], by_id["len"]).statistic
     assert study.value(scores, "all", "spearman_frequency_corpus", "subword") == pytest.approx(expected)
@@ -204,7 +204,7 @@ def test_frequency_equals_scipy_in_the_corpus_and_in_training(study) -> None:
     assert 3 < kept.height < by_id.height
     often = both.filter(
         (pl.col("metric") == "spearman_frequency_corpus")
-        & (pl.col("params").struct.field("k") == least)
+        & (pl.col("k") == least)
         & (pl.col("name") == "subword")
     ).row(0, named=True)
     assert often["value"] == pytest.approx(stats.spearmanr(kept["nats"], kept["len"]).statistic)

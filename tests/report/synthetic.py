@@ -17,6 +17,7 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
 from sonde.lenses import LENSES, LensSettings, Scoring
+from sonde.results.dimensions import Dimensions
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
@@ -154,6 +155,11 @@ def _row(
         "top": [surface if rank == 1 else "self", "␣return", "(", "</script>", "None"],
         "top_nats": [best, best + 0.7, best + 1.5, best + 2.2, best + 2.6],
     }
+
+
+def dims(**names: str) -> Dimensions:
+    """Dimensions of a score written by hand."""
+    return tuple(names.items())
 
 
 def scores_of(model: str, rows: pl.DataFrame) -> list[Score]:

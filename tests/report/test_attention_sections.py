@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from tests.report.synthetic import HOSTILE, Source, write_run
+from tests.report.synthetic import HOSTILE, Source, dims, write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._plot import Figure
@@ -29,36 +29,37 @@ def row(model: str, metric: str, value: float, **more: Any) -> Score:
     ends = {"ci_low": value - 0.05, "ci_high": value + 0.05, "ci_method": "clustered jackknife"}
     fields: dict[str, Any] = {
         "split": "test", "language": "python", "n": 500, "n_clusters": 40, "side": MODELS[model],
-        "params": {"k": 1}, **ends,
+        "k": 1, **ends,
     }  # fmt: skip
     return Score(model=model, lens="attention", metric=metric, value=value, **(fields | more))
 
 
 def scores_of(model: str) -> list[Score]:
     found = [
-        row(model, "items", 90.0, slice="all", split="all", side=""),
-        row(model, "items", 7.0, slice="dropped=longer than the context", split="all", side=""),
-        row(model, "edges", 0.0, slice="relation=With:item->body", split="valid", n=0),
-        row(model, "edges", 3.0, slice="relation=With:item->body", n=3),
-        row(model, "first_hit", 0.9, slice="head", layer=1, head=2, params={"k": 1, "name": "If:if->test"}),
-        row(model, "first_hit", 0.1, slice="head", layer=0, head=0, params={"k": 1, "name": "If:if->body"}),
-        row(model, "mean_offset", 1.0, slice="relation=If:if->test", split="all", params={"name": "near"}),
-        row(model, "mean_offset", 31.5, slice="relation=If:if->body", split="all", params={"name": "far"}),
+        row(model, "items", 90.0, dimensions=(), split="all", side=""),
+        row(model, "items", 7.0, dimensions=dims(dropped="longer than the context"), split="all", side=""),
+        row(model, "edges", 0.0, dimensions=dims(relation="With:item->body"), split="valid", n=0),
+        row(model, "edges", 3.0, dimensions=dims(relation="With:item->body"), n=3),
+        row(model, "first_hit", 0.9, dimensions=dims(followed="If:if->test"), layer=1, head=2),
+        row(model, "first_hit", 0.1, dimensions=dims(followed="If:if->body"), layer=0, head=0),
+        row(model, "mean_offset", 1.0, dimensions=dims(relation="If:if->test", distance="near"), split="all"),
+        row(model, "mean_offset", 31.5, dimensions=dims(relation="If:if->body", distance="far"), split="all"),
     ]
     for metric in ("first_hit", "any_hit", "last_hit"):
         for name, (own, other) in SHARES.items():
             few = {"n_clusters": 3}
-            more: dict[str, Any] = {"slice": f"relation={name}", **(few if name.startswith("Try") else {})}
+            more: dict[str, Any] = {
+                "dimensions": dims(relation=name),
+                **(few if name.startswith("Try") else {}),
+            }
             found.append(row(model, metric, own, layer=1, head=2, **more))
             chosen = {"offset": "+1", "keyword": "if", "combined": "offset", "random_weights": None}
             for control, picked in chosen.items():
                 share = {"keyword": 0.05, "random_weights": 0.01}.get(control, other)
-                found.append(
-                    row(model, metric, share, control=control, params={"k": 1, "name": picked}, **more)
-                )
-            params = {"k": 1, "other": "combined"}
-            found.append(row(model, f"{metric}_gain", own - other, params=params, layer=1, head=2, **more))
-        for where in ("all", "near", "far"):
+                found.append(row(model, metric, share, control=control, chosen=picked, **more))
+            ahead = row(model, f"{metric}_gain", own - other, compared_to="combined", layer=1, head=2, **more)
+            found.append(ahead)
+        for where in ((), dims(distance="near"), dims(distance="far")):
             for k in (1, 3, 10, 20):
                 for control, share in (
                     (None, 0.5),
@@ -70,15 +71,15 @@ def scores_of(model: str) -> list[Score]:
                     ("chance", 0.01),
                 ):
                     value = min(1.0, share + k / 50)
-                    found.append(row(model, metric, value, slice=where, control=control, params={"k": k}))
-            found.append(
-                row(model, f"{metric}_gain", -0.1, slice=where, params={"k": 1, "other": "combined"})
-            )
-        found.append(row(model, metric, 0.25, slice="edges"))
-        found.append(row(model, metric, 0.125, slice="edges", control="chance"))
-    for what, share in (("kind=keyword", 0.75), ("kind=newline", 0.25), ("situation=a word in between", 1.0)):
-        found.append(row(model, "picked", share, slice=f"relation=If:if->body;{what}", n=40))
-        found.append(row(model, "picked", share, slice=f"relation=If:if->test;{what}", n=4))
+                    found.append(row(model, metric, value, dimensions=where, control=control, k=k))
+            found.append(row(model, f"{metric}_gain", -0.1, dimensions=where, compared_to="combined"))
+        found.append(row(model, metric, 0.25, dimensions=dims(average="edges")))
+        found.append(row(model, metric, 0.125, dimensions=dims(average="edges"), control="chance"))
+    for what, share in (
+        (("kind", "keyword"), 0.75), (("kind", "newline"), 0.25), (("situation", "a word in between"), 1.0),
+    ):  # fmt: skip
+        found.append(row(model, "picked", share, dimensions=(("relation", "If:if->body"), what), n=40))
+        found.append(row(model, "picked", share, dimensions=(("relation", "If:if->test"), what), n=4))
     return found
 
 

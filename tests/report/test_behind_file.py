@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
-from tests.report.synthetic import Source, write_run
+from tests.report.synthetic import Source, dims, write_run
 
 from sonde.report import _header as header
 from sonde.report._plot import PLOTS
@@ -15,19 +15,19 @@ from sonde.store.rundir import RunDirectory
 
 PLOT = PLOTS.load("behind_file")
 
-# Slice, metric, alone, behind, what it is a row of.
+# Dimensions, metric, alone, behind, what it is a row of.
 TOLD = (
-    ("all", "bits_per_byte", 1.5, 1.25, {}),
-    ("all", "top1", 0.41, 0.45, {}),
-    ("kind=identifier", "bits", 7.0, 6.0, {}),
-    ("kind=keyword", "bits", 4.0, 3.9, {}),
-    ("kind=identifier", "top1", 0.3, 0.36, {}),
-    ("role=parameter", "bits", 6.0, 4.0, {}),
-    ("origin=internal", "nats", 5.0, 4.5, {"task": "call_origin"}),
-    ("origin=internal", "nats", 6.0, 5.9, {"task": "call_origin", "params": {"name": "unweighted"}}),
-    ("origin=external", "nats", 4.0, 3.9, {"task": "call_origin"}),
-    ("origin=internal;tag=x -> y", "nats", 4.0, 3.9, {"task": "call_origin"}),
-    ("origin=internal-external", "nats", 1.0, 0.6, {"task": "call_origin", "params": {"name": "count"}}),
+    ((), "bits_per_byte", 1.5, 1.25, {}),
+    ((), "top1", 0.41, 0.45, {}),
+    (dims(kind="identifier"), "bits", 7.0, 6.0, {}),
+    (dims(kind="keyword"), "bits", 4.0, 3.9, {}),
+    (dims(kind="identifier"), "top1", 0.3, 0.36, {}),
+    (dims(role="parameter"), "bits", 6.0, 4.0, {}),
+    (dims(origin="internal"), "nats", 5.0, 4.5, {"task": "call_origin"}),
+    (dims(origin="internal"), "nats", 6.0, 5.9, {"task": "call_origin", "weighting": "unweighted"}),
+    (dims(origin="external"), "nats", 4.0, 3.9, {"task": "call_origin"}),
+    (dims(origin="internal", tag="x -> y"), "nats", 4.0, 3.9, {"task": "call_origin"}),
+    (dims(origin="internal-external"), "nats", 1.0, 0.6, {"task": "call_origin", "weighting": "count"}),
 )
 
 
@@ -36,16 +36,15 @@ def told(model: str, clusters: float = 40) -> Iterator[Score]:
         model=model, lens="surprisal", language="python", metric="", value=0, n=500, n_clusters=50,
         effective_clusters=clusters,
     )  # fmt: skip
-    for slice_, metric, alone, behind, more in TOLD:
-        own = "" if slice_ == "all" else f";{slice_}"
+    for own, metric, alone, behind, more in TOLD:
         named = (
-            (slice_, alone),
-            (f"before=file{own}", behind),
-            (f"before=file-none{own}", behind - alone),
+            (own, alone),
+            ((*dims(before="file"), *own), behind),
+            ((*dims(before="file-none"), *own), behind - alone),
         )
         for name, value in named:
             ends = {"ci_low": value - 0.03, "ci_high": value + 0.03}
-            yield dataclasses.replace(row, slice=name, metric=metric, value=value, **ends, **more)
+            yield dataclasses.replace(row, dimensions=name, metric=metric, value=value, **ends, **more)
 
 
 def behind(folder: Path, *scores: Score, above: int = 7) -> RunData:

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from tests.report.synthetic import write_run
+from tests.report.synthetic import dims, write_run
 
 from sonde.report import PLOTS, RunData
 from sonde.report._plot import Figure
+from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
@@ -21,9 +22,13 @@ MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))
 
 
-def row(model: str, where: str, k: int, value: float, **more: Any) -> Score:
+_PLAIN: dict[str, Any] = {"matching": None, "k": None}
+_CAUSAL: dict[str, Any] = {**_PLAIN, "objective": "causal"}
+
+
+def row(model: str, where: Dimensions, k: int, value: float, **more: Any) -> Score:
     fields: dict[str, Any] = {
-        "language": "python", "n": 300, "n_clusters": 30, "params": {"name": "single", "k": k},
+        "language": "python", "n": 300, "n_clusters": 30, "matching": "single", "k": k,
         "ci_low": value - 0.05, "ci_high": value + 0.05, "ci_method": "clustered jackknife",
     }  # fmt: skip
     return Score(
@@ -31,7 +36,7 @@ def row(model: str, where: str, k: int, value: float, **more: Any) -> Score:
         lens="cloze",
         task="api_cloze",
         metric="p_at_k",
-        slice=where,
+        dimensions=where,
         value=value,
         **{**fields, **more},
     )
@@ -39,47 +44,47 @@ def row(model: str, where: str, k: int, value: float, **more: Any) -> Score:
 
 def scores_of(model: str, level: float) -> list[Score]:
     found = [
-        row(model, f"template={one}", k, level + k / 100) for one in ("call", "import") for k in (1, 10, 50)
+        row(model, dims(template=one), k, level + k / 100) for one in ("call", "import") for k in (1, 10, 50)
     ]
-    found += [row(model, "template=call", k, 0.01, control="majority") for k in (1, 10, 50)]
-    found.append(row(model, "template=call", 10, 0.99, params={"name": "any", "k": 10}))
+    found += [row(model, dims(template="call"), k, 0.01, control="majority") for k in (1, 10, 50)]
+    found.append(row(model, dims(template="call"), 10, 0.99, matching="any"))
     for k in (1, 10):
-        found.append(row(model, "template=alias", k, 0.3 + k / 100))
-        found.append(row(model, "template=adversarial", k, 0.2 + k / 100))
-        found.append(row(model, "template=alias-adversarial", k, 0.02))
+        found.append(row(model, dims(template="alias"), k, 0.3 + k / 100))
+        found.append(row(model, dims(template="adversarial"), k, 0.2 + k / 100))
+        found.append(row(model, dims(template="alias-adversarial"), k, 0.02))
         for side, value in (("true", 0.5), ("false", 0.25), ("true-false", 0.25)):
-            found.append(row(model, f"template=call;seen={side}", k, value + k / 100))
+            found.append(row(model, dims(template="call", seen=side), k, value + k / 100))
     for mode in ("full", "first"):
-        found.append(row(model, f"template=call;mode={mode}", 10, level))
-    found += [row(model, f"template=call;visible={side}", 10, 0.4) for side in ("true", "false")]
-    found += [row(model, f"template=call;library=lib{at}", 10, at / 100) for at in range(30)]
+        found.append(row(model, dims(template="call", mode=mode), 10, level))
+    found += [row(model, dims(template="call", visible=side), 10, 0.4) for side in ("true", "false")]
+    found += [row(model, dims(template="call", library=f"lib{at}"), 10, at / 100) for at in range(30)]
     for side, value in (("with", 0.5), ("without", 0.4), ("with-without", 0.1)):
-        found.append(row(model, f"template=call;words={side}", 10, value))
+        found.append(row(model, dims(template="call", words=side), 10, value))
     for frame, value in (("plain", 0.1), ("assigned", 0.2), ("every", 0.15)):
-        found.append(row(model, f"template=call;frame={frame}", 10, value))
+        found.append(row(model, dims(template="call", frame=frame), 10, value))
     for matching, value in (("single", 0.3), ("id", 0.25), ("any", 0.45)):
-        found.append(row(model, "all", 10, value, params={"name": matching, "k": 10}))
-    for metric, where, value, params in (
-        ("p_at_k_sd", "template=call", 0.07, {"name": "single", "k": 10}),
-        ("p_at_k_range", "template=call", 0.1, {"name": "single", "k": 10}),
-        ("greedy", "template=call;mode=whole", 0.125, {}),
-        ("aliases", "names=aliased", 1.16, {}),
-        ("share_several_aliases", "names=aliased", 0.08, {}),
-        ("answer_overlap", "template=call;seen=false", 0.9759, {}),
-        ("preferred", "pair=replacement", level, {"name": "causal", "other": "sum"}),
-        ("preferred", "pair=replacement", 0.9, {"name": "causal", "other": "mean"}),
-        ("preferred", "pair=fake_name;form=import", 0.7, {"name": "causal", "other": "sum"}),
-        ("preferred", "pair=fake_name", 0.6, {"name": "causal", "other": "sum"}),
-        ("margin", "pair=replacement", -1.5, {"name": "causal", "other": "sum"}),
-        ("preferred", "template=clozetest;word=max", 0.75, {}),
-        ("preferred", "template=clozetest;word=min", 0.25, {}),
+        found.append(row(model, (), 10, value, matching=matching))
+    for metric, where, value, columns in (
+        ("p_at_k_sd", dims(template="call"), 0.07, {"k": 10}),
+        ("p_at_k_range", dims(template="call"), 0.1, {"k": 10}),
+        ("greedy", dims(template="call", mode="whole"), 0.125, _PLAIN),
+        ("aliases", dims(names="aliased"), 1.16, _PLAIN),
+        ("share_several_aliases", dims(names="aliased"), 0.08, _PLAIN),
+        ("answer_overlap", dims(template="call", seen="false"), 0.9759, _PLAIN),
+        ("preferred", dims(pair="replacement"), level, {**_CAUSAL, "aggregation": "sum"}),
+        ("preferred", dims(pair="replacement"), 0.9, {**_CAUSAL, "aggregation": "mean"}),
+        ("preferred", dims(pair="fake_name", form="import"), 0.7, {**_CAUSAL, "aggregation": "sum"}),
+        ("preferred", dims(pair="fake_name"), 0.6, {**_CAUSAL, "aggregation": "sum"}),
+        ("margin", dims(pair="replacement"), -1.5, {**_CAUSAL, "aggregation": "sum"}),
+        ("preferred", dims(template="clozetest", word="max"), 0.75, _PLAIN),
+        ("preferred", dims(template="clozetest", word="min"), 0.25, _PLAIN),
     ):
-        found.append(dataclasses.replace(row(model, where, 1, value, params=params), metric=metric))
+        found.append(dataclasses.replace(row(model, where, 1, value), metric=metric, **columns))
     for word in ("max", "min"):
-        at_random = row(model, f"template=clozetest;word={word}", 1, 0.5, params={}, control="chance")
-        found.append(dataclasses.replace(at_random, metric="preferred"))
-    control = row(model, "pair=replacement", 1, 0.55, params={"name": "causal"}, control="length")
-    found.append(dataclasses.replace(control, metric="preferred"))
+        at_random = row(model, dims(template="clozetest", word=word), 1, 0.5, control="chance")
+        found.append(dataclasses.replace(at_random, metric="preferred", **_PLAIN))
+    control = row(model, dims(pair="replacement"), 1, 0.55, control="length")
+    found.append(dataclasses.replace(control, metric="preferred", **_CAUSAL))
     return found
 
 
@@ -276,7 +281,7 @@ def test_pairs_stand_beside_their_controls(run: RunData) -> None:
 
 def test_a_run_ranked_among_what_models_share_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "shared", [], MODELS)
-    scores = [row("org/base", "template=call", k, 0.4, params={"name": "unified", "k": k}) for k in (1, 10)]
+    scores = [row("org/base", dims(template="call"), k, 0.4, matching="unified") for k in (1, 10)]
     scores_frame(scores).write_parquet(RunDirectory(folder).scores)
     figure = PLOTS.load("cloze_curves").draw(RunData(folder))
     assert figure is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from tests.report.synthetic import write_run
+from tests.report.synthetic import dims, write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._plot import Figure
@@ -41,14 +41,12 @@ def scores(*, few: bool = False) -> list[Score]:
         for metric, arms in metrics.items():
             for control, value in arms.items():
                 found.append(row(task, metric, value, control=control))
-                found.append(row(task, metric, 0.01, control=control, slice="seed=1"))
+                found.append(row(task, metric, 0.01, control=control, dimensions=dims(seed="1")))
                 if control is not None:
                     difference = arms[None] - value
-                    found.append(
-                        row(task, "gain", difference, control=control, params={"name": metric}, **many)
-                    )
+                    found.append(row(task, "gain", difference, control=control, of_metric=metric, **many))
         for epoch in (1, 2):
-            at = {"params": {"k": epoch}, "slice": "epoch", "split": "valid"}
+            at = {"k": epoch, "dimensions": dims(epoch=str(epoch)), "split": "valid"}
             found.append(row(task, "valid", 0.3 * epoch, **at))
             found.append(row(task, "valid", 0.2 * epoch, control="scratch", **at))
             found.append(row(task, "loss", 1 / epoch, **at))
@@ -96,15 +94,20 @@ def with_seeds(seeds: int | None, shown: int) -> list[Score]:
     listed = [
         dataclasses.replace(one, seeds=seeds) if one.metric == "gain" else one
         for one in scores()
-        if not one.slice.startswith("seed=") and one.task == "wrong_operator"
+        if not one.dimensions and one.task == "wrong_operator"
     ]
     arms = [(0.5, 0.52), (0.64, 0.5), (0.51, 0.49), (0.5, 0.5), (0.5, 0.5)][:shown]
     for seed, (own, twin) in enumerate(arms):
         for control, value in ((None, own), ("scratch", twin), ("bag_of_tokens", 0.5)):
-            at: dict[str, Any] = {"control": control, "seed": seed, "slice": f"seed={seed}"}
+            at: dict[str, Any] = {"control": control, "seed": seed, "dimensions": dims(seed=str(seed))}
             listed.append(row("wrong_operator", "accuracy", value, **at))
             listed.append(
-                row("wrong_operator", "accuracy", 0.9, **(at | {"slice": f"length=64;seed={seed}"}))
+                row(
+                    "wrong_operator",
+                    "accuracy",
+                    0.9,
+                    **(at | {"dimensions": dims(length="64", seed=str(seed))}),
+                )
             )
             same = 1.0 if (control, seed) == ("scratch", 1) else 0.7
             listed.append(row("wrong_operator", "commonest_answer", same, **at))
@@ -182,7 +185,7 @@ def test_a_run_without_the_lens_has_no_section(tmp_path: Path) -> None:
 
 def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
     tried = [
-        row("wrong_operator", "valid", value, split="valid", slice="setting", params={"name": name})
+        row("wrong_operator", "valid", value, split="valid", dimensions=dims(setting=name))
         for name, value in {
             "rate 0.0002, batch 32, epochs 2": 0.6,
             "rate 0.001, batch 32, epochs 2": 0.55,
@@ -204,13 +207,15 @@ def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
 def swept() -> list[Score]:
     found: list[Score] = []
     for value, fraction in ((0.6, "0.33"), (0.7, "0.66"), (0.8, "1")):
-        at: dict[str, Any] = {"slice": f"epochs=2;fraction={fraction}"}
+        at: dict[str, Any] = {"dimensions": dims(epochs="2", fraction=fraction)}
         found.append(row("wrong_operator", "accuracy", value, **at))
         found.append(row("wrong_operator", "accuracy", 0.5, control="bag_of_tokens", **at))
-        found.append(row("wrong_operator", "accuracy", value, slice=f"{at['slice']};seed=1"))
+        found.append(
+            row("wrong_operator", "accuracy", value, dimensions=dims(epochs="2", fraction=fraction, seed="1"))
+        )
         if fraction != "1":
-            params = {"name": "accuracy", "other": "epochs=2;fraction=1"}
-            found.append(row("wrong_operator", "change", value - 0.8, params=params, **at))
+            params = {"of_metric": "accuracy", "compared_to": "epochs=2;fraction=1"}
+            found.append(row("wrong_operator", "change", value - 0.8, **params, **at))
     return found
 
 
@@ -254,7 +259,7 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     shares = {("KeyError", "KeyError"): 0.75, ("KeyError", "OSError"): 0.25, ("OSError", "OSError"): 1.0}
     listed = [
         row(
-            "exception_type", "confusion", value, slice=f"gold={gold};predicted={said}",
+            "exception_type", "confusion", value, dimensions=dims(gold=gold, predicted=said),
             n=20 if gold == "KeyError" else 50,
         )
         for (gold, said), value in shares.items()

@@ -20,12 +20,13 @@ from tests.report import test_finetune_examples as examples
 from tests.report import test_finetune_sections as finetune
 from tests.report import test_probe_sections as probe
 from tests.report import test_prompted as prompted
-from tests.report.synthetic import Source, write_run
+from tests.report.synthetic import Source, dims, write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._clean import cleaned, legible
 from sonde.report._plot import Chart, Drawing, Figure
 from sonde.report._render import write_figures
+from sonde.results.dimensions import DIMENSIONS, dimensions_named
 from sonde.results.scores import scores_frame
 from sonde.store.rundir import RunDirectory
 
@@ -58,14 +59,14 @@ def every(
     """Every chart and drawing of every plot, as the plots hand them over."""
     scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS})
     rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
-    told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ("all", "template=call")]
+    told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ((), dims(template="call"))]
     classes = [("KeyError", "OSError"), ("OSError", "OSError"), ("KeyError", "KeyError")]
     confused = [
-        finetune.row("exception_type", "confusion", 0.5, slice=f"gold={gold};predicted={said}", n=20)
+        finetune.row("exception_type", "confusion", 0.5, dimensions=dims(gold=gold, predicted=said), n=20)
         for gold, said in classes
     ]
     tags = [
-        dataclasses.replace(rows[0], lens="surprisal", metric="bits", slice=f"user_tag={name}", task="")
+        dataclasses.replace(rows[0], lens="surprisal", metric="bits", dimensions=dims(user_tag=name), task="")
         for name in ("NOUN", "VERB", "if")
     ]
     listed = [
@@ -190,11 +191,19 @@ def test_a_run_of_hostile_code_ends_with_its_page(tmp_path: Path, sources: list[
     root = write_run(tmp_path / "run", sources[:40], {"sonde/mini-decoder": 1.0})
     scores = RunDirectory(root).scores
     table = pl.read_parquet(scores)
-    for dimension, mark in (("subword=", "#7"), ("tag=", ""), ("construct=", "")):
-        held = table.filter(pl.col("slice").str.starts_with(dimension))["slice"].unique().sort().to_list()
-        shown = [name for name in NAMES if not re.search("[\ud800-\udfff]", name)]
-        new = {old: f"{dimension}{name}{mark}" for old, name in zip(held, shown, strict=False)}
-        table = table.with_columns(pl.col("slice").replace(new))
+    shown = [name for name in NAMES if not re.search("[\ud800-\udfff]", name)]
+    for name, mark in (("subword", "#7"), ("tag", ""), ("construct", "")):
+        held = table.filter(dimensions_named(name))["dimensions"].to_list()
+        values = sorted({row[0]["value"] for row in held})
+        new = {old: f"{one}{mark}" for old, one in zip(values, shown, strict=False)}
+        renamed = [
+            [
+                {"name": name, "value": new.get(one["value"], one["value"])} if one["name"] == name else one
+                for one in row
+            ]
+            for row in table["dimensions"].to_list()
+        ]
+        table = table.with_columns(pl.Series("dimensions", renamed, dtype=DIMENSIONS))
     table.write_parquet(scores)
     parts = list(root.rglob("observations/**/*.parquet"))
     for path in parts:

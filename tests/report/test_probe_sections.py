@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from tests.report.synthetic import rewrite_summary, write_run
+from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._export import as_csv, as_latex, write_table
@@ -35,7 +35,7 @@ def row(model: str, task: str, metric: str, value: float, **more: Any) -> Score:
     ends = {"ci_low": value - 0.05, "ci_high": value + 0.05, "ci_method": "clustered jackknife"}
     fields: dict[str, Any] = {
         "pooling": "span" if task == "ktx" else "mean", "split": "test", "language": "python",
-        "n": 200, "n_clusters": 30, "params": {"l2": 0.1, "name": "linear"}, **ends,
+        "n": 200, "n_clusters": 30, "l2": 0.1, "method": "linear", **ends,
     }  # fmt: skip
     fields |= more
     return Score(model=model, lens="probe", task=task, metric=metric, value=value, **fields)
@@ -49,36 +49,58 @@ def scores_of(model: str) -> list[Score]:
         for layer in range(5):
             found.append(row(model, task, "accuracy", accuracy - 0.02 * abs(layer - best), layer=layer))
             found.append(row(model, task, "accuracy", 0.9, layer=layer, split="valid"))
-        found.append(row(model, task, "accuracy", accuracy, layer=best, slice="best"))
-        found.append(row(model, task, "accuracy", 0.99, layer=best, slice="best", params={"name": "mlp"}))
-        found.append(row(model, task, "accuracy", 0.99, layer=best, slice="best", pooling="last"))
+        found.append(row(model, task, "accuracy", accuracy, layer=best, dimensions=dims(selection="best")))
+        found.append(
+            row(model, task, "accuracy", 0.99, layer=best, dimensions=dims(selection="best"), method="mlp")
+        )
+        found.append(
+            row(model, task, "accuracy", 0.99, layer=best, dimensions=dims(selection="best"), pooling="last")
+        )
         for control, value in (("majority", 0.1), ("length", 0.3)):
-            found.append(row(model, task, "accuracy", value, slice="best", control=control))
-        found.append(row(model, task, "gain", accuracy - 0.3, slice="best", control="length", layer=best))
+            found.append(
+                row(model, task, "accuracy", value, dimensions=dims(selection="best"), control=control)
+            )
+        found.append(
+            row(
+                model,
+                task,
+                "gain",
+                accuracy - 0.3,
+                dimensions=dims(selection="best"),
+                control="length",
+                layer=best,
+            )
+        )
         for seed in (1, 2):
-            where = {"slice": "best;share=0.25", "control": "random_weights", "seed": seed}
+            where = {
+                "dimensions": dims(selection="best", share="0.25"),
+                "control": "random_weights",
+                "seed": seed,
+            }
             found.append(row(model, task, "accuracy", 0.2 + 0.1 * seed, **where))
-        where = {"slice": "best;share=0.25", "control": "random_weights"}
+        where = {"dimensions": dims(selection="best", share="0.25"), "control": "random_weights"}
         found.append(row(model, task, "gain", 0.12, **where))
-        found.append(row(model, task, "accuracy", accuracy / 2, slice="size=100", params={"k": 100}))
+        found.append(row(model, task, "accuracy", accuracy / 2, dimensions=dims(size="100"), k=100))
         for gold in "ABC" if task == "cpx" else "AB":
             for said in "ABC" if task == "cpx" else "AB":
                 share = 0.6 if gold == said else 0.4 if said == "A" else 0.0
-                found.append(row(model, task, "confusion", share, slice=f"gold={gold};predicted={said}"))
-    found.append(row(model, "ktx", "selectivity", 0.2, slice="best", control="control_task"))
-    found.append(row(model, "cpx", "spearman", 0.8, slice="best"))
+                found.append(row(model, task, "confusion", share, dimensions=dims(gold=gold, predicted=said)))
+    found.append(
+        row(model, "ktx", "selectivity", 0.2, dimensions=dims(selection="best"), control="control_task")
+    )
+    found.append(row(model, "cpx", "spearman", 0.8, dimensions=dims(selection="best")))
     for layer, value in enumerate((1.5, 1.0, 1.0, 1.0, 1.0)):
         found.append(row(model, "ktx", "compression", value, layer=layer, split="train"))
         found += [row(model, "syntax_tree", metric, 0.2 + 0.05 * layer, layer=layer) for metric in STRUCTURE]
     for metric in STRUCTURE:
-        found.append(row(model, "syntax_tree", metric, 0.4, layer=4, slice="best"))
+        found.append(row(model, "syntax_tree", metric, 0.4, layer=4, dimensions=dims(selection="best")))
         found += [
-            row(model, "syntax_tree", metric, 0.3, slice="best", control=control)
+            row(model, "syntax_tree", metric, 0.3, dimensions=dims(selection="best"), control=control)
             for control in ("neighbours", "random_weights")
         ]
-    found.append(row(model, "cpx", "spearman", 0.3, slice="best;without length"))
+    found.append(row(model, "cpx", "spearman", 0.3, dimensions=dims(selection="best", length="removed")))
     reason = "task 'npt': class '9' has no example in split 'valid'"
-    found.append(row(model, "npt", "left_out", 0.0, slice=reason, n=0, n_clusters=0))
+    found.append(row(model, "npt", "left_out", 0.0, dimensions=dims(reason=reason), n=0, n_clusters=0))
     return found
 
 
@@ -138,10 +160,12 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
     model, found = "org/base", []
     for at, task in enumerate(("cpx", "csc", "mxn", "npt", "ocu", "vcu")):
         worth = {"n_clusters": 40, "effective_clusters": 35.0 if not at else 4.2}
-        crossed = {"params": {"l2": 0.1, "name": "linear", "k": 5, "other": "layers 2 2 3 2 1"}}
-        best = {"slice": "best", "layer": 2, **worth, **crossed}
+        crossed = {"k": 5, "fold_layers": (2, 2, 3, 2, 1)}
+        best = {"dimensions": dims(selection="best"), "layer": 2, **worth, **crossed}
         found.append(row(model, task, "accuracy", 0.6, **best))
-        found.append(row(model, task, "accuracy", 0.3, slice="best", control="length", **worth))
+        found.append(
+            row(model, task, "accuracy", 0.3, dimensions=dims(selection="best"), control="length", **worth)
+        )
         found.append(row(model, task, "gain", 0.3, control="length", **best))
     folder = write_run(tmp_path / "probe", [], {model: 1.0})
     scores_frame(found).write_parquet(RunDirectory(folder).scores)

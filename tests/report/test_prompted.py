@@ -4,21 +4,22 @@ from pathlib import Path
 
 from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from tests.report.synthetic import write_run
+from tests.report.synthetic import dims, write_run
 
 from sonde.report._plot import PLOTS
 from sonde.report._run import RunData
+from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
 PLOT = PLOTS.load("prompted")
 
 
-def score(where: str, metric: str, value: float, k: int | None = None) -> Score:
+def score(where: Dimensions, metric: str, value: float, k: int | None = None) -> Score:
     return Score(
-        model="org/m", lens="prompting", task="api_prompts", language="python", metric=metric, slice=where,
-        value=value, n=50, n_clusters=20, ci_low=value - 0.1, ci_high=value + 0.1,
-        params={"name": "generative", "k": k},
+        model="org/m", lens="prompting", task="api_prompts", language="python", metric=metric,
+        dimensions=where, value=value, n=50, n_clusters=20, ci_low=value - 0.1, ci_high=value + 0.1,
+        matching="generative", k=k,
     )  # fmt: skip
 
 
@@ -26,9 +27,10 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [], {"org/m": 1.0})
     assert PLOT.draw(RunData(folder)) is None
     found = [
-        score("all", "p_at_k", 0.25, 20), score("all", "share_refused", 0.4),
-        score("template=call", "p_at_k", 0.3, 20), score("template=call", "p_at_k", 0.1, 1),
-        score("template=call", "listed", 12.5), score("template=call;mode=full", "p_at_k", 0.9, 20),
+        score((), "p_at_k", 0.25, 20), score((), "share_refused", 0.4),
+        score(dims(template="call"), "p_at_k", 0.3, 20), score(dims(template="call"), "p_at_k", 0.1, 1),
+        score(dims(template="call"), "listed", 12.5),
+        score(dims(template="call", mode="full"), "p_at_k", 0.9, 20),
     ]  # fmt: skip
     scores_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = PLOT.draw(RunData(folder))

@@ -19,7 +19,7 @@ def test_the_note_stands_where_scores_are_pseudo_log_likelihoods(
     assert PLOT.draw(RunData(folder)) is None
     path = RunDirectory(folder).scores
     scores = pl.read_parquet(path)
-    scores.with_columns(pl.col("params").struct.with_fields(other=pl.lit("pll"))).write_parquet(path)
+    scores.with_columns(objective=pl.lit("pll")).write_parquet(path)
     figure = PLOT.draw(RunData(folder))
     assert figure is not None
     whole = scores.filter((pl.col("slice") == "all") & (pl.col("metric") == "bits"))

@@ -15,6 +15,7 @@ from sonde.report._run import RunData
 from sonde.report.distribution import _counted, _quantiles
 from sonde.report.frequency_loss import _entries
 from sonde.report.kinds import _shares
+from sonde.results.dimensions import dimensions_are
 from sonde.store.rundir import RunDirectory
 
 
@@ -36,7 +37,7 @@ def test_scores_leave_out_controls_and_what_is_no_number(tmp_path: Path, sources
     control = frame.with_columns(control=pl.lit("n-gram"))
     nan = frame.with_columns(value=pl.lit(float("nan")))
     pl.concat([frame, control, nan]).write_parquet(path)
-    rows = RunData(root).scores(metrics=["bits_per_byte"], slices=["all"])
+    rows = RunData(root).scores(metrics=["bits_per_byte"], where=dimensions_are({}))
     assert rows.height == 1 and math.isfinite(rows["value"][0])
 
 
@@ -141,11 +142,10 @@ def test_the_headline_counts_the_items_that_its_lens_read(run_directory: Path, t
 def test_the_answer_on_frequency_rests_on_what_occurs_often(run_directory: Path, tmp_path: Path) -> None:
     root = shutil.copytree(run_directory, tmp_path / "run")
     scores = pl.read_parquet(root / "scores.parquet")
-    params = pl.col("params").struct
     often = (
         (pl.col("metric") == "spearman_frequency_corpus")
-        & (params.field("name") == "subword")
-        & (params.field("k") == 20)
+        & (pl.col("unit") == "subword")
+        & (pl.col("k") == 20)
     )
     assert scores.filter(often).height == 1
     changed = scores.with_columns(value=pl.when(often).then(-0.078).otherwise("value"))

@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from sonde.lenses import LENSES
+from sonde.results.scores import read_scores
 
 
 def headline(scores: Path) -> Iterator[str]:
     """Lines for a person from ``scores.parquet``, lens by lens; nothing where there are no scores."""
-    table = pl.read_parquet(scores)
+    table = read_scores(scores)
     for name in table["lens"].unique(maintain_order=True):
         # A lens that a user handed in from a file is not in the folder; its numbers are in the table.
         if name in LENSES.names():

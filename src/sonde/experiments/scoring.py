@@ -14,7 +14,7 @@ from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, Scoring, TwinObservations
 from sonde.models import frequencies
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
-from sonde.results.scores import Score, scores_frame, scores_from
+from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, slug
 
@@ -33,7 +33,7 @@ def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> 
         relative, beside = _relative(answer), _beside(answer, answers)
         # Models are compared on what all of them could read, so each answer depends on the others.
         others = sorted(other.key for other in beside)
-        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION)
+        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
         if store.notes(relative, key) is None:
             store.put(relative, key, scores_frame(_score(store, answer, beside, key)), {})
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
@@ -47,7 +47,7 @@ def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str
     Returns:
         The key of the table; it changes when any score can.
     """
-    key = fingerprint("scores", list(scores))
+    key = fingerprint("scores", list(scores), ESTIMATE_VERSION, SCHEMA_VERSION)
     if store.notes(_NAME, key) is None:
         store.put(_NAME, key, scores_frame(score for some in scores.values() for score in some), {})
     return key

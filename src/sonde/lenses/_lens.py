@@ -105,7 +105,8 @@ class Arm:
         task: Public name of the task.
         seed: Seed of the training.
         needs_model: Whether it begins with the model of the run; else it is trained once for all models.
-        variant: Which values of swept options it has, as a slice of scores; empty where nothing is swept.
+        variant: Which values of swept options it has, as ``fraction=0.33;epochs=2``; empty where nothing is
+            swept.
         options: Options of the lens that its training depends on, as sorted pairs. Those that the lens counts
             among its `Lens.scoring_options` reach a training only so, and make it a new one only so.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 
 import polars as pl
@@ -22,7 +21,7 @@ def means(
     template: Score,
     *,
     by: str | None = None,
-    prefix: str = "",
+    name: str = "",
     minimum: int = 1,
     kinds: Kind | Mapping[str, Kind] = "proportion",
 ) -> Iterator[tuple[str, Score]]:
@@ -31,47 +30,38 @@ def means(
     Args:
         frame: One row a quiz, with a column ``library``.
         values: What is averaged, by any name.
-        template: What the scores share; the slice is made of its own and the group's.
+        template: What the scores share; a group's dimension is added to its own.
         by: Column that makes groups; None takes all rows as one.
-        prefix: What stands before a group's name in the slice.
+        name: The dimension that the groups are values of; the column's name where none is given.
         minimum: Fewest quizzes that a group needs.
         kinds: What the values are, all alike or by name; ``difference``: of 0/1, paired within a row.
 
     Yields:
         The name of the value, and its score without a metric of its own.
     """
-    keyed = frame.with_columns(_slice=pl.lit("") if by is None else pl.col(by).cast(pl.String))
-    keyed = keyed.filter(pl.col("_slice").is_not_null())
-    sizes = keyed.group_by("_slice").len().filter(pl.col("len") >= minimum).sort("_slice")
+    keyed = frame.with_columns(_value=pl.lit("") if by is None else pl.col(by).cast(pl.String))
+    keyed = keyed.filter(pl.col("_value").is_not_null())
+    sizes = keyed.group_by("_value").len().filter(pl.col("len") >= minimum).sort("_value")
     if sizes.is_empty():
         return
     sums = (
-        keyed.join(sizes.select("_slice").with_row_index("_group"), on="_slice")
+        keyed.join(sizes.select("_value").with_row_index("_group"), on="_value")
         .group_by("_group", CLUSTER)
         .agg(
-            *(value.cast(pl.Float64).sum().alias(f"x.{name}") for name, value in values.items()),
-            *(
-                value.is_not_null().sum().cast(pl.Float64).alias(f"w.{name}")
-                for name, value in values.items()
-            ),
-            *((value.cast(pl.Float64) ** 2).sum().alias(f"s.{name}") for name, value in values.items()),
+            *(value.cast(pl.Float64).sum().alias(f"x.{one}") for one, value in values.items()),
+            *(value.is_not_null().sum().cast(pl.Float64).alias(f"w.{one}") for one, value in values.items()),
+            *((value.cast(pl.Float64) ** 2).sum().alias(f"s.{one}") for one, value in values.items()),
         )
         .sort("_group", CLUSTER)
     )
     group = sums["_group"].cast(pl.Int64).to_numpy()
     cluster = (sums[CLUSTER].rank("dense").cast(pl.Int64) - 1).to_numpy()
-    slices = [_slice(template.slice, prefix, name) for name in sizes["_slice"].to_list()]
-    templates = [dataclasses.replace(template, slice=name) for name in slices]
-    for name in values:
-        x, w, squares = (sums[f"{part}.{name}"].to_numpy() for part in "xws")
-        held = ClusterSums(group, cluster, x, w, len(slices))
-        kind = kinds if isinstance(kinds, str) else kinds[name]
+    groups = sizes["_value"].to_list()
+    templates = [template if by is None else template.within((name or by, value)) for value in groups]
+    for measured in values:
+        x, w, squares = (sums[f"{part}.{measured}"].to_numpy() for part in "xws")
+        held = ClusterSums(group, cluster, x, w, len(templates))
+        kind = kinds if isinstance(kinds, str) else kinds[measured]
         apart = held.total(squares) if kind == "difference" else None
         for score in rows_of(ratios(held, kind, squares=apart), templates, held.total(held.w)):
-            yield name, score
-
-
-def _slice(outer: str, prefix: str, name: str) -> str:
-    own = f"{prefix}={name}" if prefix else ""
-    parts = [part for part in ("" if outer == "all" else outer, own) if part]
-    return ";".join(parts) or "all"
+            yield measured, score

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
 LENS = "attention"
 MODEL = "heads"
@@ -29,36 +28,46 @@ PREDICTORS = {
 SHOWN_K = (1, 3, 10, 20)
 """As in tables 3 to 5 of the paper."""
 
-RELATION = "relation="
+RELATION = "relation"
+"""Dimension of the scores of one relation."""
+
+DISTANCE = "distance"
+"""Dimension of near and far relations."""
+
+FOLLOWED = "followed"
+"""Dimension of the scores of one head: the relation that it follows best."""
+
+AVERAGE = dimensions_are({})
+"""Scores that are means over relations."""
+
+EDGES = dimensions_are({"average": "edges"})
+"""Scores over all edges with equal weight."""
 
 SNIPPET = "-snippet"
 """Ends the id of a snippet that the user gave, which is read beside the items."""
 
 
-def hits(run: RunData, slices: Sequence[str] = (), *, prefix: str | None = None) -> pl.DataFrame:
-    """Shares of edges that are hit, on test, with columns ``k``, ``predictor`` and ``subject``."""
-    rows = run.scores(metrics=list(HITS), lens=LENS, controls=True, slices=slices, prefix=prefix)
-    rows = rows.filter((pl.col("split") == "test") & (pl.col("slice") != "head"))
+def hits(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+    """Shares of edges that are hit, on test, with columns ``predictor`` and ``subject``."""
+    rows = run.scores(metrics=list(HITS), lens=LENS, controls=True, where=where, by=by)
+    rows = rows.filter(pl.col("split") == "test")
     return with_subject(rows, run).with_columns(predictor=pl.col("control").fill_null(MODEL))
 
 
-def gains(run: RunData, over: str, slices: Sequence[str] = (), *, prefix: str | None = None) -> pl.DataFrame:
+def gains(run: RunData, over: str, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
     """How far the best heads are ahead of a control."""
     metrics = [f"{metric}_gain" for metric in HITS]
-    rows = run.scores(metrics=metrics, lens=LENS, slices=slices, prefix=prefix)
-    rows = rows.filter(pl.col("params").struct.field("other") == over)
+    rows = run.scores(metrics=metrics, lens=LENS, where=where, by=by)
+    rows = rows.filter(pl.col("compared_to") == over)
     return with_subject(rows, run).with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
 
 
 def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
-    """Rows with ``k``, and with whom they are about: model, language and side, where there are several."""
+    """Rows with whom they are about: model, language and side, where there are several."""
     parts = [run.subject]
     if rows["side"].n_unique() > 1:
         parts.append(pl.col("side"))
-    return rows.with_columns(
-        k=pl.col("params").struct.field("k"),
-        subject=pl.concat_str(parts, separator=", "),
-    )
+    return rows.with_columns(subject=pl.concat_str(parts, separator=", "))
 
 
 def sides_note(rows: pl.DataFrame) -> list[str]:

@@ -10,6 +10,7 @@ import polars as pl
 from sonde.report._numbers import DASH, clusters, count, number
 from sonde.report._plot import Cell, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_named
 
 LENS = "cloze"
 
@@ -31,10 +32,14 @@ ANSWERERS: Mapping[str, str] = {
 
 COMMON = "model, of what every model was asked"
 
-TEMPLATE = "template="
+TEMPLATE = "template"
+"""Dimension of one kind of statement."""
+
+OF_STATEMENTS = dimension(TEMPLATE).is_not_null()
+"""Scores of one kind of statement, or of a part of its quizzes."""
 
 WHOLE = "candidates"
-"""What scores are named where whole statements were scored."""
+"""The matching where whole statements were scored."""
 
 
 def hits(run: RunData) -> pl.DataFrame:
@@ -46,16 +51,17 @@ def hits(run: RunData) -> pl.DataFrame:
 
 def common_hits(run: RunData) -> pl.DataFrame:
     """P@k over what every model of the run was asked, as `hits`; none where the run has one model."""
-    rows = _rates(run).filter(pl.col("params_name") == "common")
+    rows = _rates(run).filter(pl.col("matching") == "common")
     return _named(run, rows).with_columns(who=pl.lit(COMMON))
 
 
 def _rates(run: RunData) -> pl.DataFrame:
-    return run.scores(metrics=["p_at_k"], prefix=TEMPLATE, lens=LENS, controls=True)
+    return run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS, controls=True)
 
 
 def _named(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    held = rows.filter(pl.col("label").is_in(list(TEMPLATES)))
+    held = rows.filter(dimensions_named(TEMPLATE)).with_columns(label=dimension(TEMPLATE))
+    held = held.filter(pl.col("label").is_in(list(TEMPLATES)))
     return with_k(run, held).with_columns(statement=pl.col("label").replace(dict(TEMPLATES)))
 
 
@@ -64,16 +70,15 @@ def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
     Where a run ranked among what its models share alone, these are the rows of that ranking.
     """
-    summed = rows.filter(pl.col("params").struct.field("other").fill_null("sum") == "sum")
-    single = summed.filter(pl.col("params_name").is_in(["single", WHOLE]))
-    return summed.filter(pl.col("params_name") == "unified") if single.is_empty() else single
+    summed = rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
+    single = summed.filter(pl.col("matching").is_in(["single", WHOLE]))
+    return summed.filter(pl.col("matching") == "unified") if single.is_empty() else single
 
 
 def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``k``, ``subject`` and ``place`` of the model in the run, in the order of place and k."""
+    """The rows with ``subject`` and ``place`` of the model in the run, in the order of place and k."""
     places = {model.name: place for place, model in enumerate(run.models)}
     named = rows.with_columns(
-        k=pl.col("params").struct.field("k"),
         subject=run.subject,
         place=pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64),
     )
@@ -81,12 +86,11 @@ def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
-    """Scores of one cut of each statement, with ``statement``, ``group``, ``k`` and ``subject``."""
-    rows = headline_rows(run.scores(metrics=metrics, prefix=TEMPLATE, lens=LENS))
-    named = pl.col("label").str.split_exact(f";{cut}=", 1).struct
-    rows = rows.with_columns(template=named.field("field_0"), group=named.field("field_1"))
-    rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("group").is_not_null())
-    rows = rows.filter(~pl.col("group").str.contains(";"))
+    """Scores of one cut of each statement, with ``statement``, ``group`` and ``subject``."""
+    rows = headline_rows(run.scores(metrics=metrics, where=OF_STATEMENTS, lens=LENS))
+    rows = rows.filter(dimensions_named(TEMPLATE, cut))
+    rows = rows.with_columns(template=dimension(TEMPLATE), group=dimension(cut))
+    rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)))
     return with_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.report._numbers import mark
 from sonde.report._run import RunData
+from sonde.results.dimensions import REASON, dimension, in_words
 
 LENS = "finetune"
 
@@ -46,24 +47,27 @@ POINTERS = ("misuse_repair",)
 SPLITS = {"test": "", "foreign": "second test set"}
 """Splits that are told, with what stands behind a task's name."""
 
-KEY = ("model", "task", "language", "split", "slice")
+KEY = ("model", "task", "language", "split", "swept")
 """Columns that tell one measurement from another, arm and metric aside."""
 
-WHOLE = "all"
+_OF_PARTS = ("seed", "gold", "predicted", "reachable")
+"""Dimensions of what is not over all seeds and examples."""
+
+_NOT_SWEPT = (*_OF_PARTS, "epoch", "setting", REASON)
 
 _LEAST = 0.1
 """Half of an axis of shares, at least."""
 
 
 def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
-    """Rows of both test sets; those of a sweep have its values as ``variant``."""
-    rows = run.scores(metrics=metrics, lens=LENS, controls=True)
-    told = pl.col("split").is_in(list(SPLITS)) & ~pl.col("slice").str.contains("(^|;)(seed|gold|reachable)=")
-    return labelled(rows.filter(told), run)
+    """Rows of both test sets; those of a sweep have its values as ``swept``."""
+    part = pl.any_horizontal(dimension(name).is_not_null() for name in _OF_PARTS)
+    told = pl.col("split").is_in(list(SPLITS)) & ~part
+    return labelled(run.scores(metrics=metrics, lens=LENS, controls=True, where=told), run)
 
 
 def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
-    """Rows with whom they are about, as a reader knows it."""
+    """Rows with whom they are about, as a reader knows it, and ``swept``: the values of a sweep in words."""
     parts = [pl.col("task").str.replace_all("_", " ")]
     parts += [pl.col("shown")] if run.several else []
     parts += [pl.col("language")] if len(run.languages) > 1 else []
@@ -73,7 +77,7 @@ def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     return rows.with_columns(
         subject=pl.concat_str(pl.concat_str(parts, separator=", "), second),
         arm=arm_names(pl.col("control")),
-        variant=pl.when(pl.col("slice") == WHOLE).then(pl.lit("")).otherwise("slice"),
+        swept=in_words(without=_NOT_SWEPT),
     )
 
 
@@ -118,7 +122,7 @@ def reach(values: Sequence[float]) -> tuple[float, float]:
 
 
 def values(variant: str) -> str:
-    """The values of a sweep in words.
+    """In words the values that a change is held against, or that a row of the item table was trained with.
 
     >>> values("epochs=2;fraction=0.33")
     'epochs 2, fraction 0.33'

@@ -75,7 +75,7 @@ def last_values(run: RunData, rows: pl.DataFrame) -> str:
     changes = run.scores(metrics=["change"], lens=LENS)
     if changes.is_empty():
         return str(rows["variant"][0])
-    return str(changes["params"].struct.field("other")[0])
+    return str(changes["compared_to"][0])
 
 
 def chosen(rows: pl.DataFrame) -> list[dict[str, Any]]:

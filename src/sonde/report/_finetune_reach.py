@@ -7,25 +7,26 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._finetune import LENS, METRICS, PRETRAINED, WHOLE, key_of, labelled, measured
+from sonde.report._finetune import LENS, METRICS, PRETRAINED, key_of, labelled, measured
 from sonde.report._numbers import count, number, with_interval
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
-_REACHABLE = "reachable=true"
+_REACHABLE = dimensions_are({"reachable": "true"})
 
 
 def ceilings(run: RunData) -> dict[tuple[Any, ...], float]:
     """The most that any answers could get right, by what a row is about, its metric and its control."""
     rows = measured(run, ["ceiling"])
     return {
-        (*key_of(row), row["params_name"], row["control"]): row["value"] for row in rows.iter_rows(named=True)
+        (*key_of(row), row["of_metric"], row["control"]): row["value"] for row in rows.iter_rows(named=True)
     }
 
 
 def reach_notes(run: RunData) -> Iterator[str]:
     """For each task what is left out, or how much is right of what the label can be read from."""
-    out = measured(run, ["out_of_reach"]).filter((pl.col("slice") == WHOLE) & (pl.col("value") > 0))
-    counted = measured(run, ["accuracy"]).filter((pl.col("slice") == WHOLE) & (pl.col("arm") == PRETRAINED))
+    out = measured(run, ["out_of_reach"]).filter((pl.col("swept") == "") & (pl.col("value") > 0))
+    counted = measured(run, ["accuracy"]).filter((pl.col("swept") == "") & (pl.col("arm") == PRETRAINED))
     size = {key_of(row): row["n"] for row in counted.iter_rows(named=True)}
     most = ceilings(run)
     for row in out.iter_rows(named=True):
@@ -43,7 +44,7 @@ def reach_notes(run: RunData) -> Iterator[str]:
 
 def _reachable(run: RunData, about: dict[str, Any]) -> str:
     """What is right of the other examples."""
-    scores = run.scores(metrics=list(METRICS), slices=[_REACHABLE], lens=LENS, controls=True)
+    scores = run.scores(metrics=list(METRICS), where=_REACHABLE, lens=LENS, controls=True)
     rows = labelled(scores, run).filter(pl.col("subject") == about["subject"])
     parts = [
         f"{row['arm']} {with_interval(row, 100, 1)} % {METRICS[row['metric']]}"

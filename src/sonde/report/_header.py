@@ -12,6 +12,7 @@ import polars as pl
 from sonde.report._numbers import clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.verdict import ENOUGH_CLUSTERS, why_no_verdict
 
 _METRICS = {
@@ -62,7 +63,7 @@ class Headline:
 
 def headlines(run: RunData) -> list[Headline]:
     """One answer a model and language, in the run's order."""
-    rows = run.scores(metrics=["bits_per_byte"], slices=["all"])
+    rows = run.scores(metrics=["bits_per_byte"], where=dimensions_are({}))
     found: list[Headline] = []
     for model in run.models:
         for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
@@ -86,19 +87,19 @@ def headlines(run: RunData) -> list[Headline]:
 
 def _behind(run: RunData, row: Mapping[str, Any]) -> str:
     """What the text of the file before each item changes."""
-    rows = run.scores(metrics=["bits_per_byte"], slices=["before=file", "before=file-none"])
+    rows = run.scores(metrics=["bits_per_byte"], by="before")
     same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
-    named = {one["slice"]: one for one in rows.filter(same).iter_rows(named=True)}
+    named = {one["label"]: one for one in rows.filter(same).iter_rows(named=True)}
     if len(named) < 2:
         return ""
-    behind, change = (with_interval(named[name]) for name in ("before=file", "before=file-none"))
+    behind, change = (with_interval(named[name]) for name in ("file", "file-none"))
     return f"behind the text of its file {behind} bits per byte, a change of {change}"
 
 
 def functions_alone(run: RunData) -> bool:
     """Whether the run's items are functions that were read only without the file around them."""
     selection = (run.summary.get("arguments") or {}).get("selection") or {}
-    behind = run.scores(metrics=["bits_per_byte"], slices=["before=file"])
+    behind = run.scores(metrics=["bits_per_byte"], where=dimensions_are({"before": "file"}))
     return selection.get("unit") == "function" and behind.is_empty()
 
 
@@ -118,7 +119,7 @@ def _read(run: RunData, row: Mapping[str, Any]) -> str:
 
 def _shared(run: RunData, row: Mapping[str, Any]) -> str:
     """What can be compared between models: the same number over the characters that all of them cover."""
-    rows = run.scores(metrics=["bits_per_byte"], slices=["shared"])
+    rows = run.scores(metrics=["bits_per_byte"], where=dimensions_are({"text": "shared"}))
     same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
     for one in rows.filter(same & (pl.col("n") < row["n"])).iter_rows(named=True):
         return f"{with_interval(one)} over the {count(one['n'])} bytes that all models of the run cover"
@@ -131,7 +132,7 @@ def _corpora(run: RunData, language: str) -> str:
 
 
 def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
-    rows = run.scores(metrics=["bits"], prefix="construct=").filter(
+    rows = run.scores(metrics=["bits"], by="construct").filter(
         (pl.col("model") == model.name)
         & (pl.col("language") == language)
         & (pl.col("n") >= MIN_COUNT)
@@ -153,17 +154,18 @@ def _readable(label: str) -> str:
 
 def scoreboard(run: RunData) -> Table | None:
     """Every overall number with interval, n and clusters."""
-    rows = run.scores(metrics=list(_METRICS), slices=["all", "code", "layout", "shared"])
+    rows = run.scores(metrics=list(_METRICS), where=dimensions_are({}) | dimensions_named("text"))
     if rows.is_empty():
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
-    slices = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
+    parts = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
+    rows = rows.with_columns(text=dimension("text").fill_null("all"))
     cells = [
         (
             order[row["metric"]],
             (
                 Cell(_METRICS[row["metric"]][0]),
-                Cell(slices[row["slice"]]),
+                Cell(parts[row["text"]]),
                 Cell(row["shown"]),
                 Cell(row["language"]),
                 Cell(_scaled(row), row["value"]),
@@ -172,7 +174,7 @@ def scoreboard(run: RunData) -> Table | None:
                 Cell(clusters(row), row["n_clusters"]),
             ),
         )
-        for row in rows.sort("slice", "model", "language").iter_rows(named=True)
+        for row in rows.sort("text", "model", "language").iter_rows(named=True)
     ]
     cells.sort(key=lambda entry: entry[0])
     columns = ["Metric", "Of", "Model", "Language", "Value", "95 % interval", "n", "Clusters"]
@@ -196,10 +198,10 @@ def _scaled_interval(row: Mapping[str, Any]) -> str:
 
 def tiles(run: RunData) -> list[dict[str, str]]:
     """The few numbers shown large, where the run has one model and one language."""
-    rows = run.scores(metrics=list(_METRICS), slices=["all"])
+    rows = run.scores(metrics=list(_METRICS), where=dimensions_are({}))
     if run.several or rows["language"].n_unique() != 1:
         return []
-    shown = rows.filter(pl.col("params_name").fill_null("") != "equal_mass")
+    shown = rows.filter(pl.col("binning").ne_missing("equal_mass"))
     named = {row["metric"]: row for row in shown.iter_rows(named=True)}
     return [
         {
@@ -337,7 +339,7 @@ def _precision(run: RunData) -> str:
 
 
 def _methods(run: RunData) -> str:
-    rows = run.scores(metrics=["bits_per_byte", "bits"], slices=["all"])
+    rows = run.scores(metrics=["bits_per_byte", "bits"], where=dimensions_are({}))
     methods = {method.partition(",")[0] for method in rows["ci_method"].drop_nulls().to_list() if method}
     return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
 

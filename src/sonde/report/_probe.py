@@ -8,9 +8,15 @@ from typing import Any
 import polars as pl
 
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
 LENS = "probe"
-BEST = "best"
+BEST = dimensions_are({"selection": "best"})
+"""Scores of the layer that was chosen on validation."""
+
+EVERY = dimensions_are({})
+"""Scores of every layer."""
+
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "token": ("ktx", "idn", "len", "ast", "tan"),
@@ -46,8 +52,8 @@ def label_of(task: str) -> str:
 
 def every_pooling(run: RunData) -> pl.DataFrame:
     """`headline` for each pooling."""
-    rows = run.scores(metrics=["accuracy"], slices=[BEST], lens=LENS)
-    return rows.filter((pl.col("split") == "test") & (pl.col("params_name") != "mlp"))
+    rows = run.scores(metrics=["accuracy"], where=BEST, lens=LENS)
+    return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 
 
 def headline(run: RunData) -> pl.DataFrame:
@@ -67,9 +73,9 @@ def headline(run: RunData) -> pl.DataFrame:
 
 def fitted(run: RunData) -> list[str]:
     """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
-    rows = headline(run).with_columns(folds=pl.col("params").struct.field("k"))
+    rows = headline(run)
     said: list[str] = []
-    for (folds,), part in rows.partition_by("folds", as_dict=True, maintain_order=True).items():
+    for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
         worth = part["effective_clusters"].drop_nulls()
         rests = f" {_range(worth)} effective clusters a task." if len(worth) else ""
         if folds is None:
@@ -94,23 +100,26 @@ def _range(values: pl.Series) -> str:
 def layers_of(row: Mapping[str, Any]) -> str:
     """The layer of each fold where they differ, else the one layer.
 
-    >>> layers_of({"layer": 2, "params": {"other": "layers 2 3 2"}}), layers_of({"layer": 1, "params": None})
+    >>> layers_of({"layer": 2, "fold_layers": [2, 3, 2]}), layers_of({"layer": 1, "fold_layers": None})
     ('2 (2 3 2)', '1')
     """
-    each = ((row["params"] or {}).get("other") or "").removeprefix("layers ").split()
-    return f"{row['layer']} ({' '.join(each)})" if len(set(each)) > 1 else str(row["layer"])
+    each = row["fold_layers"] or []
+    return f"{row['layer']} ({' '.join(map(str, each))})" if len(set(each)) > 1 else str(row["layer"])
 
 
-def beside(run: RunData, metrics: Sequence[str], **where: str) -> pl.DataFrame:
+def beside(
+    run: RunData, metrics: Sequence[str], where: pl.Expr | None = None, **columns: str
+) -> pl.DataFrame:
     """Rows of the headline's pooling, with controls among them.
 
     Args:
         run: The run.
         metrics: Names of metrics.
-        where: Columns that have to have these values.
+        where: A further condition, for example `BEST`.
+        columns: Columns that have to have these values.
     """
-    rows = run.scores(metrics=metrics, lens=LENS, controls=True)
-    for column, value in where.items():
+    rows = run.scores(metrics=metrics, lens=LENS, controls=True, where=where)
+    for column, value in columns.items():
         rows = rows.filter(pl.col(column) == value)
     pooling = headline(run).select(*KEY, "pooling", "family", "name")
     return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
@@ -118,9 +127,9 @@ def beside(run: RunData, metrics: Sequence[str], **where: str) -> pl.DataFrame:
 
 def layers(run: RunData) -> pl.DataFrame:
     """Test accuracy of every layer of the headline's pooling."""
-    rows = beside(run, ["accuracy"], split="test", slice="all")
+    rows = beside(run, ["accuracy"], EVERY, split="test")
     own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
-    return own.filter(pl.col("params_name") != "mlp").sort("layer", maintain_order=True)
+    return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
 
 
 def by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:

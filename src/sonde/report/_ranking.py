@@ -1,4 +1,4 @@
-"""Worst and best slices of one dimension: dots with intervals, and the whole table behind them."""
+"""Worst and best values of one dimension: dots with intervals, and the whole table behind them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sonde.report._charts import dots
 from sonde.report._numbers import no_verdict, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.results.dimensions import dimensions_are
 from sonde.results.verdict import why_no_verdict
 
 TABLE_ROWS = 200
@@ -21,11 +22,11 @@ class Ranking:
     """What is ranked.
 
     Attributes:
-        dimension: Of the slice, for example ``"tag"``.
+        dimension: Of scores, for example ``"tag"``.
         what: One of them in words, for example ``"syntax tag"``.
         shown: How many at each end.
         per_model: Rank each model for itself, where the labels depend on its tokenizer.
-        surface: From a slice's label to what is shown.
+        surface: From a value of the dimension to what is shown.
     """
 
     dimension: str
@@ -37,7 +38,7 @@ class Ranking:
 
 def rank(run: RunData, ranking: Ranking) -> Figure | None:
     """Charts of the worst and the best, and a table of the rest."""
-    frame, unit = slices(run, ranking)
+    frame, unit = _measured(run, ranking)
     if frame.is_empty():
         return None
     charts: list[Chart] = []
@@ -53,14 +54,13 @@ def rank(run: RunData, ranking: Ranking) -> Figure | None:
     )
 
 
-def slices(run: RunData, ranking: Ranking) -> tuple[pl.DataFrame, str]:
+def _measured(run: RunData, ranking: Ranking) -> tuple[pl.DataFrame, str]:
     """Rows of the dimension above the minimum count, in bits, and the unit.
 
     Several models are compared by code token where the run has it, since subwords are not theirs in common.
     """
-    prefix = f"{ranking.dimension}="
-    by_token = run.scores(metrics=["nats_per_token"], prefix=prefix)
-    frame, unit = run.scores(metrics=["bits"], prefix=prefix), "bits per subword"
+    by_token = run.scores(metrics=["nats_per_token"], by=ranking.dimension)
+    frame, unit = run.scores(metrics=["bits"], by=ranking.dimension), "bits per subword"
     if run.several and not ranking.per_model and not by_token.is_empty():
         scaled = [pl.col(name) * BITS_PER_NAT for name in ("value", "ci_low", "ci_high")]
         frame, unit = by_token.with_columns(scaled), "bits per code token"
@@ -112,7 +112,7 @@ def _ends(
 
 def _overall(run: RunData, unit: str, model: str) -> float | None:
     metric, scale = ("bits", 1.0) if unit == "bits per subword" else ("nats_per_token", BITS_PER_NAT)
-    rows = run.scores(metrics=[metric], slices=["all"])
+    rows = run.scores(metrics=[metric], where=dimensions_are({}))
     rows = rows.filter(pl.col("shown") == model) if model else rows
     return rows["value"][0] * scale if rows.height == 1 else None
 

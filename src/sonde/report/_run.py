@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.observations import OBSERVATIONS_SCHEMA
-from sonde.results.scores import SCORES_SCHEMA, known_columns
+from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.store.rundir import RunDirectory, slug
 
 MIN_COUNT = 20
@@ -98,7 +99,7 @@ class RunData:
         if not path.is_file():
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
         usable = pl.col("value").is_not_null() & pl.col("value").is_finite()
-        return known_columns(pl.read_parquet(path)).filter(usable)
+        return read_scores(path).filter(usable)
 
     @cached_property
     def _scores(self) -> pl.DataFrame:
@@ -108,8 +109,8 @@ class RunData:
         self,
         *,
         metrics: Sequence[str],
-        prefix: str | None = None,
-        slices: Sequence[str] = (),
+        by: str | None = None,
+        where: pl.Expr | None = None,
         task: str = "",
         lens: str = "surprisal",
         controls: bool = False,
@@ -118,8 +119,9 @@ class RunData:
 
         Args:
             metrics: Names of metrics.
-            prefix: What the slice starts with, for example ``"tag="``; a column ``label`` holds the rest.
-            slices: Or the slices themselves.
+            by: The one dimension that the rows have, for example ``"tag"``; a column ``label`` holds its
+                values.
+            where: A further condition, see `sonde.results.dimensions`.
             task: Of one task only, where given.
             lens: Public name of the lens.
             controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
@@ -127,16 +129,13 @@ class RunData:
         chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
         if task:
             chosen &= pl.col("task") == task
-        if prefix is not None:
-            chosen &= pl.col("slice").str.starts_with(prefix)
-        if slices:
-            chosen &= pl.col("slice").is_in(list(slices))
-        table = self.every_score if controls else self._scores
-        return table.filter(chosen).with_columns(
-            label=pl.col("slice").str.slice(len(prefix or "")),
-            params_name=pl.col("params").struct.field("name"),
-            shown=pl.col("model").replace({model.name: model.label for model in self.models}),
-        )
+        rows = (self.every_score if controls else self._scores).filter(chosen)
+        if where is not None:
+            rows = rows.filter(where)
+        if by is not None:
+            rows = rows.filter(dimensions_named(by)).with_columns(label=dimension(by))
+        names = {model.name: model.label for model in self.models}
+        return rows.with_columns(shown=pl.col("model").replace(names))
 
     def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
         """The item table of a lens and model; None where the run has none.

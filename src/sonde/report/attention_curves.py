@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._attention import HITS, LENS, PREDICTORS, hits
+from sonde.report._attention import AVERAGE, HITS, LENS, PREDICTORS, hits
 from sonde.report._charts import specification
 from sonde.report._plot import Chart, Figure
 from sonde.report._run import RunData
@@ -28,7 +28,7 @@ class AttentionCurves:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject and metric."""
-        rows = hits(run, ["all"])
+        rows = hits(run, AVERAGE)
         if rows.is_empty():
             return None
         subjects = rows["subject"].unique(maintain_order=True).to_list()

@@ -12,6 +12,7 @@ from sonde.report._charts import specification
 from sonde.report._numbers import count, number, readable, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import ModelInfo, RunData
+from sonde.results.dimensions import dimension
 
 _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
@@ -34,14 +35,14 @@ class AttentionErrors:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject and way of counting."""
-        rows = run.scores(metrics=["picked"], prefix=RELATION, lens=LENS)
+        rows = run.scores(metrics=["picked"], lens=LENS)
         if rows.is_empty():
             return None
-        parts = pl.col("label").str.split_exact(";", 1).struct
+        kind, situation = dimension("kind"), dimension("situation")
         rows = with_subject(rows, run).with_columns(
-            relation=parts.field("field_0"),
-            way=parts.field("field_1").str.split("=").list.first(),
-            what=parts.field("field_1").str.split("=").list.last(),
+            relation=dimension(RELATION),
+            way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
+            what=pl.coalesce(kind, situation),
         )
         shown = rows.filter(pl.col("n") >= _FEWEST)
         charts = [

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._attention import LENS, with_subject
+from sonde.report._attention import FOLLOWED, LENS, with_subject
 from sonde.report._charts import specification
 from sonde.report._numbers import count, number
 from sonde.report._plot import Cell, Chart, Figure, Table
@@ -28,7 +28,7 @@ class AttentionHeads:
 
     def draw(self, run: RunData) -> Figure | None:
         """One map a subject."""
-        rows = with_subject(run.scores(metrics=["first_hit"], slices=["head"], lens=LENS), run)
+        rows = with_subject(run.scores(metrics=["first_hit"], by=FOLLOWED, lens=LENS), run)
         if rows.is_empty():
             return None
         parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
@@ -49,7 +49,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         {
             "layer": row["layer"],
             "head": row["head"],
-            "relation": row["params_name"],
+            "relation": row["label"],
             "value": row["value"],
             "n": row["n"],
         }
@@ -77,9 +77,9 @@ def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
     for (subject,), part in parts.items():
         best = part.sort("value", descending=True).row(0, named=True)
         said.append(
-            f"{subject}: {part['params_name'].n_unique()} relations are the best of some head; "
+            f"{subject}: {part['label'].n_unique()} relations are the best of some head; "
             f"head {best['head']} of layer {best['layer']} finds {number(100 * best['value'], 1)} % "
-            f"of {best['params_name']}."
+            f"of {best['label']}."
         )
     return "\n".join(said)
 
@@ -91,7 +91,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Cell(row["subject"]),
             Cell(str(row["layer"]), row["layer"]),
             Cell(str(row["head"]), row["head"]),
-            Cell(row["params_name"]),
+            Cell(row["label"]),
             Cell(number(100 * row["value"], 1), row["value"]),
             Cell(count(row["n"]), row["n"]),
         ]

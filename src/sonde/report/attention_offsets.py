@@ -7,11 +7,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._attention import LENS, MODEL, RELATION, hits
+from sonde.report._attention import DISTANCE, LENS, MODEL, RELATION, hits
 from sonde.report._charts import specification
 from sonde.report._numbers import number, score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 
 
 class AttentionOffsets:
@@ -28,11 +29,12 @@ class AttentionOffsets:
 
     def draw(self, run: RunData) -> Figure | None:
         """One column a distance, stacked by language and side."""
-        rows = run.scores(metrics=["mean_offset"], prefix=RELATION, lens=LENS)
+        rows = run.scores(metrics=["mean_offset"], lens=LENS)
         if rows.is_empty():
             return None
         # What the code says is the same for all models.
-        rows = rows.unique(["language", "side", "label"], keep="first", maintain_order=True)
+        rows = rows.with_columns(relation=dimension(RELATION), distance=dimension(DISTANCE))
+        rows = rows.unique(["language", "side", "relation"], keep="first", maintain_order=True)
         chart = Chart(
             name="attention-offsets", title="Relations by mean distance", spec=_spec(rows), wide=True
         )
@@ -43,7 +45,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     several = rows["language"].n_unique() > 1
     side = rows["side"].unique(maintain_order=True).to_list()[0]
     records = [
-        {"relation": row["label"], "language": row["language"], "offset": row["value"], "n": row["n"]}
+        {"relation": row["relation"], "language": row["language"], "offset": row["value"], "n": row["n"]}
         for row in rows.filter(pl.col("side") == side).iter_rows(named=True)
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -62,13 +64,13 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
 def _answer(run: RunData, rows: pl.DataFrame) -> str:
     said: list[str] = []
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
-        names = part.unique("label", keep="first")
-        near = names.filter(pl.col("params_name") == "near").height
+        names = part.unique("relation", keep="first")
+        near = names.filter(pl.col("distance") == "near").height
         said.append(f"{language}: {near} near relations, {names.height - near} far ones.")
-    found = hits(run, ["near", "far"]).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
+    found = hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
     for (subject,), part in found.partition_by("subject", as_dict=True, maintain_order=True).items():
         shares = {
-            (row["slice"], row["predictor"]): f"{number(100 * row['value'], 1)} %"
+            (row["label"], row["predictor"]): f"{number(100 * row['value'], 1)} %"
             for row in part.iter_rows(named=True)
         }
         said += [
@@ -85,10 +87,10 @@ def _table(rows: pl.DataFrame) -> Table:
     ordered = _nearest_first(rows)
     cells = [
         [
-            Cell(row["label"]),
+            Cell(row["relation"]),
             Cell(row["language"]),
             Cell(row["side"]),
-            Cell(row["params_name"]),
+            Cell(row["distance"]),
             *score_cells(row, 1.0, 1),
         ]
         for row in ordered.iter_rows(named=True)
@@ -100,7 +102,7 @@ def _table(rows: pl.DataFrame) -> Table:
 
 def _nearest_first(rows: pl.DataFrame) -> pl.DataFrame:
     """Nearest relations first."""
-    return rows.sort("language", "value", "label")
+    return rows.sort("language", "value", "relation")
 
 
 plot = AttentionOffsets()

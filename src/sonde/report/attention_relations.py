@@ -35,7 +35,7 @@ class AttentionRelations:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject."""
-        rows = hits(run, prefix=RELATION).filter(pl.col("k") == 1)
+        rows = hits(run, by=RELATION).filter(pl.col("k") == 1)
         if rows.is_empty():
             return None
         ahead = _ahead(run)
@@ -54,8 +54,8 @@ class AttentionRelations:
 
 def _ahead(run: RunData) -> pl.DataFrame:
     """The difference to the best baseline that there is."""
-    over = gains(run, "combined", prefix=RELATION)
-    over = over if over.height else gains(run, "offset", prefix=RELATION)
+    over = gains(run, "combined", by=RELATION)
+    over = over if over.height else gains(run, "offset", by=RELATION)
     return over.filter(pl.col("k") == 1)
 
 
@@ -164,7 +164,7 @@ def _share(row: dict[str, Any] | None) -> Cell:
 
 
 def _chosen(row: dict[str, Any] | None) -> str:
-    return (row or {}).get("params_name") or DASH
+    return (row or {}).get("chosen") or DASH
 
 
 plot = AttentionRelations()

@@ -8,10 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.report._attention import (
+    AVERAGE,
+    EDGES,
     HITS,
     LENS,
     MODEL,
     PREDICTORS,
+    RELATION,
     SHOWN_K,
     gains,
     hits,
@@ -22,6 +25,7 @@ from sonde.report._charts import row_height, specification
 from sonde.report._numbers import DASH, clusters, count, interval, mark, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 from sonde.results.words import standing
 
 
@@ -44,7 +48,7 @@ class AttentionSummary:
 
     def draw(self, run: RunData) -> Figure | None:
         """Dots by predictor for the first and for any word."""
-        rows = hits(run, ["all"])
+        rows = hits(run, AVERAGE)
         if rows.is_empty():
             return None
         first = rows.filter(pl.col("k") == 1)
@@ -60,7 +64,7 @@ class AttentionSummary:
             lead=_sentences(run, ["first_hit"], beside=False),
             answer=_sentences(run, ["first_hit", "any_hit"], beside=True),
             charts=charts,
-            table=_table(pl.concat([rows, hits(run, ["edges"])], how="diagonal_relaxed")),
+            table=_table(pl.concat([rows, hits(run, EDGES)], how="diagonal_relaxed")),
             notes=[*_notes(run), *sides_note(rows)],
         )
 
@@ -107,16 +111,16 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         metrics: Which hits.
         beside: Whether one head for all relations, chance and the share of all edges stand beside them.
     """
-    rows, ahead = hits(run, ["all"]), gains(run, "combined", ["all"])
+    rows, ahead = hits(run, AVERAGE), gains(run, "combined", AVERAGE)
     if ahead.is_empty():
-        ahead = gains(run, "offset", ["all"])
+        ahead = gains(run, "offset", AVERAGE)
     said: list[str] = []
     for row in ahead.filter((pl.col("k") == 1) & pl.col("metric").is_in(metrics)).iter_rows(named=True):
         same = (
             (pl.col("subject") == row["subject"]) & (pl.col("metric") == row["metric"]) & (pl.col("k") == 1)
         )
         own = rows.filter(same & (pl.col("predictor") == MODEL)).row(0, named=True)
-        over = row["params"]["other"]
+        over = row["compared_to"]
         other = rows.filter(same & (pl.col("predictor") == over)).row(0, named=True)
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {number(100 * own['value'], 1)} % "
@@ -135,7 +139,7 @@ def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
         for name in ("one_head", "longest", "chance")
         if name in found
     ]
-    pooled = hits(run, ["edges"]).filter(
+    pooled = hits(run, EDGES).filter(
         (pl.col("subject") == row["subject"])
         & (pl.col("metric") == row["metric"])
         & (pl.col("k") == 1)
@@ -159,7 +163,8 @@ def _table(rows: pl.DataFrame) -> Table:
         "Clusters",
     ]
     cells: list[list[Cell]] = []
-    keys = ["subject", "slice", "metric", "predictor"]
+    keys = ["subject", "average", "metric", "predictor"]
+    rows = rows.with_columns(average=dimension("average").fill_null("relations"))
     for (subject, over, metric, predictor), part in rows.partition_by(
         keys, as_dict=True, maintain_order=True
     ).items():
@@ -171,7 +176,7 @@ def _table(rows: pl.DataFrame) -> Table:
                 Cell(str(subject)),
                 Cell(PREDICTORS[str(predictor)]),
                 Cell(HITS[str(metric)]),
-                Cell("edges" if over == "edges" else "relations"),
+                Cell(str(over)),
                 *(Cell(DASH if share is None else number(100 * share, 1), share) for share in shares),
                 Cell(interval(first, 100, 1), first["ci_low"]),
                 Cell(count(first["n"]), first["n"]),
@@ -185,15 +190,16 @@ def _table(rows: pl.DataFrame) -> Table:
 def _notes(run: RunData) -> list[str]:
     """How many items were read and dropped, and which relations could not be scored."""
     items = with_subject(run.scores(metrics=["items"], lens=LENS), run)
+    items = items.with_columns(dropped=dimension("dropped"))
     notes: list[str] = []
     for (subject,), part in items.partition_by("subject", as_dict=True, maintain_order=True).items():
-        read = float(part.filter(pl.col("slice") == "all")["value"].sum())
+        read = float(part.filter(pl.col("dropped").is_null())["value"].sum())
         dropped = [
-            f"{count(row['value'])} dropped ({row['slice'].removeprefix('dropped=')})"
-            for row in part.filter(pl.col("slice") != "all").iter_rows(named=True)
+            f"{count(row['value'])} dropped ({row['dropped']})"
+            for row in part.filter(pl.col("dropped").is_not_null()).iter_rows(named=True)
         ]
         notes.append(f"{subject}: {', '.join([f'{count(read)} functions read', *dropped])}.")
-    edges = run.scores(metrics=["edges"], lens=LENS, prefix="relation=")
+    edges = run.scores(metrics=["edges"], lens=LENS, by=RELATION)
     empty = edges.filter(pl.col("value") == 0)
     for (language, split), part in empty.partition_by(
         ["language", "split"], as_dict=True, maintain_order=True

@@ -11,9 +11,10 @@ from sonde.report._charts import differences
 from sonde.report._numbers import clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
+from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.verdict import why_no_verdict
 
-_CHANGE, _BEHIND = "before=file-none", "before=file"
+_CHANGE, _BEHIND = "file-none", "file"
 _ORIGINS = {
     "internal": "internal call",
     "external": "external call",
@@ -29,7 +30,8 @@ _GROUPS = (
 )
 _MEASURES = {"bits_per_byte": "bits per byte", "bits": "bits per subword", "top1": "right first, %"}
 _KEYS = ["model", "language", "metric", "dimension", "name"]
-_ORDER = ("all", "kind", "role", "origin")
+_DIMENSIONS = ("kind", "role", "origin")
+_ORDER = ("all", *_DIMENSIONS)
 _ROLES_SHOWN = 10
 
 
@@ -53,12 +55,12 @@ class BehindFile:
         if rows.is_empty():
             return None
         charts: list[Chart] = []
-        for dimension, metric, title, unit in _GROUPS:
-            held = rows.filter((pl.col("dimension") == dimension) & (pl.col("metric") == metric))
+        for cut, metric, title, unit in _GROUPS:
+            held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
             names = _names(held, most_first=metric == "top1")
             if names:
                 spec = differences(held.filter(pl.col("name").is_in(names)), names, unit)
-                charts.append(Chart(name=f"behind-file-{dimension}-{metric}", title=title, spec=spec))
+                charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
         return Figure(
             answer="\n".join(_answers(rows, run)), charts=charts, table=_table(rows, run), notes=_notes(run)
         )
@@ -66,9 +68,9 @@ class BehindFile:
 
 def _rows(run: RunData) -> pl.DataFrame:
     """Changes with ``alone`` and ``behind`` beside them, in bits and percentage points."""
-    found = _read_slices(run, _CHANGE)
-    for column, outer in (("alone", ""), ("behind", _BEHIND)):
-        values = _read_slices(run, outer).select(*_KEYS, pl.col("value").alias(column))
+    found = _read_as(run, _CHANGE)
+    for column, before in (("alone", None), ("behind", _BEHIND)):
+        values = _read_as(run, before).select(*_KEYS, pl.col("value").alias(column))
         found = found.join(values, on=_KEYS, how="left", maintain_order="left")
     # The tables of calls are in nats, the others hold both.
     scale = pl.col("metric").replace_strict({"nats": BITS_PER_NAT, "top1": 100.0}, default=1.0)
@@ -86,23 +88,25 @@ def _rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _read_slices(run: RunData, outer: str) -> pl.DataFrame:
-    """The rows that are shown of one reading, with ``dimension`` and ``name`` of the slice inside it."""
-    if outer:
-        rows = run.scores(metrics=[*_MEASURES, "nats"], prefix=outer)
-        own = pl.col("label").str.strip_prefix(";").replace("", "all")
-    else:
-        rows, own = run.scores(metrics=[*_MEASURES, "nats"]), pl.col("slice")
-    parts = own.str.splitn("=", 2).struct
-    rows = rows.with_columns(dimension=parts[0], name=parts[1].fill_null("everything"))
+def _read_as(run: RunData, before: str | None) -> pl.DataFrame:
+    """The rows that are shown of one reading, with the ``dimension`` that cuts them and its ``name``."""
+    outer = () if before is None else ("before",)
+    # The first condition keeps the others from the many rows of the other readings.
+    rows = run.scores(metrics=[*_MEASURES, "nats"], where=dimension("before").eq_missing(before))
+    cut = [pl.when(dimensions_named(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
+    whole = pl.when(dimensions_named(*outer)).then(pl.lit("all"))
+    rows = rows.with_columns(
+        dimension=pl.coalesce(*cut, whole),
+        name=pl.coalesce(*(dimension(name) for name in _DIMENSIONS), pl.lit("everything")),
+    )
     of_calls = pl.col("dimension") == "origin"
     name = pl.when(of_calls).then(pl.col("name").replace_strict(_ORIGINS, default="")).otherwise("name")
     return (
         rows.filter(
             # Of the gap between calls there is one row a weighting, all of them of the same two sides.
             pl.when(name == _ORIGINS["internal-external"])
-            .then(pl.col("params_name") == "count")
-            .otherwise(pl.col("params_name").is_null())
+            .then(pl.col("weighting") == "count")
+            .otherwise(pl.col("weighting").is_null())
             & pl.col("dimension").is_in(_ORDER)
             & ((pl.col("metric") == "nats") == of_calls)
         )

@@ -11,6 +11,7 @@ from sonde.report._charts import specification
 from sonde.report._numbers import DASH, count, number, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 from sonde.results.words import standing
 
 
@@ -27,12 +28,12 @@ class Calibration:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """Curve and occupancy, from the slices ``confidence=``."""
-        rows = run.scores(metrics=["accuracy", "confidence"], prefix="confidence=")
+        """Curve and occupancy, from the dimension ``confidence``."""
+        rows = run.scores(metrics=["accuracy", "confidence"], by="confidence")
         bins = _bins(rows, run)
         if bins.is_empty():
             return None
-        errors = run.scores(metrics=["ece"], slices=["all"]).with_columns(line=run.subject)
+        errors = run.scores(metrics=["ece"], where=dimensions_are({})).with_columns(line=run.subject)
         return Figure(
             answer="\n".join(_sentence(row, run) for row in errors.iter_rows(named=True)),
             charts=[
@@ -66,7 +67,7 @@ def _sentence(row: dict[str, Any], run: RunData) -> str:
     bins = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
     return (
         f"{who}The expected calibration error is {with_interval(row, 100, 1)} percentage points "
-        f"over {count(row['n'])} subwords{bins.get(row['params_name'], '')}{standing(row)}."
+        f"over {count(row['n'])} subwords{bins.get(row['binning'], '')}{standing(row)}."
     )
 
 

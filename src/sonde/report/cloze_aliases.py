@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._charts import dots
-from sonde.report._cloze import LENS, hits, percent, table_of_k, with_k
+from sonde.report._cloze import LENS, TEMPLATE, hits, percent, table_of_k, with_k
 from sonde.report._cloze_charts import curves
 from sonde.report._numbers import number, with_interval
 from sonde.report._plot import Chart, Figure
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 _DIFFERENCE = "difference, paired"
@@ -35,7 +36,9 @@ class ClozeAliases:
         if rows.is_empty():
             return None
         rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
-        found = run.scores(metrics=["p_at_k"], slices=["template=alias-adversarial"], lens=LENS)
+        found = run.scores(
+            metrics=["p_at_k"], where=dimensions_are({TEMPLATE: "alias-adversarial"}), lens=LENS
+        )
         pairs = with_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
         charts = [
             Chart(name="cloze-alias", title="Right among the first k", spec=curves(rows, list(_WHO.values())))
@@ -66,7 +69,9 @@ def _differences(pairs: pl.DataFrame) -> list[str]:
 
 def _aliases(run: RunData) -> list[str]:
     """How many aliases a name has; the same for all models, so said once a language."""
-    rows = run.scores(metrics=["aliases", "share_several_aliases"], slices=["names=aliased"], lens=LENS)
+    rows = run.scores(
+        metrics=["aliases", "share_several_aliases"], where=dimensions_are({"names": "aliased"}), lens=LENS
+    )
     found = {(row["language"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [
         f"A name of the quizzes that is called under an alias has {number(row['value'])} of them on average, "

@@ -61,7 +61,7 @@ def _lead(rows: pl.DataFrame) -> str:
     if own.is_empty():
         return ""
     row = own.sort(pl.col("label") == "call", "k", "value", descending=True).row(0, named=True)
-    what = "name" if row["params_name"] == WHOLE else "left-out piece"
+    what = "name" if row["matching"] == WHOLE else "left-out piece"
     where = "ranks first with" if row["k"] == 1 else f"is among the first {row['k']} answers of"
     return (
         f"In {row['statement']}, the right {what} {where} {row['shown']} in {with_interval(row, 100, 1)} % "
@@ -85,7 +85,7 @@ def _answer(rows: pl.DataFrame) -> str:
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    if WHOLE not in rows["params_name"]:
+    if WHOLE not in rows["matching"]:
         return []
     return [
         "Each statement was scored whole, what stands behind the name included, with the right name and with "

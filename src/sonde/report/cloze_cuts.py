@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from sonde.report._charts import dots
-from sonde.report._cloze import LENS, TEMPLATES, headline_rows, percent
+from sonde.report._cloze import LENS, OF_STATEMENTS, TEMPLATE, TEMPLATES, headline_rows, percent
 from sonde.report._numbers import score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_named
 
 _K = 10
 _ENDS = 10
@@ -69,18 +70,16 @@ class ClozeCuts:
 
 
 def _rows(run: RunData) -> pl.DataFrame:
-    rows = headline_rows(run.scores(metrics=["p_at_k"], prefix="template=", lens=LENS))
-    parts = pl.col("label").str.split_exact(";", 1).struct
-    rows = rows.filter(
-        (pl.col("params").struct.field("k") == _K) & pl.col("label").str.contains(";")
-    ).with_columns(
-        template=parts.field("field_0"),
-        cut=parts.field("field_1").str.split("=").list.first(),
-        name=parts.field("field_1").str.split("=").list.last().replace(dict(_SAID)),
+    rows = headline_rows(run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS))
+    cuts = (*_CUTS, "library")
+    rows = rows.filter(pl.col("k") == _K).with_columns(
+        template=dimension(TEMPLATE),
+        cut=pl.coalesce(pl.when(dimensions_named(TEMPLATE, cut)).then(pl.lit(cut)) for cut in cuts),
+        name=pl.coalesce(dimension(cut) for cut in cuts).replace(dict(_SAID)),
     )
-    return rows.filter(
-        pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_in([*_CUTS, "library"])
-    ).with_columns(shown=run.subject)
+    return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_not_null()).with_columns(
+        shown=run.subject
+    )
 
 
 def _ends(libraries: pl.DataFrame) -> pl.DataFrame:

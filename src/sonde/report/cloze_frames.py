@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report._charts import dots
-from sonde.report._cloze import LENS, TEMPLATES, parts, percent, table_of_k
+from sonde.report._cloze import LENS, TEMPLATE, TEMPLATES, parts, percent, table_of_k
 from sonde.report._cloze_charts import curves
 from sonde.report._numbers import number, with_interval
 from sonde.report._plot import Chart, Figure
@@ -75,8 +75,8 @@ def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _spread(run: RunData) -> list[str]:
-    rows = run.scores(metrics=["p_at_k_sd", "p_at_k_range"], prefix="template=", lens=LENS)
-    rows = rows.with_columns(subject=run.subject, k=pl.col("params").struct.field("k"))
+    rows = run.scores(metrics=["p_at_k_sd", "p_at_k_range"], by=TEMPLATE, lens=LENS)
+    rows = rows.with_columns(subject=run.subject)
     rows = rows.filter((pl.col("k") == _K) & pl.col("label").is_in(list(TEMPLATES)))
     found = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [

@@ -12,8 +12,8 @@ from sonde.report._cloze import LENS
 from sonde.report._numbers import number, score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 
-_PREFIX = "pair="
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
     "fake_package": ("package against a made-up one", "the package to a made-up one"),
@@ -50,7 +50,7 @@ class ClozeMargins:
             *(pl.col(name) * 100 for name in ("value", "ci_low", "ci_high"))
         ).with_columns(name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()}))
         order = [names[0] for names in _PAIRS.values()]
-        masked = (own["params_name"] == "pll").any()
+        masked = (own["objective"] == "pll").any()
         return Figure(
             answer="\n".join(_answer(row) for row in own.iter_rows(named=True)),
             charts=[
@@ -73,14 +73,12 @@ class ClozeMargins:
 
 
 def _rows(run: RunData) -> pl.DataFrame:
-    rows = run.scores(metrics=["preferred"], prefix=_PREFIX, lens=LENS, controls=True)
-    summed = pl.col("params").struct.field("other").fill_null("sum") == "sum"
-    parts = pl.col("label").str.split(";form=")
+    rows = run.scores(metrics=["preferred"], lens=LENS, controls=True)
     return (
-        rows.filter(summed)
+        rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
         .with_columns(
-            pair=parts.list.first(),
-            form=pl.when(parts.list.len() > 1).then(parts.list.last()).otherwise(pl.lit("all")),
+            pair=dimension("pair"),
+            form=dimension("form").fill_null("all"),
             who=pl.col("control").fill_null(""),
         )
         .filter(pl.col("pair").is_in(list(_PAIRS)) & pl.col("who").is_in(list(_WHO)))

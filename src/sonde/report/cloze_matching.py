@@ -11,6 +11,7 @@ from sonde.report._cloze import LENS, TEMPLATE, TEMPLATES, WHOLE, percent, with_
 from sonde.report._numbers import score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 
 _COUNTED: Mapping[str, str] = {
     "single": "the one right answer",
@@ -54,27 +55,28 @@ class ClozeMatching:
     def draw(self, run: RunData) -> Figure | None:
         """All ways that the run has."""
         rows = with_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
-            counted=pl.concat_str(
-                "params_name", pl.col("params").struct.field("other"), separator=" ", ignore_nulls=True
-            ),
-            statement=pl.col("slice").str.strip_prefix(TEMPLATE),
+            counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
+            statement=dimension(TEMPLATE).fill_null("all"),
+            mode=dimension("mode"),
         )
         whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
-        plain = pl.col("statement").is_in([*TEMPLATES, "all"])
+        every, named = dimensions_are({}), dimensions_named(TEMPLATE)
+        plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
         ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
-        shown = percent(ranked.filter((pl.col("slice") == "all") & (pl.col("k") == 10))).with_columns(
+        shown = percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
             name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
         )
         if shown.is_empty():
             return None
         order = [name for name in _COUNTED.values() if name in shown["name"]]
         others = rows.filter(
-            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & pl.col("slice").str.starts_with(TEMPLATE)
+            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | dimensions_named(TEMPLATE, "mode"))
         )
         places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
-        statement = pl.col("statement").str.replace(";.*", "").replace_strict(places, default=9)
+        statement = pl.col("statement").replace_strict(places, default=9)
+        mode = pl.col("mode").fill_null("")
         both = pl.concat([ranked, others]).sort(
-            statement, "statement", "place", "subject", "counted", "metric", "k", nulls_last=True
+            statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
         )
         chart = Chart(
             name="cloze-matching", title="Right among the first ten", spec=dots(shown, order, "P@10, %")
@@ -87,7 +89,7 @@ def _table(rows: pl.DataFrame) -> Table:
     cells: list[list[Cell]] = []
     for row in rows.iter_rows(named=True):
         name, scale, digits = _METRICS[row["metric"]]
-        statement, _, mode = row["statement"].partition(";mode=")
+        statement, mode = row["statement"], row["mode"]
         where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
         cells.append(
             [

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report._cloze import LENS, TEMPLATES, parts, table_of_k
+from sonde.report._cloze import LENS, TEMPLATE, TEMPLATES, parts, table_of_k
 from sonde.report._cloze_charts import curves
 from sonde.report._numbers import count, number, with_interval
 from sonde.report._plot import Chart, Figure
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
 _SHOWN = ("call", "import")
 _WHO: Mapping[str, str] = {"true": "seen", "false": "unseen"}
 _GAP = "true-false"
+_UNSEEN_CALLS = dimensions_are({TEMPLATE: "call", "seen": "false"})
 
 
 class ClozeSeen:
@@ -67,7 +69,7 @@ def _gaps(gaps: pl.DataFrame) -> list[str]:
 
 
 def _overlap(run: RunData) -> list[str]:
-    rows = run.scores(metrics=["answer_overlap"], slices=["template=call;seen=false"], lens=LENS)
+    rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
     return [
         f"{row['subject']}: of the {count(row['n'])} distinct answers to calls of unseen libraries, "
         f"{number(100 * row['value'], 1)} % are answers to calls of seen ones as well."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._cloze import LENS
+from sonde.report._cloze import LENS, TEMPLATE
 from sonde.report._numbers import DASH, count, number, score_cells
 from sonde.report._plot import Cell, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_named
 
-_PREFIX = "template=clozetest;word="
 _SAME = ("model", "corpus_hash", "label")
 
 
@@ -26,9 +26,9 @@ class ClozeWords:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where the run read no such test."""
-        rows = run.scores(metrics=["preferred"], prefix=_PREFIX, lens=LENS, controls=True).with_columns(
-            subject=run.subject
-        )
+        of_words = dimensions_named(TEMPLATE, "word")
+        rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
+        rows = rows.with_columns(subject=run.subject, label=dimension("word"))
         at_random = {
             tuple(row[key] for key in _SAME): row["value"]
             for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)

@@ -9,6 +9,7 @@ from sonde.report._finetune import LENS, labelled
 from sonde.report._numbers import DASH, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 
 
 class FinetuneConfusion:
@@ -26,21 +27,16 @@ class FinetuneConfusion:
     def draw(self, run: RunData) -> Figure | None:
         """One matrix a model, task, language and test set."""
         rows = labelled(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
-            gold=pl.col("slice").str.extract(r"(?:^|;)gold=(.*);predicted="),
-            said=pl.col("slice").str.extract(r";predicted=(.*)$"),
-            values=pl.col("slice")
-            .str.extract(r"^(.*?);?gold=")
-            .str.replace_all(";", ", ")
-            .str.replace_all("=", " "),
+            gold=dimension("gold"), said=dimension("predicted")
         )
         if rows.is_empty():
             return None
         charts: list[Chart] = []
         cells: list[list[Cell]] = []
-        for (subject, values), part in rows.partition_by(
-            "subject", "values", as_dict=True, maintain_order=True
+        for (subject, swept), part in rows.partition_by(
+            "subject", "swept", as_dict=True, maintain_order=True
         ).items():
-            about = ", ".join(str(one) for one in (subject, values) if one)
+            about = ", ".join(str(one) for one in (subject, swept) if one)
             order = _order(part)
             name = "-".join(about.replace(",", "").split())
             charts.append(

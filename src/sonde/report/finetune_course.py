@@ -8,10 +8,11 @@ import altair as alt
 import polars as pl
 
 from sonde.report._charts import specification
-from sonde.report._finetune import LENS, arm_order, labelled, reach, values
+from sonde.report._finetune import LENS, arm_order, labelled, reach
 from sonde.report._numbers import DASH, count, number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 
 _HEIGHT = 170
 
@@ -34,13 +35,11 @@ class FinetuneCourse:
         """Two charts a task where there are several epochs; the table always."""
         rows = run.scores(metrics=["valid", "loss", *_SETTING], lens=LENS, controls=True)
         rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
-            variant=pl.col("slice").str.replace(r";?(epoch|setting)$", "").str.replace("^all$", "")
+            epoch=dimension("epoch").cast(pl.Int64), setting=dimension("setting")
         )
         if rows.is_empty():
             return None
-        epochs = rows.filter(pl.col("slice").str.ends_with("epoch")).with_columns(
-            epoch=pl.col("params").struct.field("k")
-        )
+        epochs = rows.filter(pl.col("epoch").is_not_null())
         charts: list[Chart] = []
         for (subject,), own in (
             epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
@@ -63,7 +62,7 @@ class FinetuneCourse:
 
 
 def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
-    named = rows.with_columns(who=pl.col("variant").str.replace_all(";", ", ").str.replace_all("=", " "))
+    named = rows.rename({"swept": "who"})
     records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
     scale = (
@@ -96,22 +95,22 @@ def _table(rows: pl.DataFrame) -> Table:
         "Most epochs", "Best epoch", "Validation, %",
     ]  # fmt: skip
     cells: list[list[Cell]] = []
-    key = ("subject", "variant", "arm", "seed")
-    for (subject, variant, arm, seed), part in rows.partition_by(
+    key = ("subject", "swept", "arm", "seed")
+    for (subject, swept, arm, seed), part in rows.partition_by(
         *key, as_dict=True, maintain_order=True
     ).items():
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
-        reached = part.filter((pl.col("metric") == "valid") & pl.col("slice").str.ends_with("epoch"))["value"]
+        reached = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())["value"]
         best = float(max(reached.to_list(), default=float("nan")))
-        tried = part.filter(pl.col("slice").str.ends_with("setting"))
+        tried = part.filter(pl.col("setting").is_not_null())
         cells.append(
             [
                 Cell(str(subject)),
-                Cell(values(str(variant)) or DASH),
+                Cell(str(swept) or DASH),
                 Cell(str(arm)),
                 Cell(
                     "; ".join(
-                        f"{row['params_name']}: {number(100 * row['value'], 1)}"
+                        f"{row['setting']}: {number(100 * row['value'], 1)}"
                         for row in tried.iter_rows(named=True)
                     )
                     or DASH
@@ -133,14 +132,11 @@ def _table(rows: pl.DataFrame) -> Table:
 def _notes(rows: pl.DataFrame) -> list[str]:
     """Trainings whose best epoch is the last one, which may want more."""
     ends: list[str] = []
-    key = ("subject", "variant", "arm", "seed")
-    for (subject, variant, arm, _), part in rows.partition_by(
-        *key, as_dict=True, maintain_order=True
-    ).items():
+    key = ("subject", "swept", "arm", "seed")
+    for (subject, swept, arm, _), part in rows.partition_by(*key, as_dict=True, maintain_order=True).items():
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
         if chosen["best_epoch"] == chosen["epochs"]:
-            told = values(str(variant))
-            ends.append(f"{subject}{f', {told}' if told else ''} ({arm})")
+            ends.append(f"{subject}{f', {swept}' if swept else ''} ({arm})")
     if not ends:
         return []
     named = "; ".join(dict.fromkeys(ends))

@@ -17,7 +17,6 @@ from sonde.report._finetune import (
     POINTERS,
     PRETRAINED,
     SCRATCH,
-    WHOLE,
     arm_order,
     charted,
     key_of,
@@ -29,6 +28,7 @@ from sonde.report._finetune_reach import ceilings, reach_notes
 from sonde.report._numbers import DASH, clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import REASON, dimensions_are
 from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
 from sonde.results.words import standing
 
@@ -53,7 +53,7 @@ class FinetuneSummary:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a metric."""
-        rows = measured(run, list(METRICS)).filter(pl.col("slice") == WHOLE)
+        rows = measured(run, list(METRICS)).filter(pl.col("swept") == "")
         if rows.is_empty():
             return None
         charts = [
@@ -61,7 +61,7 @@ class FinetuneSummary:
             for metric in METRICS
             if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
         ]
-        gains = measured(run, ["gain"]).filter(pl.col("slice") == WHOLE).to_dicts()
+        gains = measured(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
         compared = _headline(gains)
         return Figure(
             lead=_lead(compared),
@@ -102,8 +102,8 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         if row["control"] == SCRATCH:
             key = key_of(row)
-            if row["params_name"] == "localisation_repair" or (
-                row["params_name"] == "accuracy" and key not in chosen
+            if row["of_metric"] == "localisation_repair" or (
+                row["of_metric"] == "accuracy" and key not in chosen
             ):
                 chosen[key] = row
     return list(chosen.values())
@@ -124,7 +124,7 @@ def _lead(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    what = METRICS.get(row["params_name"], row["params_name"])
+    what = METRICS.get(row["of_metric"], row["of_metric"])
     value = with_interval(row, 100, 1)
     return f"{row['subject']}, {what}: pre-trained less from scratch {value} points{standing(row)}."
 
@@ -136,7 +136,7 @@ def _table(
         "Task", "Metric", "Arm", "Share, %", "95 % interval", "At most, %", "Pre-trained less it, points",
         "Interval of the difference", "Examples", "Clusters",
     ]  # fmt: skip
-    ahead = {(*key_of(row), row["params_name"], row["control"]): row for row in gains}
+    ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
     cells: list[list[Cell]] = []
     order = {arm: place for place, arm in enumerate(arm_order(rows))}
     places = {
@@ -170,9 +170,9 @@ def _table(
 
 def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What each seed of the model and of its twin got right, and what the intervals hold of it."""
-    rows = labelled(run.scores(metrics=list(METRICS), prefix="seed=", lens=LENS, controls=True), run)
+    rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in compared:
-        own = rows.filter(subject=gain["subject"], metric=gain["params_name"]).sort("seed")
+        own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
         arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
         by_seed = [
             f"{arm} {', '.join(number(100 * value, 1) for value in values)} %"
@@ -186,7 +186,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
             elif gain["seeds"] < ENOUGH_SEEDS:
                 held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
             yield (
-                f"{gain['subject']}, {METRICS[gain['params_name']]}, by seed: {'; '.join(by_seed)}. "
+                f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
                 f"The intervals {held}."
             )
         elif gain["seeds"] == 1:
@@ -204,7 +204,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _collapsed(run: RunData) -> Iterator[str]:
     """Trainings that give one answer to everything."""
-    rows = labelled(run.scores(metrics=["commonest_answer"], prefix="seed=", lens=LENS, controls=True), run)
+    rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
     for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
         yield (
             f"{row['subject']}, {row['arm']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
@@ -214,19 +214,18 @@ def _collapsed(run: RunData) -> Iterator[str]:
 
 def _notes(run: RunData) -> list[str]:
     """What was cut, and where clusters are few."""
-    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, slices=[WHOLE]), run)
+    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, where=dimensions_are({})), run)
     notes = [
         f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_beyond(row)}."
         for row in cut.iter_rows(named=True)
         if row["value"] > 0
     ]
+    left_out = labelled(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
     notes += [
-        f"{row['subject']}: {row['arm']} is left out: {row['slice']}."
-        for row in labelled(run.scores(metrics=["left_out"], lens=LENS, controls=True), run).iter_rows(
-            named=True
-        )
+        f"{row['subject']}: {row['arm']} is left out: {row['label']}."
+        for row in left_out.iter_rows(named=True)
     ]
-    accuracy = measured(run, ["accuracy"]).filter(pl.col("slice") == WHOLE).to_dicts()
+    accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
     reasons: defaultdict[str, set[str]] = defaultdict(set)
     for row in accuracy:
         if why := why_no_verdict(row):

@@ -13,7 +13,6 @@ from sonde.report._finetune import (
     METRICS,
     POINTERS,
     PRETRAINED,
-    WHOLE,
     arm_order,
     charted,
     key_of,
@@ -25,6 +24,7 @@ from sonde.report._finetune import (
 from sonde.report._numbers import DASH, clusters, count, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import in_words
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import standing
 
@@ -48,16 +48,13 @@ class FinetuneSweep:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a task and metric; the table has the differences."""
-        rows = measured(run, list(METRICS)).filter(pl.col("slice") != WHOLE)
+        rows = measured(run, list(METRICS)).filter(pl.col("swept") != "")
         if rows.is_empty():
             return None
+        held = pl.col("dimensions").list
+        last, others = held.last().struct, held.head(held.len() - 1)
         rows = rows.with_columns(
-            option=pl.col("variant").str.extract(r"([^;=]+)=[^;]*$"),
-            value_of=pl.col("variant").str.extract(r"=([^;=]*)$"),
-            others=pl.col("variant")
-            .str.replace(r";?[^;]*$", "")
-            .str.replace_all(";", ", ")
-            .str.replace_all("=", " "),
+            option=last.field("name"), value_of=last.field("value"), others=in_words(others)
         )
         charts: list[Chart] = []
         drawn = charted(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
@@ -87,7 +84,7 @@ def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
     """Whether a difference is in its task's own metric: of a pointer, errors located and repaired."""
     metrics = rows.filter(pl.col("task") == row["task"])["metric"].to_list()
     own = "localisation_repair" if "localisation_repair" in metrics else "accuracy"
-    return row["params_name"] == own
+    return row["of_metric"] == own
 
 
 def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
@@ -98,7 +95,7 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
         return f"The values of a sweep were trained; no verdict{': ' if why else ''}{'; '.join(why)}."
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
-    last = values(judged[0]["params"]["other"])
+    last = values(judged[0]["compared_to"])
     return (
         f"Against {last}, {worse} of {len(judged)} trainings with other values are worse and {better} better "
         "beyond the interval."
@@ -106,9 +103,9 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    other = values(row["params"]["other"])
+    other = values(row["compared_to"])
     return (
-        f"{row['subject']}, {METRICS[row['params_name']]}: {values(row['variant'])} less {other} "
+        f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} less {other} "
         f"{with_interval(row, 100, 1)} points{standing(row)}."
     )
 
@@ -153,7 +150,7 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
         "Task", "Metric", "Arm", "Values", "Share, %", "Less the last values, points", "Examples",
         "Clusters",
     ]  # fmt: skip
-    held = {(*key_of(row), row["params_name"], row["control"]): row for row in changes}
+    held = {(*key_of(row), row["of_metric"], row["control"]): row for row in changes}
     order = {name: place for place, name in enumerate(arm_order(rows))}
     told = {
         key: place
@@ -170,7 +167,7 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
                 Cell(row["subject"]),
                 Cell(METRICS[row["metric"]]),
                 Cell(row["arm"]),
-                Cell(values(row["variant"])),
+                Cell(row["swept"]),
                 Cell(with_interval(row, 100, 1), row["value"]),
                 Cell(with_interval(change, 100, 1), change["value"]) if change else Cell(DASH),
                 Cell(count(row["n"]), row["n"]),
@@ -187,11 +184,11 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
 
 def _notes(run: RunData) -> list[str]:
     """How much each value cuts off."""
-    cut = measured(run, ["truncated"]).filter((pl.col("slice") != WHOLE) & (pl.col("arm") == PRETRAINED))
+    cut = measured(run, ["truncated"]).filter((pl.col("swept") != "") & (pl.col("arm") == PRETRAINED))
     said: dict[bool, list[str]] = {True: [], False: []}
     for row in cut.iter_rows(named=True):
         if row["value"] > 0:
-            named = f"{row['subject']}, {values(row['variant'])}"
+            named = f"{row['subject']}, {row['swept']}"
             said[row["task"] in POINTERS].append(f"{named}: {number(100 * row['value'], 1)} %")
     notes = [f"Test examples longer than the limit: {'; '.join(said[False])}."] if said[False] else []
     if said[True]:

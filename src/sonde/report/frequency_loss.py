@@ -13,6 +13,7 @@ from sonde.report._charts import specification
 from sonde.report._numbers import DASH, count, interval, no_verdict, number, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, ModelInfo, RunData
+from sonde.results.dimensions import dimensions_are
 
 SHOWN_POINTS = 900
 _MIN_SUBWORDS = 3
@@ -40,9 +41,7 @@ class FrequencyLoss:
         charts = [chart for model in run.models if (chart := _chart(run, model)) is not None]
         if not charts:
             return None
-        rows = run.scores(metrics=list(_CORRELATIONS), slices=["all"]).with_columns(
-            least=pl.col("params").struct.field("k")
-        )
+        rows = run.scores(metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(least="k")
         notes = [f"Points are a sample by hash where there are more than {SHOWN_POINTS:,} entries."]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
@@ -119,7 +118,7 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
 
 def _answer(rows: pl.DataFrame, several: bool) -> str:
     sentences: list[str] = []
-    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("params_name").ne_missing("tag")
+    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("unit").ne_missing("tag")
     for part in rows.filter(of_subwords).partition_by("shown", "language", maintain_order=True):
         every = part.filter(pl.col("least").is_null())
         often = part.filter(pl.col("least").is_not_null())
@@ -171,7 +170,7 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
 
 
 def _named(row: dict[str, Any]) -> str:
-    what = f"{row['params_name'] or 'subword'}s"
+    what = f"{row['unit'] or 'subword'}s"
     return f"{what}, at least {row['least']} times" if row["least"] else what
 
 

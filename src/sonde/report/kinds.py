@@ -15,7 +15,7 @@ from sonde.report._run import RunData
 
 
 class Kinds:
-    """Ranks the slices ``kind=`` and ``role=``, and sets a kind's share of bits beside its share of text."""
+    """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
 
     title = "Kinds of token: who carries the surprise"
     lens = "surprisal"
@@ -63,7 +63,7 @@ def _narrow(chart: Chart) -> Chart:
 
 def _shares(run: RunData) -> pl.DataFrame:
     """By model and kind: shares of subwords and of bits, summed over languages."""
-    rows = run.scores(metrics=["bits"], prefix="kind=")
+    rows = run.scores(metrics=["bits"], by="kind")
     sums = rows.group_by("shown", "label", maintain_order=True).agg(
         n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
     )

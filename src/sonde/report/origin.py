@@ -11,6 +11,7 @@ from sonde.report._charts import differences, dots, specification
 from sonde.report._numbers import DASH, no_verdict, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.verdict import why_no_verdict
 
 _WEIGHTINGS = {
@@ -21,11 +22,12 @@ _WEIGHTINGS = {
     "standardised_internal": "on the internal tag mix",
 }
 _SIDES = {"internal": "internal", "external": "external"}
+_GAP = "internal-external"
 _TAGS_SHOWN = 16
 
 
 class Origin:
-    """The weightings of ``origin=``, their differences, and pairs within each tag."""
+    """The weightings of ``origin``, their differences, and pairs within each tag."""
 
     title = "Calls: own code against outside code"
     lens = "surprisal"
@@ -42,10 +44,10 @@ class Origin:
 
     def draw(self, run: RunData) -> Figure | None:
         """Weightings, differences and paired tags."""
-        rows = _rows(run, ["origin=internal", "origin=external"])
+        rows = _rows(run, list(_SIDES))
         if rows.is_empty():
             return None
-        gaps = _rows(run, ["origin=internal-external"])
+        gaps = _rows(run, [_GAP])
         charts = [
             Chart(name="origin", title="Mean surprisal by origin of the call", spec=_weightings(rows, run))
         ]
@@ -66,20 +68,19 @@ class Origin:
         )
 
 
-def _rows(run: RunData, slices: list[str]) -> pl.DataFrame:
+def _rows(run: RunData, origins: list[str]) -> pl.DataFrame:
     """Rows of the task, in bits."""
-    rows = run.scores(metrics=["nats"], slices=slices, task="call_origin")
-    rows = rows.filter(pl.col("params_name").is_in(list(_WEIGHTINGS)))
+    rows = run.scores(metrics=["nats"], by="origin", task="call_origin")
+    rows = rows.filter(pl.col("label").is_in(origins) & pl.col("weighting").is_in(list(_WEIGHTINGS)))
     places = {model.name: place for place, model in enumerate(run.models)}
     return (
         _in_bits(rows)
         .with_columns(
-            label=pl.col("slice").str.slice(len("origin=")),
-            name=pl.col("params_name").str.replace("_", ", "),
+            name=pl.col("weighting").str.replace("_", ", "),
             place=pl.col("model").replace_strict(places, default=len(places)),
-            sort=pl.col("params_name").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
+            sort=pl.col("weighting").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
         )
-        .sort("place", "language", "sort", "slice")
+        .sort("place", "language", "sort", "label")
     )
 
 
@@ -105,11 +106,11 @@ def _order(rows: pl.DataFrame) -> list[str]:
 
 def _pairs(run: RunData) -> pl.DataFrame:
     """By model and tag: internal and external bits with both counts."""
-    rows = _in_bits(run.scores(metrics=["nats"], prefix="origin=", task="call_origin"))
-    rows = rows.with_columns(
-        side=pl.col("slice").str.extract(r"^origin=([^;]+);tag="),
-        tag=pl.col("slice").str.extract(r";tag=(.*)$"),
-    ).filter(pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT))
+    both = dimensions_named("origin", "tag")
+    rows = _in_bits(run.scores(metrics=["nats"], where=both, task="call_origin"))
+    rows = rows.with_columns(side=dimension("origin"), tag=dimension("tag")).filter(
+        pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
+    )
     keys = ["shown", "language", "tag"]
     sides = [
         rows.filter(pl.col("side") == side).select(
@@ -211,8 +212,8 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
         (
             Cell(row["shown"]),
             Cell(row["language"] or DASH),
-            Cell("difference" if row["label"] == "internal-external" else row["label"]),
-            Cell(f"{row['name']}: {_WEIGHTINGS[row['params_name']]}"),
+            Cell("difference" if row["label"] == _GAP else row["label"]),
+            Cell(f"{row['name']}: {_WEIGHTINGS[row['weighting']]}"),
             *score_cells(row),
         )
         for row in rows.iter_rows(named=True)

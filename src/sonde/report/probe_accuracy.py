@@ -25,6 +25,7 @@ from sonde.report._probe import (
     whose,
 )
 from sonde.report._run import RunData
+from sonde.results.dimensions import REASON, dimensions_named
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
 
@@ -62,7 +63,7 @@ class ProbeAccuracy:
                     wide=True,
                 )
             )
-        gains = by_key(beside(run, ["gain"], slice=BEST))
+        gains = by_key(beside(run, ["gain"], BEST))
         return Figure(
             lead=_lead(run, rows, gains),
             answer=_answer(run, rows, gains),
@@ -74,14 +75,14 @@ class ProbeAccuracy:
 
 def _surfaces(run: RunData) -> Rows:
     """The best surface baseline of each task."""
-    rows = beside(run, ["accuracy"], slice=BEST, split="test").filter(pl.col("control").is_not_null())
+    rows = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("control").is_not_null())
     return by_key(rows.sort("value", descending=True, maintain_order=True))
 
 
 def _random(run: RunData) -> Rows:
     """Mean accuracy of the models with random weights, each at its chosen layer."""
-    rows = beside(run, ["accuracy"], control="random_weights", split="test")
-    chosen = rows.filter(pl.col("slice").str.starts_with(f"{BEST};"))
+    shared = dimensions_named("selection", "share")
+    chosen = beside(run, ["accuracy"], shared, control="random_weights", split="test")
     mean = chosen.group_by(KEY, maintain_order=True).agg(pl.col("value").mean(), pl.col("n").first())
     return by_key(mean)
 
@@ -186,7 +187,7 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
 
 
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
-    selectivity = by_key(beside(run, ["selectivity"], slice=BEST))
+    selectivity = by_key(beside(run, ["selectivity"], BEST))
     extra = _extra(run)
     others: dict[tuple[Any, ...], list[str]] = {}
     beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
@@ -239,7 +240,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
 
 def _extra(run: RunData) -> dict[str, dict[tuple[Any, ...], float]]:
     """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
-    hidden = beside(run, ["accuracy"], slice=BEST, split="test").filter(pl.col("params_name") == "mlp")
+    hidden = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")
     columns: dict[str, dict[tuple[Any, ...], float]] = {}
     if not hidden.is_empty():
         columns["Hidden layer, %"] = {
@@ -263,12 +264,12 @@ def _points(row: dict[str, Any] | None) -> Cell:
 
 def _notes(run: RunData) -> list[str]:
     notes: list[str] = []
-    if beside(run, ["gain"], slice=BEST).is_empty():
+    if beside(run, ["gain"], BEST).is_empty():
         notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
-    reasons = run.scores(metrics=["left_out"], lens=LENS, controls=True)
-    for row in reasons.unique(("control", "slice"), keep="first", maintain_order=True).iter_rows(named=True):
+    reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
+    for row in reasons.unique(("control", "label"), keep="first", maintain_order=True).iter_rows(named=True):
         what = f" ({row['control'].replace('_', ' ')})" if row["control"] else ""
-        notes.append(f"Left out{what}: {row['slice']}.")
+        notes.append(f"Left out{what}: {row['label']}.")
     return notes
 
 

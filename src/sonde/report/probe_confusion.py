@@ -9,6 +9,7 @@ from sonde.report._numbers import number
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._probe import LENS, beside, label_of, ordered
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension
 
 _SHOWN = 3
 """Classes from which a matrix says more than an accuracy."""
@@ -27,10 +28,7 @@ class ProbeConfusion:
 
     def draw(self, run: RunData) -> Figure | None:
         """One matrix a model, task and language."""
-        rows = beside(run, ["confusion"]).with_columns(
-            gold=pl.col("slice").str.extract(r"^gold=(.*);predicted="),
-            said=pl.col("slice").str.extract(r";predicted=(.*)$"),
-        )
+        rows = beside(run, ["confusion"]).with_columns(gold=dimension("gold"), said=dimension("predicted"))
         if rows.is_empty():
             return None
         parts = rows.partition_by("task", "model", "language", as_dict=True)

@@ -10,8 +10,9 @@ import polars as pl
 from sonde.report._charts import dots, specification
 from sonde.report._numbers import score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
-from sonde.report._probe import BEST, LENS, beside, label_of, ordered
+from sonde.report._probe import LENS, beside, label_of, ordered
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_named
 
 _POINTS = {
     "gain": ("gain over the best surface baseline", "probe-gain"),
@@ -59,12 +60,11 @@ class ProbeControls:
 
 
 def _rows(run: RunData) -> pl.DataFrame:
-    rows = beside(run, ["gain", "selectivity", "spearman"])
-    best = rows.filter(pl.col("slice").str.starts_with(BEST))
+    best = beside(run, ["gain", "selectivity", "spearman"], dimension("selection") == "best")
     kind = (
         pl.when((pl.col("metric") == "gain") & (pl.col("control") == "random_weights"))
         .then(pl.lit("random"))
-        .when(pl.col("slice") == f"{BEST};without length")
+        .when(dimensions_named("selection", "length"))
         .then(pl.lit("spearman without length"))
         .otherwise(pl.col("metric"))
     )

@@ -12,6 +12,7 @@ from sonde.report._numbers import DASH, score_cells
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._probe import KEY, LENS, beside, headline, label_of, ordered
 from sonde.report._run import ModelInfo, RunData
+from sonde.results.dimensions import dimensions_named
 
 
 class ProbeSizes:
@@ -50,8 +51,7 @@ def _of(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
 
 def _rows(run: RunData) -> pl.DataFrame:
     """Scores of the drawn sizes, and the headline as that of all examples."""
-    drawn = beside(run, ["accuracy"], split="test").filter(pl.col("slice").str.starts_with("size="))
-    drawn = drawn.with_columns(size=pl.col("params").struct.field("k"))
+    drawn = beside(run, ["accuracy"], dimensions_named("size"), split="test").with_columns(size="k")
     sizes = beside(run, ["coverage"]).select(
         *KEY, (pl.col("n") * pl.col("value")).round().cast(pl.Int64).alias("size")
     )

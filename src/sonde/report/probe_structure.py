@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report._charts import specification
 from sonde.report._numbers import DASH, clusters, count, interval, no_verdict, number
 from sonde.report._plot import Cell, Chart, Figure, Table
-from sonde.report._probe import BEST, LENS
+from sonde.report._probe import BEST, EVERY, LENS
 from sonde.report._run import RunData
 
 TASK = "syntax_tree"
@@ -44,7 +44,7 @@ class ProbeStructure:
         rows = run.scores(metrics=list(_MEASURES), lens=LENS, task=TASK, controls=True)
         if rows.is_empty():
             return None
-        own = rows.filter(pl.col("control").is_null() & (pl.col("slice") == "all"))
+        own = rows.filter(pl.col("control").is_null() & EVERY)
         charts = [
             Chart(
                 name="-".join(["probe-structure", *_parts(run, part, "model", "language")]),
@@ -53,8 +53,8 @@ class ProbeStructure:
             )
             for part in own.partition_by("model", "language", maintain_order=True)
         ]
-        best = rows.filter((pl.col("slice") == BEST) & pl.col("control").is_null())
-        controls = rows.filter((pl.col("slice") == BEST) & pl.col("control").is_not_null())
+        best = rows.filter(BEST & pl.col("control").is_null())
+        controls = rows.filter(BEST & pl.col("control").is_not_null())
         return Figure(answer=_answer(run, best, controls), charts=charts, table=_table(best, controls))
 
 

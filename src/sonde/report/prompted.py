@@ -12,6 +12,7 @@ from sonde.report._cloze_charts import curves
 from sonde.report._numbers import number, score_cells, with_interval
 from sonde.report._plot import Cell, Chart, Figure, Table
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -22,6 +23,7 @@ _METRICS: Mapping[str, str] = {
     "listed": "answers listed",
 }
 _K = 20
+_EVERY = "all"
 
 
 class Prompted:
@@ -37,17 +39,18 @@ class Prompted:
 
     def draw(self, run: RunData) -> Figure | None:
         """The statements that were asked about."""
-        rows = run.scores(metrics=list(_METRICS), lens=self.lens).filter(~pl.col("slice").str.contains(";"))
-        rows = rows.with_columns(template=pl.col("slice").str.strip_prefix(TEMPLATE).replace(dict(TEMPLATES)))
-        places = {"all": 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
+        whole = dimensions_are({}) | dimensions_named(TEMPLATE)
+        rows = run.scores(metrics=list(_METRICS), lens=self.lens, where=whole)
+        rows = rows.with_columns(template=dimension(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
+        places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
         order = pl.col("template").replace_strict(places, default=len(places))
         rows = with_k(run, rows).sort("place", "subject", order, "metric", "k")
         listed = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
         if listed.is_empty():
             return None
-        parts = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("slice") != "all"))
+        parts = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
         shown = parts.with_columns(who=pl.col("template"))
-        refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("slice") == "all"))
+        refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
         return Figure(
             lead=_lead(listed),
             answer="\n".join(_answer(row, listed) for row in refused.iter_rows(named=True)),
@@ -69,7 +72,7 @@ class Prompted:
 
 
 def _lead(listed: pl.DataFrame) -> str:
-    own = listed.filter(pl.col("slice") == "all").sort("value", descending=True).head(1)
+    own = listed.filter(pl.col("template") == _EVERY).sort("value", descending=True).head(1)
     return "".join(
         f"{row['shown']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of cases."
         for row in own.iter_rows(named=True)
@@ -78,7 +81,7 @@ def _lead(listed: pl.DataFrame) -> str:
 
 def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
     same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
-    row = listed.filter(same & (pl.col("slice") == "all")).row(0, named=True)
+    row = listed.filter(same & (pl.col("template") == _EVERY)).row(0, named=True)
     return (
         f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} quizzes in "
         f"{refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
@@ -89,7 +92,7 @@ def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
     what = _METRICS[row["metric"]] + (f" {row['k']}, %" if row["metric"] == "p_at_k" else "")
     share = row["metric"].startswith(("p_at", "share"))
     what += ", %" if row["metric"].startswith("share") else ""
-    statements = "calls and imports" if row["slice"] == "all" else row["template"]
+    statements = "calls and imports" if row["template"] == _EVERY else row["template"]
     scale, digits = (100.0, 1) if share else (1.0, 2)
     return (*(Cell(name) for name in (row["subject"], statements, what)), *score_cells(row, scale, digits))
 

@@ -7,6 +7,7 @@ import polars as pl
 from sonde.report._numbers import count
 from sonde.report._plot import Figure
 from sonde.report._run import RunData
+from sonde.results.dimensions import dimensions_are
 
 
 class PseudoLikelihood:
@@ -22,8 +23,8 @@ class PseudoLikelihood:
 
     def draw(self, run: RunData) -> Figure | None:
         """A line a model that says how much was read."""
-        rows = run.scores(metrics=["bits"], slices=["all"])
-        masked = rows.filter(pl.col("params").struct.field("other") == "pll")
+        rows = run.scores(metrics=["bits"], where=dimensions_are({}))
+        masked = rows.filter(pl.col("objective") == "pll")
         if masked.is_empty():
             return None
         lines = [

@@ -8,7 +8,7 @@ from sonde.report._run import RunData
 
 
 class UserTags:
-    """Ranks the slices ``user_tag=``; nothing where the corpus carries no labels."""
+    """Ranks the dimension ``user_tag``; nothing where the corpus carries no labels."""
 
     title = "Your labels"
     lens = "surprisal"

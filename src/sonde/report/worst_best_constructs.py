@@ -8,7 +8,7 @@ from sonde.report._run import RunData
 
 
 class WorstBestConstructs:
-    """Ranks the slices ``construct=``."""
+    """Ranks the dimension ``construct``."""
 
     title = "Constructs: where in a program it is unsure"
     lens = "surprisal"

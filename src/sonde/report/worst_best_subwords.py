@@ -18,7 +18,7 @@ def surface(label: str) -> str:
 
 
 class WorstBestSubwords:
-    """Ranks the slices ``subword=`` within each model, since vocabularies differ."""
+    """Ranks the dimension ``subword`` within each model, since vocabularies differ."""
 
     title = "Vocabulary: which subwords surprise it"
     lens = "surprisal"

@@ -13,7 +13,7 @@ def arrow(label: str) -> str:
 
 
 class WorstBestTags:
-    """Ranks the slices ``tag=``."""
+    """Ranks the dimension ``tag``."""
 
     title = "Syntax: which nodes surprise it"
     lens = "surprisal"

@@ -4,53 +4,94 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
-SCHEMA_VERSION = 1
+from sonde.results.dimensions import DIMENSIONS, Dimensions
+from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
-PARAMS = pl.Struct({"k": pl.Int64, "l2": pl.Float64, "name": pl.String, "other": pl.String})
+SCHEMA_VERSION = 2
 
-SCORES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "model": pl.String,
-    "revision": pl.String,
-    "lens": pl.String,
-    "task": pl.String,
-    "language": pl.String,
-    "corpus_hash": pl.String,
-    "item_set": pl.String,
-    "split": pl.String,
-    "slice": pl.String,
-    "side": pl.String,
-    "layer": pl.Int32,
-    "head": pl.Int32,
-    "pooling": pl.String,
-    "metric": pl.String,
-    "params": PARAMS,
-    "value": pl.Float64,
-    "ci_low": pl.Float64,
-    "ci_high": pl.Float64,
-    "ci_method": pl.String,
-    "n": pl.Int64,
-    "n_clusters": pl.Int64,
-    "effective_clusters": pl.Float64,
-    "n_eff": pl.Float64,
-    "df": pl.Float64,
-    "p_value": pl.Float64,
-    "seeds": pl.Int64,
-    "seed": pl.Int64,
-    "control": pl.String,
-    "mode": pl.String,
-    "fingerprint": pl.String,
-    "schema_version": pl.Int32,
+_Type = pl.DataType | type[pl.DataType]
+
+SCORES_COLUMNS: Mapping[str, tuple[_Type, str]] = {
+    "model": (pl.String, "the model, as named by the user"),
+    "revision": (pl.String, "its revision, or a hash of its files"),
+    "lens": (pl.String, "what measured it"),
+    "task": (pl.String, "of which task; empty where the lens has none"),
+    "language": (pl.String, "of which language"),
+    "corpus_hash": (pl.String, "hash of the corpus with its selection"),
+    "item_set": (pl.String, "hash of the ids of the items scored"),
+    "split": (pl.String, "`train`, `valid`, `test`, `foreign` (an external test set) or `all`"),
+    "dimensions": (DIMENSIONS, "what else the number is about, the outermost first; empty: everything"),
+    "slice": (pl.String, "`dimensions` as one text, for one release; values may make it ambiguous"),
+    "side": (pl.String, "of an attention: `encoder`, `decoder` or `cross`"),
+    "layer": (pl.Int32, "of the states, 0 the embeddings; of an attention head, from 0"),
+    "head": (pl.Int32, "of the layer, from 0"),
+    "pooling": (pl.String, "how the states of subwords became one"),
+    "metric": (pl.String, "what the value is"),
+    "of_metric": (pl.String, "of a gain, a change or a ceiling: the metric that it is of"),
+    "compared_to": (
+        pl.String,
+        "of a gain of heads: the control subtracted; of a change: the swept values that it is held against",
+    ),
+    "k": (
+        pl.Int64,
+        "a number of the metric: ranks that count as a hit, examples of a data set, folds, bins of a "
+        "calibration error, fewest occurrences of what is correlated, epoch",
+    ),
+    "l2": (pl.Float64, "the penalty of a probe, chosen on validation"),
+    "method": (pl.String, "kind of probe: `linear`, `mlp`, `ridge` or `paper`"),
+    "fold_layers": (pl.List(pl.Int32), "the layer that each fold of a probe chose; null with one fold"),
+    "matching": (
+        pl.String,
+        "which answers count as right, and what they compete with: `single`, `filtered`, `any`, `id`, "
+        "`unified`, `common`, `candidates` or `generative`",
+    ),
+    "aggregation": (pl.String, "log-probabilities of the subwords of a statement: `sum` or `mean`"),
+    "objective": (
+        pl.String,
+        "`causal` log-probabilities, or a masked model's pseudo-log-likelihoods (`pll`)",
+    ),
+    "weighting": (
+        pl.String,
+        "of calls: `count` (each subword), or of the tags of both sides `count_common`, `unweighted`, "
+        "`standardised_external`, `standardised_internal`",
+    ),
+    "binning": (pl.String, "bins of a calibration error: `equal_width` or `equal_mass`"),
+    "unit": (pl.String, "whose loss and frequency are correlated: `subword` or `tag`"),
+    "chosen": (pl.String, "of a relation: the offsets or keywords chosen on validation, or which of both"),
+    "n_relations": (pl.Int32, "relations that an average is over"),
+    "value": (pl.Float64, "the number"),
+    "ci_low": (pl.Float64, "lower end of its 95 % interval; null where none is known"),
+    "ci_high": (pl.Float64, "upper end"),
+    "ci_method": (pl.String, "how the interval was found"),
+    "n": (pl.Int64, "observations behind it"),
+    "n_clusters": (pl.Int64, "clusters that these come from"),
+    "effective_clusters": (pl.Float64, "equally large clusters that these are worth"),
+    "n_eff": (pl.Float64, "independent observations that a proportion's are worth"),
+    "df": (pl.Float64, "degrees of freedom of the interval"),
+    "p_value": (pl.Float64, "of a difference, against none"),
+    "seeds": (pl.Int64, "independent trainings behind it; null where nothing was trained by chance"),
+    "seed": (pl.Int64, "seed of whatever is random"),
+    "control": (
+        pl.String,
+        "kind of control that the row is of or a gain is over; null: the model itself",
+    ),
+    "mode": (pl.String, "`corrected` or `paper`"),
+    "fingerprint": (pl.String, "key of what was scored"),
+    "schema_version": (pl.Int32, "version of these columns"),
 }
+"""Columns in their order, each with its type and what it holds."""
+
+SCORES_SCHEMA: Mapping[str, _Type] = {name: kind for name, (kind, _) in SCORES_COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One number of a run; fields as the columns of `SCORES_SCHEMA` (DESIGN, section 3)."""
+    """One number of a run; fields as the columns of `SCORES_COLUMNS`, which says what they hold."""
 
     model: str
     lens: str
@@ -64,12 +105,25 @@ class Score:
     corpus_hash: str = ""
     item_set: str = ""
     split: str = "all"
-    slice: str = "all"
+    dimensions: Dimensions = ()
     side: str = ""
     layer: int | None = None
     head: int | None = None
     pooling: str = ""
-    params: Mapping[str, float | int | str | None] = field(default_factory=dict)
+    of_metric: str | None = None
+    compared_to: str | None = None
+    k: int | None = None
+    l2: float | None = None
+    method: str | None = None
+    fold_layers: tuple[int, ...] | None = None
+    matching: str | None = None
+    aggregation: str | None = None
+    objective: str | None = None
+    weighting: str | None = None
+    binning: str | None = None
+    unit: str | None = None
+    chosen: str | None = None
+    n_relations: int | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str = ""
@@ -84,26 +138,51 @@ class Score:
     fingerprint: str = ""
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def slice(self) -> str:
+        """The text of the column ``slice``, for one release."""
+        return slice_of(self.dimensions)
+
+    def within(self, *dimensions: tuple[str, str]) -> Score:
+        """The same score with further dimensions, inside those that it has."""
+        return dataclasses.replace(self, dimensions=(*self.dimensions, *dimensions))
+
 
 def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
     """Scores as a table in the schema of ``scores.parquet``."""
-    rows = [{f.name: getattr(score, f.name) for f in dataclasses.fields(score)} for score in scores]
-    for row in rows:
-        row["params"] = {name: row["params"].get(name) for name in PARAMS.to_schema()}
-    return pl.DataFrame(rows, schema=dict(SCORES_SCHEMA), orient="row")
+    listed = list(scores)
+    plain = [name for name in SCORES_SCHEMA if name != "dimensions"]
+    table = pl.DataFrame(
+        {name: [getattr(one, name) for one in listed] for name in plain},
+        schema={name: SCORES_SCHEMA[name] for name in plain},
+    )
+    # Nested values are slow to build, and many numbers are about the same.
+    places = {dimensions: at for at, dimensions in enumerate({one.dimensions: None for one in listed})}
+    held = [[{"name": name, "value": value} for name, value in dimensions] for dimensions in places]
+    dimensions = pl.Series("dimensions", held, dtype=DIMENSIONS).gather(
+        [places[one.dimensions] for one in listed]
+    )
+    return table.with_columns(dimensions).select(list(SCORES_SCHEMA))
+
+
+def read_scores(path: Path) -> pl.DataFrame:
+    """A file of scores as a table in `SCORES_SCHEMA`, whatever version wrote it."""
+    return known_columns(pl.read_parquet(path))
 
 
 def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of scores with every column of the schema; what an earlier version did not write is null."""
+    if is_schema1(frame):
+        frame = from_schema1(frame).with_columns(schema_version=pl.lit(SCHEMA_VERSION))
     lacking = [pl.lit(None, kind).alias(name) for name, kind in SCORES_SCHEMA.items() if name not in frame]
-    return frame.with_columns(lacking).select(list(SCORES_SCHEMA))
+    return frame.with_columns(lacking).select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items())
 
 
 def scores_from(frame: pl.DataFrame) -> list[Score]:
     """The scores of such a table, in its order."""
     scores: list[Score] = []
-    for row in known_columns(frame).iter_rows(named=True):
-        values: dict[str, Any] = dict(row)
-        values["params"] = {name: value for name, value in row["params"].items() if value is not None}
-        scores.append(Score(**values))
+    for row in known_columns(frame).drop("slice").iter_rows(named=True):
+        row["dimensions"] = tuple((one["name"], one["value"]) for one in row["dimensions"])
+        row["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
+        scores.append(Score(**row))
     return scores

@@ -249,9 +249,8 @@ def _counts(
     counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum(), cluster)
     for reason, items, edges, held in counts.sort("dropped").collect().iter_rows():
         yield dataclasses.replace(
-            template,
+            template.within(("dropped", reason)) if reason else template,
             split="all",
-            slice=f"dropped={reason}" if reason else "all",
             metric="items",
             value=float(items),
             n=int(edges or 0),

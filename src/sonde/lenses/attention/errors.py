@@ -62,11 +62,11 @@ def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
     found: dict[str, Option] = {}
     items = 0.0
     for score in scores:
-        if score.metric == "items" and score.slice == "all":
+        if score.metric == "items" and not score.dimensions:
             items = score.value
-        best = score.metric == "first_hit" and score.control is None and score.params.get("k") == 1
-        if best and score.slice.startswith("relation="):
-            found[f"{score.side} {score.slice.removeprefix('relation=')}"] = f"{score.layer} {score.head}"
+        best = score.metric == "first_hit" and score.control is None and score.k == 1
+        if best and (relation := dict(score.dimensions).get("relation")) is not None:
+            found[f"{score.side} {relation}"] = f"{score.layer} {score.head}"
     if not found:
         return None
     return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0))}
@@ -210,11 +210,11 @@ def scores(
     ):
         one = dataclasses.replace(template, side=str(side), layer=int(str(layer)), head=int(str(head)))
         for column, name in (("picked_kind", "kind"), ("situation", "situation")):
-            found += _shares(rows, column, f"relation={relation};{name}=", one)
+            found += _shares(rows, column, name, one.within(("relation", str(relation))))
     return found
 
 
-def _shares(rows: pl.DataFrame, column: str, prefix: str, template: Score) -> Iterator[Score]:
+def _shares(rows: pl.DataFrame, column: str, name: str, template: Score) -> Iterator[Score]:
     values = sorted(rows[column].unique().to_list())
     counts = (
         rows.group_by("cluster")
@@ -229,5 +229,5 @@ def _shares(rows: pl.DataFrame, column: str, prefix: str, template: Score) -> It
         w=np.tile(weight, len(values)).astype(np.float64),
         n_groups=len(values),
     )
-    templates = [dataclasses.replace(template, slice=f"{prefix}{value}", metric="picked") for value in values]
+    templates = [dataclasses.replace(template, metric="picked").within((name, value)) for value in values]
     yield from rows_of(ratios(sums, "proportion"), templates, [int(weight.sum())] * len(values))

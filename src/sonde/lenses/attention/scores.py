@@ -13,6 +13,7 @@ from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, Relation
 from sonde.results.clusters import ClusterSums, sums_of
+from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Estimates, differences, jackknife, ratios
 from sonde.results.intervals import Column
 from sonde.results.rows import rows_of
@@ -21,8 +22,11 @@ from sonde.results.scores import Score
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""
 
-EDGES = "edges"
-"""The slice over all edges, where ``all`` is the mean over relations."""
+EDGES = ("average", "edges")
+"""Dimension of what is over all edges; without it an average is the mean over relations."""
+
+FOLLOWED = "followed"
+"""Dimension of a head: the relation that it follows best on validation."""
 
 HEADS = "heads"
 """What the model itself is called among the predictors; its scores carry no ``control``."""
@@ -58,11 +62,11 @@ def relation_scores(side: Side, predictor: str, template: Score) -> Iterator[Sco
     for metric, k, estimates in _estimated(side, [[name] for name in found], predictor):
         templates = [
             dataclasses.replace(
-                template,
-                slice=f"relation={name}",
+                template.within(("relation", name)),
                 control=None if predictor == HEADS else predictor,
                 metric=METRICS[metric],
-                params={"k": k, "name": one.name[metric][k - 1] or None},
+                k=k,
+                chosen=one.name[metric][k - 1] or None,
                 **_place(side.relations[name], int(one.head[metric, k - 1])),
             )
             for name, one in found.items()
@@ -78,10 +82,10 @@ def gains(side: Side, over: str, template: Score) -> Iterator[Score]:
     for metric, k, estimates in _estimated(side, [[name] for name in found], HEADS, over):
         templates = [
             dataclasses.replace(
-                template,
-                slice=f"relation={name}",
+                template.within(("relation", name)),
                 metric=f"{METRICS[metric]}_gain",
-                params={"k": k, "other": over},
+                k=k,
+                compared_to=over,
                 **_place(side.relations[name], int(one.head[metric, k - 1])),
             )
             for name, one in found.items()
@@ -102,9 +106,12 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
     """
     held = [name for name in side.averaged if name in side.predicted[predictor]]
     near = {name for name in held if abs(mean_offset(side.relations[name])) < NEAR}
-    slices = {"all": held, "near": [name for name in held if name in near]}
-    slices["far"] = [name for name in held if name not in near]
-    for slice_name, names in slices.items():
+    parts: dict[Dimensions, Sequence[str]] = {
+        (): held,
+        (("distance", "near"),): [name for name in held if name in near],
+        (("distance", "far"),): [name for name in held if name not in near],
+    }
+    for part, names in parts.items():
         if not names:
             continue
         table = _Table.of([side.relations[name] for name in names])
@@ -119,11 +126,12 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
                     _mean_of_ratios(hits, weights),
                     [
                         dataclasses.replace(
-                            template,
-                            slice=slice_name,
+                            template.within(*part),
                             control=None if predictor == HEADS else predictor,
                             metric=METRICS[metric] + ("_gain" if over else ""),
-                            params={"k": k, "name": f"{len(names)} relations", "other": over or None},
+                            k=k,
+                            n_relations=len(names),
+                            compared_to=over or None,
                         )
                     ],
                     [weights.sum()],
@@ -142,13 +150,13 @@ def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
     controls = [other for other in side.predicted if predictor == HEADS and other != HEADS]
     for over in ("", *controls):
         for metric, k, estimates in _estimated(side, [names], predictor, over):
-            other = {"other": over} if over else {}
             one = dataclasses.replace(
-                template,
-                slice=EDGES,
+                template.within(EDGES),
                 control=None if predictor == HEADS else predictor,
                 metric=METRICS[metric] + ("_gain" if over else ""),
-                params={"k": k, "name": f"{len(names)} relations", **other},
+                k=k,
+                n_relations=len(names),
+                compared_to=over or None,
             )
             yield from rows_of(estimates, [one], edges)
 
@@ -165,18 +173,13 @@ def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterato
         sums = sums_of(offsets[None], relation.cluster[relation.row])
         distance = "near" if abs(mean_offset(relation)) < NEAR else "far"
         one = dataclasses.replace(
-            template,
-            slice=f"relation={name}",
-            split="all",
-            metric="mean_offset",
-            params={"name": distance},
+            template.within(("relation", name), ("distance", distance)), split="all", metric="mean_offset"
         )
         yield from rows_of(ratios(sums, "nonnegative"), [one], [relation.edges.sum()])
         for split, rows in (("valid", ~relation.test), ("test", relation.test)):
             edges = int(relation.edges[rows].sum())
             yield dataclasses.replace(
-                template,
-                slice=f"relation={name}",
+                template.within(("relation", name)),
                 split=split,
                 metric="edges",
                 value=edges,
@@ -198,10 +201,9 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
     for head, place in enumerate(best.tolist()):
         relation = side.relations[names[place]]
         yield dataclasses.replace(
-            template,
-            slice="head",
+            template.within((FOLLOWED, names[place])),
             metric="first_hit",
-            params={"k": 1, "name": names[place]},
+            k=1,
             value=float(scored[place, head]),
             n=int(_scored(relation).sum()),
             n_clusters=len(np.unique(relation.cluster[relation.test])),
@@ -230,8 +232,8 @@ def _edges(side: Side, names: Iterable[str]) -> list[int]:
 
 def _by_relation(rows: Iterable[Score], names: Iterable[str]) -> list[Score]:
     """Rows relation by relation; each relation's keep their order."""
-    place = {f"relation={name}": at for at, name in enumerate(names)}
-    return sorted(rows, key=lambda row: place[row.slice])
+    place = {name: at for at, name in enumerate(names)}
+    return sorted(rows, key=lambda row: place[dict(row.dimensions)["relation"]])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

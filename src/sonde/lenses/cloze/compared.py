@@ -24,6 +24,9 @@ PLAIN = "plain"
 EVERY = "every"
 """The mean over the statement alone and its frames."""
 
+ALIASES_APART = "alias-adversarial"
+"""The template of differences between an alias and adversarial ones."""
+
 _MODES = [*PUBLISHED_MODES, "whole"]
 
 
@@ -35,7 +38,7 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits(frame))
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
     values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
-    named = dataclasses.replace(base, slice="template=alias-adversarial")
+    named = base.within(("template", ALIASES_APART))
     yield from _at_ks(pairs, values, named, kind="difference")
 
 
@@ -55,7 +58,7 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     }
     for side, values in sides.items():
         for template, part in by_template(pairs, base):
-            named = dataclasses.replace(template, slice=f"{template.slice};words={side}")
+            named = template.within(("words", side))
             kind = "difference" if side == "with-without" else "unit"
             yield from _at_ks(part, values, named, kind=kind)
 
@@ -63,7 +66,7 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """P@k in each frame, over quizzes that were answered in all frames, and the spread over the frames.
 
-    ``p_at_k`` under ``frame=F`` (``plain``: the statement alone; ``every``: the mean over all of them);
+    ``p_at_k`` by the dimension ``frame`` (``plain``: the statement alone; ``every``: the mean over all);
     ``p_at_k_sd`` and ``p_at_k_range`` are the standard deviation and the range over the frames.
     """
     asked = frame.filter(
@@ -79,7 +82,7 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         values = {str(k): pl.col(str(k)) for k in KS}
         yield from _at_ks(whole, values, template, by="frame")
         averaged = whole.group_by("base_id", "library", maintain_order=True).agg(pl.col(list(values)).mean())
-        every = dataclasses.replace(template, slice=f"{template.slice};frame={EVERY}")
+        every = template.within(("frame", EVERY))
         yield from _at_ks(averaged, values, every, kind="unit")
         yield from _spread(whole, template)
 
@@ -96,12 +99,8 @@ def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
             if not (_says(seen, k) and _says(unseen, k)):
                 continue
             found = differences(_sums(seen, k), _sums(unseen, k), "difference")
-            named = dataclasses.replace(
-                template,
-                metric="p_at_k",
-                slice=f"{template.slice};seen=true-false",
-                params={"name": "single", "k": k},
-            )
+            apart = template.within(("seen", "true-false"))
+            named = dataclasses.replace(apart, metric="p_at_k", matching="single", k=k)
             yield from rows_of(found, [named], [part.height])
 
 
@@ -122,7 +121,7 @@ def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
         sums = np.column_stack([table.select(frames).to_numpy(), weight])
         for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
             found = jackknife(statistic, sums, weight, "nonnegative")
-            named = dataclasses.replace(template, metric=metric, params={"name": "single", "k": k})
+            named = dataclasses.replace(template, metric=metric, matching="single", k=k)
             yield from rows_of(found, [named], [weight.sum()])
 
 
@@ -165,5 +164,5 @@ def _at_ks(
     by: str | None = None,
     kind: Kind = "proportion",
 ) -> Iterator[Score]:
-    for k, score in means(frame, values, template, by=by, prefix=by or "", kinds=kind):
-        yield dataclasses.replace(score, metric="p_at_k", params={"name": "single", "k": int(k)})
+    for k, score in means(frame, values, template, by=by, kinds=kind):
+        yield dataclasses.replace(score, metric="p_at_k", matching="single", k=int(k))

@@ -25,9 +25,8 @@ def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
             continue
         libraries = part.filter(~pl.col("seen"))["library"].n_unique()
         yield dataclasses.replace(
-            template,
+            template.within(("seen", "false")),
             metric="answer_overlap",
-            slice=f"{template.slice};seen=false",
             value=len(sides[True] & sides[False]) / len(sides[False]),
             n=len(sides[False]),
             n_clusters=libraries,
@@ -35,9 +34,8 @@ def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         for seen, answers in sides.items():
             count = part.filter(pl.col("seen") == seen)
             yield dataclasses.replace(
-                template,
+                template.within(("seen", str(seen).lower())),
                 metric="answers",
-                slice=f"{template.slice};seen={str(seen).lower()}",
                 value=float(len(answers)),
                 n=count.height,
                 n_clusters=count["library"].n_unique(),
@@ -49,6 +47,6 @@ def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
     names = labels.filter(pl.col("aliases") > 0).unique(["language", "name", "kind"], maintain_order=True)
     values = {"aliases": pl.col("aliases"), "share_several_aliases": pl.col("aliases") > 1}
     kinds: Mapping[str, Kind] = {"aliases": "nonnegative", "share_several_aliases": "proportion"}
-    aliased = dataclasses.replace(base, slice="names=aliased")
+    aliased = base.within(("names", "aliased"))
     for metric, score in means(names, values, aliased, kinds=kinds):
         yield dataclasses.replace(score, metric=metric)

@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from sonde.lenses.cloze.compared import ALIASES_APART
+from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.words import bounds, standing
 
 _K = (1, 10)
@@ -14,15 +16,14 @@ _K = (1, 10)
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
     """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
-    name = pl.col("params").struct.field("name")
-    summed = pl.col("params").struct.field("other").fill_null("sum") == "sum"
+    summed = pl.col("aggregation").fill_null("sum") == "sum"
     rates = scores.filter((pl.col("metric") == "p_at_k") & summed)
-    single = rates.filter(name.is_in(["single", "candidates"]))
+    single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
     # A run may have ranked among what its models share alone.
-    table = (rates.filter(name == "unified") if single.is_empty() else single).with_columns(
-        k=pl.col("params").struct.field("k"), template=pl.col("slice").str.strip_prefix("template=")
+    table = (rates.filter(pl.col("matching") == "unified") if single.is_empty() else single).with_columns(
+        template=dimension("template")
     )
-    plain = pl.col("slice").str.starts_with("template=") & ~pl.col("template").str.contains("[;-]")
+    plain = dimensions_named("template") & (pl.col("template") != ALIASES_APART)
     table = table.filter(pl.col("k").is_in(_K) & plain)
     own = table.filter(pl.col("control").is_null())
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
@@ -35,14 +36,13 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
 
 def _pairs(scores: pl.DataFrame) -> Iterator[str]:
     """How often the better of two statements is preferred, by the summed log-probability."""
-    whole = pl.col("slice").str.starts_with("pair=") & ~pl.col("slice").str.contains(";")
-    summed = pl.col("params").struct.field("other") == "sum"
-    own = scores.filter((pl.col("metric") == "preferred") & whole & summed & pl.col("control").is_null())
+    whole = dimensions_named("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
+    own = scores.filter((pl.col("metric") == "preferred") & whole).with_columns(pair=dimension("pair"))
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
         yield ""
         yield f"{model}, statements in {language}: the better of two preferred, in %"
-        for row in rows.sort("slice").iter_rows(named=True):
-            name = row["slice"].removeprefix("pair=").replace("_", " ")
+        for row in rows.sort("pair").iter_rows(named=True):
+            name = row["pair"].replace("_", " ")
             yield f"  {name:<14} {100 * row['value']:5.1f}  {bounds(row, 100):<14} {_count(row)}"
 
 

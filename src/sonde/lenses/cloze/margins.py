@@ -18,6 +18,9 @@ from sonde.tasks._cloze_margins import PAIRS
 
 MARGIN_TASKS = ("api_deprecated", "api_fakes")
 
+_FORM = "form"
+"""Dimension of what is asked: a call or an import."""
+
 LENGTH, SPELLING = "length", "spelling"
 _TIE = 1e-4
 
@@ -51,17 +54,17 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
     """Mean margins and how often the better statement is preferred, by pair and form, beside the controls.
 
-    ``params.name`` says what was summed: ``"causal"`` log-probabilities or pseudo-log-likelihoods
-    (``"pll"``), which never share a table; ``params.other`` whether pieces were summed or averaged.
+    ``objective`` says what was summed: ``"causal"`` log-probabilities or pseudo-log-likelihoods
+    (``"pll"``), which never share a table; ``aggregation`` whether pieces were summed or averaged.
     """
     labels = scoring.labels[task]
     answers = scoring.observations.collect()
     measure = PLL if PLL in answers["measure"] else CAUSAL
-    base = dataclasses.replace(scoring.template, task=task, params={"name": measure})
+    base = dataclasses.replace(scoring.template, task=task, objective=measure)
     frame = margins(answers, labels)
     twins = [margins(twin.observations.collect(), labels) for twin in scoring.twins]
     for pair in PAIRS:
-        template = dataclasses.replace(base, slice=f"pair={pair}")
+        template = base.within(("pair", pair))
         part = frame.filter(pl.col("template") == pair)
         for by in (None, "mode"):
             yield from _of_model(part, template, by)
@@ -74,12 +77,12 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
 
 
 def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
-    for other in ("sum", "mean"):
-        named = dataclasses.replace(template, params={**template.params, "other": other})
+    for aggregation in ("sum", "mean"):
+        named = dataclasses.replace(template, aggregation=aggregation)
         # What is as likely as the better one counts against it.
-        values = {"margin": pl.col(other), "preferred": pl.col(other) > _TIE}
+        values = {"margin": pl.col(aggregation), "preferred": pl.col(aggregation) > _TIE}
         kinds: Mapping[str, Kind] = {"margin": "real", "preferred": "proportion"}
-        for metric, score in means(frame, values, named, by=by, prefix="form" if by else "", kinds=kinds):
+        for metric, score in means(frame, values, named, by=by, name=_FORM, kinds=kinds):
             yield dataclasses.replace(score, metric=metric)
 
 
@@ -87,16 +90,14 @@ def _by_spelling(frame: pl.DataFrame, template: Score, by: str | None) -> Iterat
     """How often the better name is the one that is likelier by its spelling, where that is known."""
     named = dataclasses.replace(template, control=SPELLING)
     values = {"preferred": pl.col("spelling") > 0}
-    for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+    for metric, score in means(frame, values, named, by=by, name=_FORM):
         yield dataclasses.replace(score, metric=metric)
 
 
 def _by_chance(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
     """One of two at random; it is known and has no interval."""
     named = dataclasses.replace(template, control="chance")
-    for _, score in means(
-        frame, {"chance": pl.col("sum").is_not_null() * 0.5}, named, by=by, prefix="form" if by else ""
-    ):
+    for _, score in means(frame, {"chance": pl.col("sum").is_not_null() * 0.5}, named, by=by, name=_FORM):
         yield dataclasses.replace(
             score, metric="preferred", value=0.5, ci_low=None, ci_high=None, ci_method=""
         )
@@ -107,5 +108,5 @@ def _by_length(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator
     better, worse = (pl.col("candidates").list.get(at).str.len_chars().cast(pl.Int32) for at in (0, 1))
     named = dataclasses.replace(template, control=LENGTH)
     values = {"preferred": ((worse - better).sign() + 1) / 2}
-    for metric, score in means(frame, values, named, by=by, prefix="form" if by else ""):
+    for metric, score in means(frame, values, named, by=by, name=_FORM):
         yield dataclasses.replace(score, metric=metric)

@@ -99,13 +99,13 @@ def _place(number: str) -> tuple[str, int, str]:
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How often each word is preferred; the published answers would say how often rightly."""
     found = preferred(answers, labels)
-    base = dataclasses.replace(template, slice=f"template={GIVEN}", metric="preferred")
-    values = {f"word={word}": pl.col("word") == word for word in sorted(set(found["word"]))}
+    base = dataclasses.replace(template, metric="preferred").within(("template", GIVEN))
+    values = {word: pl.col("word") == word for word in sorted(set(found["word"]))}
     for word, score in means(found, values, base):
-        yield dataclasses.replace(score, slice=f"{base.slice};{word}")
+        yield score.within(("word", word))
     # As often at random as there are words to choose from.
     count = labels.filter(pl.col("template") == GIVEN).group_by(_ENTRY).agg(_words=pl.len())
     at_random = found.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
     for word in values:
         for _, score in means(at_random, {word: pl.col("chance")}, base, kinds="unit"):
-            yield dataclasses.replace(score, slice=f"{base.slice};{word}", control="chance")
+            yield dataclasses.replace(score, control="chance").within(("word", word))

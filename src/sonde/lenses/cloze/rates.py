@@ -39,15 +39,13 @@ def at_k(
 ) -> Iterator[Score]:
     """P@k at every k that says something, of a column of ranks among ``among``."""
     hits = {str(k): hit(frame, column, k, among) for k in KS}
-    for k, score in means(frame, hits, template, by=by, prefix=by or ""):
-        yield dataclasses.replace(score, metric="p_at_k", params={**score.params, "k": int(k)})
+    for k, score in means(frame, hits, template, by=by):
+        yield dataclasses.replace(score, metric="p_at_k", k=int(k))
 
 
 def mrr(frame: pl.DataFrame, column: str, template: Score, by: str | None = None) -> Iterator[Score]:
     """Mean reciprocal rank."""
-    for _, score in means(
-        frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, prefix=by or "", kinds="unit"
-    ):
+    for _, score in means(frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, kinds="unit"):
         yield dataclasses.replace(score, metric="mrr")
 
 
@@ -57,7 +55,7 @@ def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     competing = pl.col(COMPETING)
     shares = {str(k): pl.when(competing > k).then(k / competing) for k in KS}
     for k, score in means(frame, shares, named, kinds="unit"):
-        yield dataclasses.replace(score, metric="p_at_k", params={**template.params, "k": int(k)})
+        yield dataclasses.replace(score, metric="p_at_k", k=int(k))
     reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
     value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
     for _, score in means(frame, {"mrr": value}, named, kinds="unit"):
@@ -72,4 +70,4 @@ def by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.Da
     """The quizzes of each template, with a score that names it."""
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
-        yield dataclasses.replace(base, slice=f"template={template}"), part
+        yield base.within(("template", template)), part

@@ -43,20 +43,17 @@ _CUTS: Mapping[str, str] = {
     "visible": "visible",
     "agree": "agree",
 }
-"""Name in the slice, and the column that makes the groups."""
+"""Name of the dimension, and the column that makes the groups."""
 
 _CONTROLS: Mapping[str, str] = {UNIGRAM: "unigram", MAJORITY: "majority", TWIN: "rank_twin"}
 
-_SINGLE: Mapping[str, str | int | float | None] = {"name": "single"}
-_SUMMED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "sum"}
-_AVERAGED: Mapping[str, str | int | float | None] = {"name": "candidates", "other": "mean"}
-_OF_STATEMENTS: Mapping[str, Mapping[str, str | int | float | None]] = {
-    "rank": _SUMMED,
-    "rank_per_piece": _AVERAGED,
-    "rank_unified": {"name": "unified", "other": "sum"},
-    "rank_common": {"name": "common", "other": "sum"},
+_OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
+    "rank": ("candidates", "sum"),
+    "rank_per_piece": ("candidates", "mean"),
+    "rank_unified": ("unified", "sum"),
+    "rank_common": ("common", "sum"),
 }
-"""Columns of ranks among candidates, and what their scores are named."""
+"""Columns of ranks among candidates, with ``matching`` and ``aggregation`` of their scores."""
 
 
 def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -78,11 +75,11 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from _ranks(part, template, ["single"], by="mode")
         yield from _answers(part, template)
         if "asked_of_all" in part.columns:
-            shared = dataclasses.replace(template, params={"name": "common"})
+            shared = dataclasses.replace(template, matching="common")
             yield from _answers(part.filter("asked_of_all"), shared)
         yield from _coverage(part, template)
     for template, part in ((base, names), *by_template(published, base)):
-        yield from _controls(part, template, _SINGLE)
+        yield from _controls(part, dataclasses.replace(template, matching="single"))
     yield from _compared(frame, names, labels, base)
 
 
@@ -104,15 +101,17 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
-        for column, params in _OF_STATEMENTS.items():
-            named = dataclasses.replace(template, params=params)
+        for column, (matching, aggregation) in _OF_STATEMENTS.items():
+            named = dataclasses.replace(template, matching=matching, aggregation=aggregation)
             among = SHARED if column == "rank_unified" else COMPETING
             yield from at_k(part, column, named, among=among)
             yield from mrr(part, column, named)
-        yield from chance(part, dataclasses.replace(template, params=_SUMMED))
-        yield from _controls(part, template, _SUMMED)
+        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
+        yield from chance(part, summed)
+        yield from _controls(part, summed)
     for template, part in by_template(alone, base):
-        yield from at_k(part, "rank", dataclasses.replace(template, params=_SUMMED), "mode")
+        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
+        yield from at_k(part, "rank", summed, "mode")
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     yield from _compared(frame, names, labels, base)
 
@@ -146,37 +145,32 @@ def _ranks(
     frame: pl.DataFrame, template: Score, matchings: list[str], by: str | None = None
 ) -> Iterator[Score]:
     for matching in matchings:
-        named = dataclasses.replace(template, params={"name": matching})
+        named = dataclasses.replace(template, matching=matching)
         yield from at_k(frame, MATCHINGS[matching], named, by)
         yield from mrr(frame, MATCHINGS[matching], named, by)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
     """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
-    single = dataclasses.replace(template, params=_SINGLE)
-    for prefix, column in _CUTS.items():
+    single = dataclasses.replace(template, matching="single")
+    for cut, column in _CUTS.items():
         if column in frame.columns:
-            renamed = frame.with_columns(pl.col(column).alias(prefix))
-            yield from _first_ten(renamed, single, prefix)
+            yield from _first_ten(frame, single, column, cut)
     yield from at_k(frame, "rank", single, "seen")
     # A library has no other to be resampled with: within it, names are taken as independent.
     within = frame.with_columns(_library=pl.col("library"), library=pl.col("name"))
-    for score in _first_ten(within, single, "library", by="_library", minimum=minimum):
+    for score in _first_ten(within, single, "_library", "library", minimum):
         yield dataclasses.replace(score, ci_method=f"by name, {score.ci_method}")
 
 
-def _first_ten(
-    frame: pl.DataFrame, template: Score, prefix: str, *, by: str | None = None, minimum: int = 1
-) -> Iterator[Score]:
+def _first_ten(frame: pl.DataFrame, template: Score, by: str, cut: str, minimum: int = 1) -> Iterator[Score]:
     values = {"1": hit(frame, "rank", 1), "10": hit(frame, "rank", 10), "mrr": 1.0 / pl.col("rank")}
     kinds: Mapping[str, Kind] = {"1": "proportion", "10": "proportion", "mrr": "unit"}
-    for name, score in means(
-        frame, values, template, by=by or prefix, prefix=prefix, minimum=minimum, kinds=kinds
-    ):
+    for name, score in means(frame, values, template, by=by, name=cut, minimum=minimum, kinds=kinds):
         if name == "mrr":
             yield dataclasses.replace(score, metric="mrr")
         else:
-            yield dataclasses.replace(score, metric="p_at_k", params={**score.params, "k": int(name)})
+            yield dataclasses.replace(score, metric="p_at_k", k=int(name))
 
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -189,7 +183,7 @@ def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     kinds: Mapping[str, Kind] = {
         "nats": "nonnegative", "nats_per_character": "nonnegative", "greedy": "proportion"
     }  # fmt: skip
-    for metric, score in means(frame, values, template, by="mode", prefix="mode", kinds=kinds):
+    for metric, score in means(frame, values, template, by="mode", kinds=kinds):
         yield dataclasses.replace(score, metric=metric)
 
 
@@ -203,16 +197,14 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         yield dataclasses.replace(score, metric=metric)
 
 
-def _controls(
-    frame: pl.DataFrame, template: Score, params: Mapping[str, str | int | float | None]
-) -> Iterator[Score]:
+def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """P@k of the controls on the quizzes that they and the model answer, and the model's gain over them."""
     for control, column in _CONTROLS.items():
         if column not in frame.columns:
             continue
         both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
-        named = dataclasses.replace(template, control=control, params=params)
+        named = dataclasses.replace(template, control=control)
         yield from at_k(both, column, named)
         gains = {str(k): hit(both, "rank", k).cast(pl.Int8) - hit(both, column, k).cast(pl.Int8) for k in KS}
         for k, score in means(both, gains, named, kinds="difference"):
-            yield dataclasses.replace(score, metric="p_at_k_gain", params={**params, "k": int(k)})
+            yield dataclasses.replace(score, metric="p_at_k_gain", k=int(k))

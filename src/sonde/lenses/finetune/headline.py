@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from sonde.lenses.finetune.options import BAG, SCRATCH
-from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH
-from sonde.lenses.finetune.score import ACCURACY, LEFT_OUT
+from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, REACHABLE
+from sonde.lenses.finetune.score import ACCURACY, LEFT_OUT, SEED
 from sonde.lenses.finetune.splits import OTHER, TOLD
-from sonde.lenses.finetune.sweep import WHOLE
+from sonde.results.dimensions import REASON, dimension, in_words
 from sonde.results.words import bounds, standing
 
 NAMES = {
@@ -29,12 +29,10 @@ NAMES = {
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
-    own = scores.filter(
-        pl.col("split").is_in(TOLD) & ~pl.col("slice").str.contains("(^|;)(seed|gold|reachable)=")
-    )
-    name = pl.col("params").struct.field("name")
-    for (model, task, language, what, split), rows in own.partition_by(
-        "model", "task", "language", "slice", "split", as_dict=True, maintain_order=True
+    part = pl.any_horizontal(dimension(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
+    own = scores.filter(pl.col("split").is_in(TOLD) & ~part).with_columns(swept=in_words(between="="))
+    for (model, task, language, swept, split), rows in own.partition_by(
+        "model", "task", "language", "swept", "split", as_dict=True, maintain_order=True
     ).items():
         pretrained = rows.filter(pl.col("control").is_null())
         repaired = pretrained.filter(pl.col("metric") == "localisation_repair")
@@ -45,22 +43,22 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         said = "errors located and repaired" if repaired.height else "accuracy"
         row = (repaired if repaired.height else found).row(0, named=True)
         parts = [f"{task} ({language})", str(model)]
-        parts += [str(what).replace(";", ", ")] if what != WHOLE else []
+        parts += [str(swept)] if swept else []
         parts += ["second test set"] if split == OTHER else []
         line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
-        gains = rows.filter((pl.col("metric") == "gain") & (name == about))
+        gains = rows.filter((pl.col("metric") == "gain") & (pl.col("of_metric") == about))
         for arm, shown in NAMES.items():
             for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):
                 line += f"; {_points(gain)} over {shown}"
         yield line
-    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", "slice")
+    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension(REASON))
     for task, arm, reason in left_out.unique(maintain_order=True).iter_rows():
         yield f"{task}: arm {arm} is left out: {reason}"
 
 
 def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:
     """How much the limit leaves out, or how much can be right within it."""
-    named = rows.filter((pl.col("metric") == CEILING) & (pl.col("params").struct.field("name") == metric))
+    named = rows.filter((pl.col("metric") == CEILING) & (pl.col("of_metric") == metric))
     most = f", at most {100 * named['value'][0]:.1f} %" if named.height and named["value"][0] < 1 else ""
     for row in rows.filter((pl.col("metric") == OUT_OF_REACH) & (pl.col("value") > 0)).iter_rows(named=True):
         left = "left out" if size < row["n"] else "asked as well"

@@ -12,8 +12,8 @@ OUT_OF_REACH, CEILING, TRUNCATED = "out_of_reach", "ceiling", "truncated"
 """Metrics: the share of the examples whose label rests on what is not read, the most that any answers could
 get right, and the share of which something is not read."""
 
-REACHABLE = "reachable=true"
-"""Slice of scores over the examples whose label rests on what is read, where others are asked as well."""
+REACHABLE = ("reachable", "true")
+"""Dimension of scores over the examples whose label rests on what is read, where others are asked as well."""
 
 
 def beyond(examples: pl.DataFrame) -> pl.Series:

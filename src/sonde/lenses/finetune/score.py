@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,13 +17,17 @@ from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.splits import TEST, TOLD
-from sonde.lenses.finetune.sweep import WHOLE, variants, within
+from sonde.lenses.finetune.sweep import variants, within
+from sonde.results.dimensions import REASON
 from sonde.results.scores import Score
 
 ACCURACY = "accuracy"
 
 LEFT_OUT = "left_out"
-"""Metric of a row whose slice says why an arm was not trained."""
+"""Metric of a row whose dimension says why an arm was not trained."""
+
+SEED = "seed"
+"""Dimension of what one training of several gives."""
 
 _SETTING = ("rate", "batch", "epochs")
 _CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_epoch": "epoch"}
@@ -65,17 +68,16 @@ def score_all(scoring: Scoring) -> Iterator[Score]:
         if rows.is_empty():
             continue
         template = dataclasses.replace(scoring.template, task=task)
-        found = {one.slice: _of(rows, one.name) for one in every}
-        cuts = {one.slice: _cut(one.settings(scoring.settings)) for one in every}
-        for name, own in found.items():
-            about = dataclasses.replace(template, slice=name)
-            yield from _variant(own, about, cuts[name], whole=name == WHOLE)
+        found = [(one, _of(rows, one.name), _cut(one.settings(scoring.settings))) for one in every]
+        for one, own, cut in found:
+            yield from _variant(own, template.within(*one.dimensions), cut)
         # The last value is what the others are held against: all of the data, the longest input.
-        (*others, (last, kept)) = found.items()
-        held = asked(_examples(kept, TEST), cuts[last])
-        for name, own in others:
-            changed = dataclasses.replace(template, slice=name, metric="change", split=TEST)
-            yield from _changes(asked(_examples(own, TEST), cuts[name]), held, changed, last)
+        (*others, (last, kept, last_cut)) = found
+        held = asked(_examples(kept, TEST), last_cut)
+        for one, own, cut in others:
+            about = template.within(*one.dimensions)
+            changed = dataclasses.replace(about, metric="change", split=TEST, compared_to=last.name)
+            yield from _changes(asked(_examples(own, TEST), cut), held, changed)
 
 
 def _cut(settings: LensSettings) -> str:
@@ -92,7 +94,7 @@ def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
                 split="test",
                 metric=LEFT_OUT,
                 control=arm,
-                slice=reason,
+                dimensions=((REASON, reason),),
                 value=0.0,
                 n=0,
                 n_clusters=0,
@@ -105,30 +107,30 @@ def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
     return rows.filter(pl.col("variant").is_in(held))
 
 
-def _variant(rows: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> Iterator[Score]:
+def _variant(rows: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
     for split in TOLD:
         examples = _examples(rows, split)
         if not examples.is_empty():
-            yield from _told(examples, dataclasses.replace(template, split=split), cut, whole=whole)
-    yield from _courses(rows, template, whole=whole)
+            yield from _told(examples, dataclasses.replace(template, split=split), cut)
+    yield from _courses(rows, template)
 
 
 def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
     return rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == split))
 
 
-def _told(examples: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> Iterator[Score]:
+def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
     """What each arm gets right on one test set, what the model is ahead by, and what cannot be right."""
     counted = asked(examples, cut)
-    yield from _compared(counted, template, whole=whole)
-    yield from _confusions(counted.filter(pl.col("arm") == PRETRAINED), template, whole=whole)
-    yield from _commonest(counted.filter(pl.col("baseline") == ""), template, whole=whole)
+    yield from _compared(counted, template)
+    yield from _confusions(counted.filter(pl.col("arm") == PRETRAINED), template)
+    yield from _commonest(counted.filter(pl.col("baseline") == ""), template)
     for name, part in _subjects(counted):
         for metric, value in ceilings(part).items():
             yield dataclasses.replace(
                 template,
                 metric=CEILING,
-                params={"name": metric},
+                of_metric=metric,
                 control=_control(name),
                 value=value,
                 n=part["example_id"].n_unique(),
@@ -140,19 +142,16 @@ def _told(examples: pl.DataFrame, template: Score, cut: str, *, whole: bool) -> 
         yield from mean_rows(about, one.values, _numbered(one.clusters), [{"seed": one.seeds[0]}])
     out = beyond(counted)
     if len(out) < counted["example_id"].n_unique() and len(out):
-        name = REACHABLE if whole else f"{template.slice};{REACHABLE}"
-        yield from _compared(without(counted, out), dataclasses.replace(template, slice=name), whole=False)
+        yield from _compared(without(counted, out), template.within(REACHABLE))
 
 
-def _commonest(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How many answers of each training are the commonest one: all of them where it has collapsed."""
-    before = "" if whole else f"{template.slice};"
     for (arm, seed), part in examples.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
         times = part.group_by("predicted").len()["len"].to_list()
         yield dataclasses.replace(
-            template,
+            template.within((SEED, str(seed))),
             metric="commonest_answer",
-            slice=f"{before}seed={seed}",
             control=_control(str(arm)),
             seed=int(seed),
             value=max(times) / part.height,
@@ -161,23 +160,23 @@ def _commonest(examples: pl.DataFrame, template: Score, *, whole: bool) -> Itera
         )
 
 
-def _compared(examples: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What each arm gets right, and what the model is ahead by."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
         for metric, one in metrics.items():
             about = dataclasses.replace(template, metric=metric, control=_control(name))
-            yield from _means(about, one, whole=whole)
+            yield from _means(about, one)
     own = measured.get(PRETRAINED, {})
     for name, metrics in measured.items():
         if name == PRETRAINED:
             continue
         for metric in (metric for metric in own if metric in metrics):
-            gain = dataclasses.replace(template, metric="gain", control=name, params={"name": metric})
+            gain = dataclasses.replace(template, metric="gain", control=name, of_metric=metric)
             yield _difference(gain, own[metric], metrics[metric])
 
 
-def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score, other: str) -> Iterator[Score]:
+def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What each trained arm gets right more with some values than with the last ones, on what both count."""
     held = dict(_subjects(last))
     for name, part in _subjects(own):
@@ -189,12 +188,11 @@ def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score, other: str)
         )
         before, after = map(_measure, both)
         for metric in (metric for metric in after if metric in before):
-            params = {"name": metric, "other": other}
-            about = dataclasses.replace(template, control=_control(name), params=params)
+            about = dataclasses.replace(template, control=_control(name), of_metric=metric)
             yield _difference(about, after[metric], before[metric])
 
 
-def _confusions(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Which classes the model takes for which, over all seeds; of two classes accuracy says it."""
     if rows.is_empty() or rows["classes"].list.len().max() == 2:
         return
@@ -202,11 +200,9 @@ def _confusions(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator
     of = dict(rows.group_by("label").len().iter_rows())
     seeds = rows["seed"].n_unique()
     for gold, said, times in counts.iter_rows():
-        name = f"gold={gold};predicted={said}"
         yield dataclasses.replace(
-            template,
+            template.within(("gold", gold), ("predicted", said)),
             metric="confusion",
-            slice=name if whole else f"{template.slice};{name}",
             value=times / of[gold],
             n=of[gold] // seeds,
             n_clusters=rows.filter(pl.col("label") == gold)["cluster"].n_unique(),
@@ -272,13 +268,15 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
     )
 
 
-def _means(template: Score, one: _Measured, *, whole: bool) -> Iterator[Score]:
+def _means(template: Score, one: _Measured) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     clusters = _numbered(one.clusters)
     yield trained_row(template, one.values, clusters, {"seed": one.seeds[0], "seeds": one.trainings})
     if len(one.seeds) > 1:
-        before = "" if whole else f"{template.slice};"
-        each = [{"seed": seed, "seeds": 1, "slice": f"{before}seed={seed}"} for seed in one.seeds]
+        each = [
+            {"seed": seed, "seeds": 1, "dimensions": (*template.dimensions, (SEED, str(seed)))}
+            for seed in one.seeds
+        ]
         yield from mean_rows(template, one.values, clusters, each)
 
 
@@ -290,10 +288,9 @@ def _difference(template: Score, first: _Measured, second: _Measured) -> Score:
     return trained_difference_row(template, first.values, second.values, clusters, {"seeds": seeds})
 
 
-def _courses(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Score]:
+def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What was chosen on validation, every epoch of it, and the best epoch of every other setting."""
     epochs = rows.filter(pl.col("kind") == EPOCH)
-    before = "" if whole else f"{template.slice};"
     for (arm, seed), part in epochs.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
         chosen = part.filter(pl.col("chosen")).row(0, named=True)
         own = dataclasses.replace(
@@ -303,16 +300,13 @@ def _courses(rows: pl.DataFrame, template: Score, *, whole: bool) -> Iterator[Sc
             yield dataclasses.replace(own, metric=metric, value=chosen[column], n=part.height)
         same = pl.all_horizontal(pl.col(name) == chosen[name] for name in _SETTING)
         for row in part.filter(same).iter_rows(named=True):
-            at: Mapping[str, Any] = {"k": row["epoch"]}
+            at = own.within(("epoch", str(row["epoch"])))
             for metric in ("valid", "loss"):
-                name = f"{before}epoch"
-                yield dataclasses.replace(own, metric=metric, value=row[metric], n=1, params=at, slice=name)
+                yield dataclasses.replace(at, metric=metric, value=row[metric], n=1, k=row["epoch"])
         tried = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
         for row in tried.iter_rows(named=True) if tried.height > 1 else ():
             name = f"rate {row['rate']:g}, batch {row['batch']}, epochs {row['epochs']}"
-            yield dataclasses.replace(
-                own, metric="valid", value=row["valid"], n=1, params={"name": name}, slice=f"{before}setting"
-            )
+            yield dataclasses.replace(own.within(("setting", name)), metric="valid", value=row["valid"], n=1)
 
 
 def _numbered(clusters: list[str]) -> Int[np.ndarray, " example"]:

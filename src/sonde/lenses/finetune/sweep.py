@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.options import Option, guessed
 from sonde.lenses._lens import Arm, LensSettings
+from sonde.results.dimensions import Dimensions
 
 SWEPT = frozenset(
     {
@@ -23,9 +24,6 @@ SWEPT = frozenset(
 
 _APART = frozenset({"arms", "seeds", "sweep", "foreign"})
 """Options that say what is trained, not how."""
-
-WHOLE = "all"
-"""Slice of scores where nothing is swept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,9 @@ class Variant:
     options: Mapping[str, Option]
 
     @property
-    def slice(self) -> str:
-        """Its slice of the scores."""
-        return self.name or WHOLE
+    def dimensions(self) -> Dimensions:
+        """Its dimensions of the scores; none where nothing is swept."""
+        return tuple((name, value_text(value)) for name, value in self.options.items())
 
     def settings(self, base: LensSettings) -> LensSettings:
         """Settings with these values."""
@@ -75,7 +73,7 @@ def variants(settings: LensSettings) -> tuple[Variant, ...]:
         swept[name] = [guessed(value) for value in given]
     return tuple(
         Variant(
-            ";".join(f"{name}={_text(value)}" for name, value in zip(swept, values, strict=True)),
+            ";".join(f"{name}={value_text(value)}" for name, value in zip(swept, values, strict=True)),
             dict(zip(swept, values, strict=True)),
         )
         for values in itertools.product(*swept.values())
@@ -135,7 +133,8 @@ def _unreadable(written: object) -> UsageError:
     )
 
 
-def _text(value: Option) -> str:
+def value_text(value: Option) -> str:
+    """A swept value as scores and item tables name it."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

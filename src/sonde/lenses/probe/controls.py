@@ -24,8 +24,8 @@ from sonde.training.probes.parts import check_folds
 
 CONTROL_TASK = "control_task"
 RANDOM_WEIGHTS = "random_weights"
-SEEN_TYPES = "types seen"
-"""Slice of scores whose test tokens may occur in training, as a control task needs."""
+SEEN_TYPES = ("types", "seen")
+"""Dimension of scores whose test tokens may occur in training, as a control task needs."""
 
 
 def selectivity(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
@@ -41,7 +41,7 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     task, control = fitted[0], np.mean([one.correct for one in fitted[1:]], axis=0)
     clusters = examples.clusters[np.concatenate([parts.test for parts in folds])]
     layers = range(len(states))
-    template = dataclasses.replace(template, slice=SEEN_TYPES)
+    template = template.within(SEEN_TYPES)
     own = dataclasses.replace(template, metric="accuracy")
     yield from mean_rows(own, task.correct, clusters, [{"layer": layer} for layer in layers])
     drawn = dataclasses.replace(own, control=CONTROL_TASK)
@@ -49,7 +49,7 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     gain = dataclasses.replace(template, metric="selectivity", control=CONTROL_TASK)
     for layer in layers:
         yield difference_row(gain, task.correct[layer], control[layer], clusters, {"layer": layer})
-    best = {"layer": task.best, "slice": BEST}
+    best = {"layer": task.best, "dimensions": (BEST,)}
     yield difference_row(gain, task.chosen(task.correct), task.chosen(control), clusters, best)
 
 
@@ -133,15 +133,15 @@ def random_weights(
     real = fit(states[:, rows], some, options)
     others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
     clusters = some.clusters[some.tested]
-    share = f"share={twins[0].share:g}"
-    accuracy = dataclasses.replace(template, metric="accuracy", slice=share)
+    share = ("share", f"{twins[0].share:g}")
+    accuracy = dataclasses.replace(template, metric="accuracy").within(share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
     for twin, found in zip(twins, others, strict=True):
         control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=twin.seed)
         yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
-        best = {"layer": found.best, "slice": f"{BEST};{share}"}
+        best = {"layer": found.best, "dimensions": (BEST, share)}
         yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])
-    best = {"layer": real.best, "slice": f"{BEST};{share}"}
+    best = {"layer": real.best, "dimensions": (BEST, share)}
     yield from mean_rows(accuracy, real.chosen(real.correct)[None], clusters, [best])
     each = np.stack([one.chosen(one.correct) for one in others]).astype(np.float64)
     gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS)

@@ -45,7 +45,7 @@ def curves(states: States, examples: Examples, options: Probing, template: Score
                 )
             (found,) = fit_several(states, examples.labels[None], examples, folds, options)
             correct.append(found.chosen(found.correct))
-        row = {"slice": f"size={size}", "params": {"k": size, "name": "linear"}}
+        row = {"dimensions": (("size", str(size)),), "k": size, "method": "linear"}
         own = dataclasses.replace(template, metric="accuracy")
         yield from mean_rows(own, np.mean(correct, axis=0)[None], clusters, [row])
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.score import LEFT_OUT
+from sonde.results.dimensions import REASON, dimension, dimensions_are
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import bounds, standing
 
@@ -17,9 +18,9 @@ _KEY = ("model", "task", "language")
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the chosen layer with its gain over the best surface baseline; first what they rest on."""
-    test = scores.filter((pl.col("split") == "test") & (pl.col("slice") == BEST))
+    test = scores.filter((pl.col("split") == "test") & dimensions_are(dict([BEST])))
     own = test.filter((pl.col("metric") == "accuracy") & pl.col("control").is_null())
-    linear = own.filter(pl.col("params").struct.field("name") != "mlp")
+    linear = own.filter(pl.col("method") != "mlp")
     chosen = linear.unique(_KEY, keep="first", maintain_order=True)
     gains = test.filter(pl.col("metric") == "gain").unique(_KEY, keep="first", maintain_order=True)
     joined = chosen.join(gains, on=_KEY, how="left", suffix="_gain", maintain_order="left")
@@ -37,9 +38,10 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             )
             line += standing(gain)
         yield line
-    for row in scores.filter(pl.col("metric") == LEFT_OUT).iter_rows(named=True):
+    left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
+    for row in left_out.iter_rows(named=True):
         what = f" ({row['control']})" if row["control"] else ""
-        yield f"left out{what}, {row['model']}: {row['slice']}"
+        yield f"left out{what}, {row['model']}: {row['reason']}"
 
 
 def _gain_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def _rests(rows: pl.DataFrame) -> str:
     first = rows.row(0, named=True)
     held = rows.to_dicts()
     firm = sum(row["value_gain"] is not None and verdict_allowed(_gain_of(row)) for row in held)
-    folds = sorted({row["params"]["k"] or 1 for row in held})
+    folds = sorted({row["k"] or 1 for row in held})
     crossed = f"cross-fitted over {folds[-1]} folds by cluster"
     how = "on the test part of their split" if folds == [1] else crossed
     worth = sorted(row["effective_clusters"] for row in held if row["effective_clusters"] is not None)

@@ -8,19 +8,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST, r2_rows, spearman_row
+from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score
 
 if TYPE_CHECKING:
     from sonde.training.probes.ridge import Regressed
 
 RIDGE = "ridge"
-WITHOUT_LENGTH = "without length"
-"""Slice of scores from which length is partialled out."""
+WITHOUT_LENGTH = ("length", "removed")
+"""Dimension of scores from which length is partialled out."""
 
 
 def numbers(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
@@ -38,36 +39,37 @@ def numbers(states: States, examples: Examples, options: Probing, template: Scor
     clusters = examples.clusters[examples.tested]
     rest = [without_length(examples.values, examples.lengths, parts) for parts in examples.folds]
     kept = [one for one in rest if one is not None]
-    targets = {"all": [examples.values] * len(rest)}
+    targets: dict[Dimensions, Sequence[Float[np.ndarray, " example"]]] = {(): [examples.values] * len(rest)}
     if len(kept) == len(rest):
-        targets[WITHOUT_LENGTH] = kept
+        targets[(WITHOUT_LENGTH,)] = kept
     found = [
         regress_layers(states, np.stack(values), parts, name=examples.task, device=options.device)
         for parts, *values in zip(examples.folds, *targets.values(), strict=True)
     ]
-    for place, name in enumerate(targets):
-        yield from _rows([one[place] for one in found], clusters, name, template)
+    for place, target in enumerate(targets):
+        yield from _rows([one[place] for one in found], clusters, target, template)
     if len(kept) == len(rest):
         said = [(examples.values - one)[parts.test] for one, parts in zip(kept, examples.folds, strict=True)]
         control = dataclasses.replace(template, metric="r2", control="length")
-        row = {"slice": "all", "params": {"name": RIDGE}}
+        row = {"method": RIDGE}
         gold = examples.values[examples.tested]
         yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
 
 
 def _rows(
-    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], name: str, template: Score
+    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
 ) -> Iterator[Score]:
     """Of one target: every layer, and the layer that each fold chose."""
     gold = np.concatenate([one.gold for one in folds])
     predicted = np.concatenate([one.predicted for one in folds], axis=1)
     l2 = np.median([one.l2 for one in folds], axis=0).tolist()
-    params = [{"l2": each, "name": RIDGE} for each in l2]
-    fields = [{"layer": layer, "slice": name, "params": each} for layer, each in enumerate(params)]
+    fields = [
+        {"layer": layer, "dimensions": target, "l2": each, "method": RIDGE} for layer, each in enumerate(l2)
+    ]
     r2 = dataclasses.replace(template, metric="r2")
     yield from r2_rows(r2, gold, predicted, clusters, fields)
     layer = Counter(one.best for one in folds).most_common(1)[0][0]
-    best = {"layer": layer, "slice": BEST if name == "all" else f"{BEST};{name}", "params": params[layer]}
+    best = {**fields[layer], "dimensions": (BEST, *target)}
     chosen = np.concatenate([one.predicted[one.best] for one in folds])
     yield from r2_rows(r2, gold, chosen[None], clusters, [best])
     ranked = dataclasses.replace(template, metric="spearman")

@@ -14,8 +14,8 @@ from sonde.lenses._rows import filled
 from sonde.results.estimate import bootstrap, jackknife
 from sonde.results.scores import Score
 
-BEST = "best"
-"""Slice of the layer that was chosen on validation."""
+BEST = ("selection", "best")
+"""Dimension of the layer that was chosen on validation."""
 
 
 def r2_rows(

@@ -25,6 +25,7 @@ from sonde.lenses.probe.observe import SPAN
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
+from sonde.results.dimensions import REASON
 from sonde.results.scores import Score
 
 _TOGETHER = 1 << 31
@@ -34,7 +35,7 @@ _WORTH_PROCESSES = 1 << 26
 """Bytes of states of all tasks below which processes cost longer to start than they save."""
 
 LEFT_OUT = "left_out"
-"""Metric of a row whose slice says why something was not scored."""
+"""Metric of a row whose dimension says why something was not scored."""
 
 
 def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
@@ -106,7 +107,9 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
 
 def left_out(template: Score, reason: str) -> Score:
     """A row that says why there is no other."""
-    return dataclasses.replace(template, metric=LEFT_OUT, slice=reason, value=0.0, n=0, n_clusters=0)
+    return dataclasses.replace(
+        template, metric=LEFT_OUT, dimensions=((REASON, reason),), value=0.0, n=0, n_clusters=0
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,10 +159,10 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterato
     told = surfaces.of(examples)
     for name, correct in told.items():
         own = dataclasses.replace(template, metric="accuracy", control=name)
-        yield from mean_rows(own, correct[None], clusters, [{"slice": BEST}])
+        yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
     # The best on test: if anything, this makes the gain too small.
     best = max(told, key=lambda name: (told[name].mean(), name))
-    gain = dataclasses.replace(template, metric="gain", control=best, slice=BEST)
+    gain = dataclasses.replace(template, metric="gain", control=best).within(BEST)
     yield difference_row(gain, found.chosen(found.correct), told[best], clusters, _chosen(found))
 
 
@@ -193,9 +196,9 @@ def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Scor
     clusters = examples.clusters[examples.tested]
     layers = range(len(found.correct))
     accuracy = dataclasses.replace(template, metric="accuracy")
-    fields = [{"layer": layer, **_params(found, layer)} for layer in layers]
+    fields = [_at(found, layer) for layer in layers]
     yield from mean_rows(accuracy, found.correct, clusters, fields)
-    best = {"slice": BEST, **_chosen(found)}
+    best = {"dimensions": (BEST,), **_chosen(found)}
     yield from mean_rows(accuracy, found.chosen(found.correct)[None], clusters, [best])
     valid = np.unique(np.concatenate([parts.valid for parts in examples.folds]))
     held = dataclasses.replace(
@@ -210,16 +213,14 @@ def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Scor
         yield dataclasses.replace(ranked, value=value, **field)
 
 
-def _params(found: Fitted, layer: int) -> dict[str, Any]:
-    return {"params": {"l2": float(found.l2[layer]), "name": found.kind}}
+def _at(found: Fitted, layer: int) -> dict[str, Any]:
+    return {"layer": layer, "l2": float(found.l2[layer]), "method": found.kind}
 
 
 def _chosen(found: Fitted) -> dict[str, Any]:
     """What sets the chosen layer's row apart: with several folds, also how many and the layer of each."""
-    params = _params(found, found.best)["params"]
-    if len(found.layers) > 1:
-        params |= {"k": len(found.layers), "other": f"layers {' '.join(map(str, found.layers))}"}
-    return {"layer": found.best, "params": params}
+    folds = {"k": len(found.layers), "fold_layers": tuple(found.layers)} if len(found.layers) > 1 else {}
+    return _at(found, found.best) | folds
 
 
 def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
@@ -230,7 +231,7 @@ def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[S
     own = dataclasses.replace(template, metric="confusion", layer=found.best)
     for row, name in enumerate(examples.classes):
         members = gold == row
-        fields = [{"slice": f"gold={name};predicted={other}"} for other in examples.classes]
+        fields = [{"dimensions": (("gold", name), ("predicted", other))} for other in examples.classes]
         shares = said[members] == np.arange(len(examples.classes))[:, None]
         yield from mean_rows(own, shares, clusters[members], fields)
 

@@ -77,11 +77,11 @@ def _measured(
         kind: Kind = "unit" if metric == "uuas" else "correlation"
         layers = [{"layer": at} for at in range(len(values))]
         yield from mean_rows(own, values, clusters, layers, kind)
-        best = [{"layer": found.best, "slice": BEST}]
+        best = [{"layer": found.best, "dimensions": (BEST,)}]
         yield from mean_rows(own, values[[found.best]], clusters, best, kind)
         for name, measured in controls.items() if template.control is None else ():
             control = dataclasses.replace(own, control=name)
-            yield from mean_rows(control, measured[None, :, at], clusters, [{"slice": BEST}], kind)
+            yield from mean_rows(control, measured[None, :, at], clusters, [{"dimensions": (BEST,)}], kind)
 
 
 def _sentences(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, Sentence]:

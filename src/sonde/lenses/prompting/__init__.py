@@ -15,8 +15,9 @@ from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Trainin
 from sonde.lenses.prompting.answers import Reply, answered
 from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
 from sonde.lenses.prompting.options import PromptingOptions
-from sonde.lenses.prompting.scores import NAME, score_prompted
+from sonde.lenses.prompting.scores import MATCHING, score_prompted
 from sonde.models import Capabilities, ModelSpec
+from sonde.results.dimensions import dimensions_are
 from sonde.results.scores import Score
 
 NEEDS = ("decoder", "endpoint")
@@ -68,9 +69,7 @@ class Prompting(LensDefaults):
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""
-        table = scores.filter(
-            (pl.col("slice") == "all") & (pl.col("params").struct.field("name") == NAME)
-        ).with_columns(k=pl.col("params").struct.field("k"))
+        table = scores.filter(dimensions_are({}) & (pl.col("matching") == MATCHING))
         for (model, language), rows in sorted(
             table.group_by("model", "language"), key=lambda one: str(one[0])
         ):

@@ -21,7 +21,8 @@ from sonde.results.scores import Score
 
 FIRST_UNSCORED = "perplexed.first_unscored"
 
-SLICE, CHANGE = "before=file", "before=file-none"
+BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
+"""Dimensions of what is scored behind the text of the file, and of what that changes."""
 
 _BOTH = "both"
 
@@ -72,7 +73,7 @@ def with_file(rows: pl.DataFrame, observed: Sequence[Captured]) -> pl.DataFrame:
 def behind(scores: Iterable[Score]) -> Iterator[Score]:
     """Scores of subwords behind the text of their file, under names of their own."""
     for score in scores:
-        yield dataclasses.replace(score, slice=_inside(SLICE, score.slice))
+        yield _inside(BEHIND, score)
 
 
 def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set[str]) -> Iterator[Score]:
@@ -99,11 +100,11 @@ def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set
         *by_slice(changed, template, minimum, change=True),
         *by_origin(changed.calls, template, minimum, quirks, kind="real"),
     ):
-        yield dataclasses.replace(score, slice=_inside(CHANGE, score.slice))
+        yield _inside(CHANGE, score)
 
 
-def _inside(outer: str, own: str) -> str:
-    return outer if own == "all" else f"{outer};{own}"
+def _inside(outer: tuple[str, str], score: Score) -> Score:
+    return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
 
 
 def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:

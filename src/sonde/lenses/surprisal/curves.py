@@ -41,8 +41,7 @@ def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Sco
         mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), bins))
         binned = numbered.join(steps.select("step").with_columns(mass), on="step")
         for name, column in (("equal_width", "bin"), ("equal_mass", "mass")):
-            params = {"name": name, "k": bins}
-            yield from _error(binned, column, dataclasses.replace(named, params=params), bins)
+            yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins), bins)
 
 
 def frequency(
@@ -51,20 +50,20 @@ def frequency(
     """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
 
     A mean over one or two occurrences is mostly noise, and most slices are as rare as that: beside the
-    correlation over all slices stands that over those with enough occurrences, which ``params.k`` names.
+    correlation over all slices stands that over those with enough occurrences, which ``k`` names.
 
     Args:
         frame: Sums of the dimension, by ``language, slice, cluster``.
-        name: The dimension, for ``params.name``.
+        name: The dimension, for the column ``unit``.
         template: What the scores share.
         minimum: Occurrences that are enough.
         trained: ``slice, count`` in the model's training data; a slice that it lacks was never seen. None
             where nothing is known.
     """
     for language, every in sorted(frame.partition_by("language", as_dict=True).items()):
-        for params in ({"name": name}, {"name": name, "k": minimum}):
-            often = pl.col("n").sum().over("slice") >= params.get("k", 1)
-            named = dataclasses.replace(template, language=str(language[0]), params=params)
+        for least in (None, minimum):
+            often = pl.col("n").sum().over("slice") >= (least or 1)
+            named = dataclasses.replace(template, language=str(language[0]), unit=name, k=least)
             yield from _frequency(every.filter(often), named, trained)
 
 
@@ -86,7 +85,7 @@ def _curve(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
     sums = frame.group_by("bin", "_cluster").agg(pl.col("n", "confidence", "top1").sum())
     held = sums.rename({"bin": "_group"})
     templates = [
-        dataclasses.replace(template, slice=f"confidence={index / bins:.4g}-{(index + 1) / bins:.4g}")
+        template.within(("confidence", f"{index / bins:.4g}-{(index + 1) / bins:.4g}"))
         for index in range(bins)
     ]
     for metric, column, kind in _CURVES:
@@ -145,6 +144,9 @@ def _drawn(
     kind: Kind,
 ) -> Iterator[Score]:
     """One score with a drawn interval; none for NaN."""
-    seed = derive_seed(template.seed, template.language, template.metric, dict(template.params))
+    # The keys are those of the first schema: a number that did not change keeps its interval.
+    about = {"name": template.unit or template.binning, "k": template.k}
+    drawn_by = {name: value for name, value in about.items() if value is not None}
+    seed = derive_seed(template.seed, template.language, template.metric, drawn_by)
     drawn = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
     return rows_of(drawn, [template], [template.n])

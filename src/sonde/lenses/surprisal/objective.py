@@ -74,8 +74,6 @@ def refuse_quirks(settings: LensSettings) -> None:
 
 
 def named(scores: Iterable[Score], objective: str) -> Iterator[Score]:
-    """Scores that say their objective: pseudo-log-likelihoods have ``params.other`` = ``"pll"``."""
+    """Scores that say their objective."""
     for score in scores:
-        yield (
-            dataclasses.replace(score, params={**score.params, "other": PLL}) if objective == PLL else score
-        )
+        yield dataclasses.replace(score, objective=objective)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from sonde.lenses.surprisal.rows import cluster_sums
 from sonde.results.clusters import kish
+from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Statistic, differences, jackknife, ratios
 from sonde.results.intervals import Kind
 from sonde.results.rows import rows_of
@@ -28,6 +29,7 @@ CALL_TAGS = "perplexed.call_tags"
 WEIGHTINGS = ("count_common", "unweighted", "standardised_external", "standardised_internal")
 
 _SIDES = ("internal", "external")
+_DIFFERENCE = "internal-external"
 _ORIGINS = ("internal", "external", "local", "builtin")
 _PAPER_TAGS = r"^<?(call|argument_list) -> "
 
@@ -56,38 +58,39 @@ def by_origin(
     template = dataclasses.replace(template, task="call_origin", metric="nats")
     for language, spoken in sorted(calls.partition_by("language", as_dict=True).items()):
         named = dataclasses.replace(template, language=str(language[0]))
-        for suffix, held in _selections(spoken):
-            yield from _origins(held, named, suffix, kind)
+        for part, held in _selections(spoken):
+            yield from _origins(held, named, part, kind)
             if UNWEIGHTED not in quirks:
-                yield from _every_subword(held, named, suffix, kind)
+                yield from _every_subword(held, named, part, kind)
             tagged = _tagged(held, minimum)
             if tagged.is_empty():
                 continue
-            yield from _summaries(tagged, named, suffix, weightings, kind)
-            if not suffix:
+            yield from _summaries(tagged, named, part, weightings, kind)
+            if not part:
                 yield from _by_tag(tagged, named, kind)
 
 
-def _selections(calls: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    yield "", calls
+def _selections(calls: pl.DataFrame) -> Iterator[tuple[Dimensions, pl.DataFrame]]:
+    """All calls, then parts of them with the dimension that they are chosen by."""
+    yield (), calls
     for column, dimension in (("part", "origin_part"), ("form", "call_form")):
         for value in calls[column].unique().sort().to_list():
             if value:
-                yield f";{dimension}={value}", calls.filter(pl.col(column) == value)
+                yield ((dimension, value),), calls.filter(pl.col(column) == value)
 
 
-def _origins(calls: pl.DataFrame, template: Score, suffix: str, kind: Kind) -> Iterator[Score]:
+def _origins(calls: pl.DataFrame, template: Score, part: Dimensions, kind: Kind) -> Iterator[Score]:
     """The plain mean of every origin, over all its subwords."""
     sums = calls.group_by("origin", "cluster").agg(pl.col("n", "nats").sum())
     found = [origin for origin in _ORIGINS if origin in sums["origin"]]
     order = pl.col("origin").replace_strict(found, range(len(found)), default=None, return_dtype=pl.Int64)
     held = sums.with_columns(_group=order, _cluster=pl.col("cluster").rank("dense") - 1).drop_nulls("_group")
     ratio = cluster_sums(held, "nats", "n", len(found))
-    templates = [dataclasses.replace(template, slice=f"origin={origin}{suffix}") for origin in found]
+    templates = [template.within(("origin", origin), *part) for origin in found]
     yield from rows_of(ratios(ratio, kind), templates, ratio.total(ratio.w))
 
 
-def _every_subword(calls: pl.DataFrame, template: Score, suffix: str, kind: Kind) -> Iterator[Score]:
+def _every_subword(calls: pl.DataFrame, template: Score, part: Dimensions, kind: Kind) -> Iterator[Score]:
     """Both sides with all of their subwords, however rare a tag is, and their difference."""
     sums = (
         calls.filter(pl.col("origin").is_in(_SIDES))
@@ -98,8 +101,8 @@ def _every_subword(calls: pl.DataFrame, template: Score, suffix: str, kind: Kind
     sides = [cluster_sums(held.filter(pl.col("origin") == side), "nats", "n", 1) for side in _SIDES]
     counts = [side.total(side.w) for side in sides]
     found = [*(ratios(side, kind) for side in sides), differences(sides[0], sides[1], "real")]
-    for name, estimates, n in zip((*_SIDES, "internal-external"), found, [*counts, sum(counts)], strict=True):
-        named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": "count"})
+    for name, estimates, n in zip((*_SIDES, _DIFFERENCE), found, [*counts, sum(counts)], strict=True):
+        named = dataclasses.replace(template.within(("origin", name), *part), weighting="count")
         yield from rows_of(estimates, [named], np.asarray(n))
 
 
@@ -117,15 +120,15 @@ def _by_tag(tagged: pl.DataFrame, template: Score, kind: Kind) -> Iterator[Score
     tags = tagged.select("_group", "tag").unique().sort("_group")["tag"].to_list()
     sides = [cluster_sums(tagged.filter(pl.col("origin") == side), "nats", "n", len(tags)) for side in _SIDES]
     for side, sums in zip(_SIDES, sides, strict=True):
-        templates = [dataclasses.replace(template, slice=f"origin={side};tag={tag}") for tag in tags]
+        templates = [template.within(("origin", side), ("tag", tag)) for tag in tags]
         yield from rows_of(ratios(sums, kind), templates, sums.total(sums.w))
-    templates = [dataclasses.replace(template, slice=f"origin=internal-external;tag={tag}") for tag in tags]
+    templates = [template.within(("origin", _DIFFERENCE), ("tag", tag)) for tag in tags]
     counts = sides[0].total(sides[0].w) + sides[1].total(sides[1].w)
     yield from rows_of(differences(sides[0], sides[1], "real"), templates, counts)
 
 
 def _summaries(
-    tagged: pl.DataFrame, template: Score, suffix: str, weightings: Sequence[str], kind: Kind
+    tagged: pl.DataFrame, template: Score, part: Dimensions, weightings: Sequence[str], kind: Kind
 ) -> Iterator[Score]:
     table = call_table(tagged)
     cells = table.reshape(len(table), len(_SIDES), -1, 2)
@@ -134,11 +137,11 @@ def _summaries(
     scarcer = int(np.argmin([kish(counts[:, side]) for side in range(len(_SIDES))]))
     totals = counts.sum(axis=0)
     for weighting in weightings:
-        for name, side in (("internal", 0), ("external", 1), ("internal-external", None)):
+        for name, side in (("internal", 0), ("external", 1), (_DIFFERENCE, None)):
             weight = counts[:, scarcer if side is None else side]
             of_side = "real" if side is None else kind
             estimates = jackknife(weighted(weighting, side), table, weight, of_side)
-            named = dataclasses.replace(template, slice=f"origin={name}{suffix}", params={"name": weighting})
+            named = dataclasses.replace(template.within(("origin", name), *part), weighting=weighting)
             n = totals.sum() if side is None else totals[side]
             yield from rows_of(estimates, [named], [n])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from jaxtyping import Int
 
 from sonde.lenses.surprisal.sums import Sums
 from sonde.results.clusters import ClusterSums
+from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import ratios
 from sonde.results.intervals import Kind
 from sonde.results.rows import rows_of
@@ -47,7 +48,7 @@ _UNCHANGED = "coverage"
 def overall(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
     """Scores of all subwords, of code and of layout; of sums of changes, their changes."""
     everything = sums.slices["all"]
-    yield from table(everything, _asked(_OVERALL, change), template, minimum=1)
+    yield from table(everything, _asked(_OVERALL, change), template, minimum=1, name=_text)
     per_character = everything.filter(pl.col("slice") == "all").join(
         sums.characters, on=["language", "cluster"]
     )
@@ -59,11 +60,21 @@ def by_slice(sums: Sums, template: Score, minimum: int, *, change: bool = False)
     for dimension, frame in sums.slices.items():
         if dimension == "all":
             continue
-        named = frame.with_columns(slice=pl.lit(f"{dimension}=") + pl.col("slice"))
         asked = _PER_SUBWORD if dimension == "subword" else _FULL
-        yield from table(named, _asked(asked, change), template, minimum=minimum, counted="n")
-    named = sums.names.with_columns(slice=pl.lit("name=") + pl.col("slice"))
-    yield from table(named, _asked(_NAMES, change), template, minimum=minimum, counted="tokens")
+        yield from table(frame, _asked(asked, change), template, minimum=minimum, name=_by(dimension))
+    yield from table(
+        sums.names, _asked(_NAMES, change), template, minimum=minimum, counted="tokens", name=_by("name")
+    )
+
+
+def _by(dimension: str) -> Callable[[str], Dimensions]:
+    """Slices of one dimension."""
+    return lambda value: ((dimension, value),)
+
+
+def _text(part: str) -> Dimensions:
+    """The overall slices: all of the text, or a part of it."""
+    return () if part == "all" else (("text", part),)
 
 
 def _asked(metrics: Ratios, change: bool) -> Ratios:
@@ -78,7 +89,13 @@ def _asked(metrics: Ratios, change: bool) -> Ratios:
 
 
 def table(
-    frame: pl.DataFrame, asked: Ratios, template: Score, *, minimum: int, counted: str = "n"
+    frame: pl.DataFrame,
+    asked: Ratios,
+    template: Score,
+    *,
+    minimum: int,
+    counted: str = "n",
+    name: Callable[[str], Dimensions] = lambda _: (),
 ) -> Iterator[Score]:
     """Ratios of sums by language and slice.
 
@@ -89,6 +106,7 @@ def table(
         template: What the scores share.
         minimum: What a slice needs of ``counted`` for a row of its own.
         counted: A column.
+        name: From a slice to the dimensions that it has inside those of the template.
     """
     groups = frame.group_by("language", "slice").agg(pl.col(counted).sum().alias("_counted"))
     groups = groups.filter(pl.col("_counted") >= minimum).sort("language", "slice").with_row_index("_group")
@@ -97,13 +115,13 @@ def table(
     held = frame.join(groups, on=["language", "slice"]).with_columns(
         _cluster=pl.col("cluster").rank("dense") - 1
     )
-    languages, slices = groups["language"].to_list(), groups["slice"].to_list()
+    templates = [
+        dataclasses.replace(template.within(*name(part)), language=language)
+        for language, part in groups.select("language", "slice").iter_rows()
+    ]
     for metric, (over, under, factor, kind) in asked.items():
         sums = cluster_sums(held, over, under, groups.height)
-        named = [
-            dataclasses.replace(template, language=language, slice=name, metric=metric)
-            for language, name in zip(languages, slices, strict=True)
-        ]
+        named = [dataclasses.replace(one, metric=metric) for one in templates]
         squares = None
         if kind == "difference":
             apart = cluster_sums(held, f"{over}_apart", under, groups.height)

@@ -21,7 +21,8 @@ from sonde.languages._text import blank, encode
 from sonde.lenses.surprisal.rows import BITS, Ratios, table
 from sonde.results.scores import Score
 
-SLICE = "shared"
+SHARED = ("text", "shared")
+"""Dimension of these scores."""
 
 _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
 _RATIOS: Ratios = {
@@ -56,8 +57,8 @@ def shared(
         sums.append(laid.sums(tables[0], covered))
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
-        named_so = dataclasses.replace(template, item_set=items)
-        frame = pl.concat(sums).group_by("language", "cluster").sum().with_columns(slice=pl.lit(SLICE))
+        named_so = dataclasses.replace(template, item_set=items).within(SHARED)
+        frame = pl.concat(sums).group_by("language", "cluster").sum().with_columns(slice=pl.lit(""))
         yield from table(frame, _RATIOS, named_so, minimum=1, counted="characters")
 
 

@@ -7,6 +7,8 @@ converted, so that ``"no"`` is not true and 1.5 is no seed.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -15,6 +17,22 @@ from sonde.base.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """What a field is, for a person who sets it: ``Annotated[Count | None, Help("most items", "--limit")]``.
+
+    Attributes:
+        line: In one line that begins small and has no full stop; type, range and default say themselves.
+        flag: Its name on the command line; empty where it has none.
+        unset: What holds where a user gives none, in words, where the field's default does not say it.
+    """
+
+    line: str
+    flag: str = ""
+    unset: str = ""
 
 
 def check_fields(record: DataclassInstance) -> None:
@@ -34,6 +52,11 @@ def check_fields(record: DataclassInstance) -> None:
         raise _refusal(type(record), first["loc"], first["input"], given) from None
 
 
+def annotated_fields(kind: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
+    """The types of all fields with what they are annotated with, by name."""
+    return _model(kind).model_fields
+
+
 @cache
 def _model(kind: type[DataclassInstance]) -> type[BaseModel]:
     from pydantic import ConfigDict, create_model
@@ -47,10 +70,10 @@ def _model(kind: type[DataclassInstance]) -> type[BaseModel]:
 def _refusal(
     kind: type[DataclassInstance], place: tuple[int | str, ...], found: object, given: dict[str, Any]
 ) -> UsageError:
-    from sonde.base.options import Values
+    from sonde.base.values import Values
 
     name = str(place[0])
-    values = Values.of(_model(kind).model_fields[name])
+    values = Values.of(annotated_fields(kind)[name])
     if values.names and isinstance(found, str):
         return UnknownNameError(name, found, values.names)
     if values.several:

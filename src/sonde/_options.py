@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 
 class Explained(TyperCommand):
@@ -20,7 +20,7 @@ class Explained(TyperCommand):
 
         lines = {one.flag: one.help for one in run_options() if one.flag}
         for parameter in self.params:
-            if parameter.param_type_name == "option" and not getattr(parameter, "help", None):
+            if isinstance(parameter, TyperOption) and not parameter.help:
                 parameter.help = next((lines[flag] for flag in parameter.opts if flag in lines), None)
         super().format_help(ctx, formatter)
 
@@ -31,6 +31,9 @@ Languages = Annotated[list[str] | None, typer.Option("--language")]
 Unit = Annotated[str | None, typer.Option("--unit")]
 Limit = Annotated[int | None, typer.Option("--limit")]
 PerCluster = Annotated[int | None, typer.Option("--per-cluster")]
+Context = Annotated[int | None, typer.Option("--context")]
+Stride = Annotated[int | None, typer.Option("--stride")]
+Bos = Annotated[str | None, typer.Option("--bos")]
 Seed = Annotated[int | None, typer.Option("--seed")]
 Mode = Annotated[str | None, typer.Option("--mode")]
 Quirks = Annotated[list[str] | None, typer.Option("--quirk")]

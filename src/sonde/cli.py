@@ -14,7 +14,21 @@ from sonde import __version__
 from sonde._cache_commands import cache_app
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
-from sonde._options import Corpora, Explained, Languages, Limit, Mode, Models, PerCluster, Quirks, Seed, Unit
+from sonde._options import (
+    Bos,
+    Context,
+    Corpora,
+    Explained,
+    Languages,
+    Limit,
+    Mode,
+    Models,
+    PerCluster,
+    Quirks,
+    Seed,
+    Stride,
+    Unit,
+)
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -40,6 +54,9 @@ def run(
     unit: Unit = None,
     limit: Limit = None,
     per_cluster: PerCluster = None,
+    context: Context = None,
+    stride: Stride = None,
+    bos: Bos = None,
     mode: Mode = None,
     quirk: Quirks = None,
     lock: Annotated[Path | None, typer.Option("--lock")] = None,
@@ -84,6 +101,9 @@ def run(
         "languages": language,
         "limit": limit,
         "per_cluster": per_cluster,
+        "context": context,
+        "stride": stride,
+        "bos": bos,
         "seed": seed,
     }
     bare = file is None and all(value is None for value in given.values())

@@ -22,6 +22,7 @@ from sonde import cli
 from sonde.base.described import described_fields
 from sonde.base.errors import UsageError
 from sonde.base.options import Count, Options, option
+from sonde.capture import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.options import all_options, lens_options, run_options
@@ -74,8 +75,9 @@ def test_what_belongs_to_all_lenses_has_range_and_default() -> None:
     assert found["selection.per_cluster"][:4] == ["--per-cluster", "whole number", "200", "at least 0"]
     assert found["selection.unit"][:4] == ["--unit", "name", "function", "function, file"]
     assert found["dtype"][:4] == ["--dtype", "name", "auto", "auto, float32, float16, bfloat16"]
-    settable = {field.name for field in dataclasses.fields(Experiment)} - {"selection"}
+    settable = {field.name for field in dataclasses.fields(Experiment)} - {"selection", "capture"}
     settable |= {f"selection.{field.name}" for field in dataclasses.fields(Selection)}
+    settable |= {f"capture.{field.name}" for field in dataclasses.fields(CaptureOptions)}
     settable |= {field.name for field in dataclasses.fields(Execution)} - {"light_workers"}
     assert found.keys() == settable
 
@@ -190,7 +192,7 @@ def test_the_page_names_every_option() -> None:
     named = [set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) for section in sections]
     lenses = [{one.name for one in lens_options(name)} for name in LENSES.names()]
     run = {one.name.rpartition(".")[2] for one in run_options()}
-    assert named[3:] == lenses and set().union(*named[:3]) == run
+    assert named[4:] == lenses and set().union(*named[:4]) == run
 
 
 def test_the_schema_is_one() -> None:
@@ -222,6 +224,9 @@ WRONG = [
     "[selection]\nseed = 1.5",
     "[selection]\nlicences = ['MIT', 3]",
     "options = 3",
+    "[capture]\ncontxt = 8",
+    "[capture]\ncontext = 0",
+    "[capture]\nbos = 'tokenizer'",
     "[options]\nsurprisal = 3",
     "[options.surprisal]\nmincount = 3",
     "[options.surprisal]\nmin_count = 0",

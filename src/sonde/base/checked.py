@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from sonde.base.errors import UnknownNameError, UsageError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
+
+Record = TypeVar("Record", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,27 @@ def check_fields(record: DataclassInstance) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         raise _refusal(type(record), first["loc"], first["input"], given) from None
+
+
+def from_table(kind: type[Record], table: object, what: str) -> Record:
+    """Plain data from a table of a file, whose lists are tuples here.
+
+    Args:
+        kind: The dataclass, which checks its fields.
+        table: Values by name.
+        what: What the table is called in messages.
+
+    Raises:
+        UnknownNameError: A key that there is not; the nearest is named.
+        UsageError: No table, or a value that its field cannot have.
+    """
+    if not isinstance(table, dict):
+        raise UsageError(f"{what} = {table!r} is not a table")
+    known = [field.name for field in dataclasses.fields(kind)]
+    for key in table:
+        if key not in known:
+            raise UnknownNameError(f"{what} key", key, known)
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 
 def annotated_fields(kind: type[DataclassInstance]) -> Mapping[str, FieldInfo]:

@@ -33,7 +33,8 @@ def table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, Any
 
 
 def _option(option: Described, *, commas: bool) -> dict[str, Any]:
-    values, schema = option.values, {"description": option.line}
+    values = option.values
+    schema: dict[str, Any] = {"description": option.line}
     if not values.several:
         schema |= _single(values)
     elif not commas:

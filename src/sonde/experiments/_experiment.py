@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from sonde.base.checked import Help, check_fields
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.checked import Help, check_fields, from_table
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import ADDED
 from sonde.base.options import AnyDevice, Count, OneOf, Option
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 
 MODES = ("corrected", "paper")
@@ -40,6 +41,7 @@ class Experiment:
         Help("a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`", "--corpus"),
     ] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
     mode: Annotated[
         str,
         OneOf(MODES),
@@ -105,22 +107,14 @@ def load_experiment(path: Path) -> Experiment:
     return _experiment(table, str(path))
 
 
+_TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
+
+
 def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
-    values = dict(table)
-    selection = values.get("selection", {})
-    if not isinstance(selection, dict):
-        raise UsageError(f"selection = {selection!r} is not a table; in {where}")
     try:
-        values["selection"] = Selection(**_known(Selection, selection, "selection"))
-        return Experiment(**_known(Experiment, values, "experiment"))
+        tables = {
+            name: from_table(kind, table[name], name) for name, kind in _TABLES.items() if name in table
+        }
+        return from_table(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
         raise error.located(where) from None
-
-
-def _known(kind: type[Experiment | Selection], table: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The values of a table, its lists as tuples; a key that there is not is refused."""
-    known = [field.name for field in dataclasses.fields(kind)]
-    for key in table:
-        if key not in known:
-            raise UnknownNameError(f"{what} key", key, known)
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from sonde.base.described import Described, described_fields, named
 from sonde.base.errors import UnknownNameError
-from sonde.experiments._experiment import Execution, Experiment, Selection
+from sonde.capture.settings import CaptureOptions
+from sonde.corpora import Selection
+from sonde.experiments._experiment import Execution, Experiment
 from sonde.lenses import LENSES, LensDefaults
 
 RUN = "run"
@@ -14,10 +16,11 @@ RUN = "run"
 
 
 def run_options() -> tuple[Described, ...]:
-    """The options that belong to all lenses: of the experiment, of its selection, of its execution."""
+    """The options that belong to all lenses: of an experiment, its selection, capture and execution."""
     return (
         *described_fields(Experiment),
         *described_fields(Selection, "selection"),
+        *described_fields(CaptureOptions, "capture"),
         *described_fields(Execution),
     )
 

@@ -5,43 +5,53 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option, guessed
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
 from sonde.lenses import LENSES, typed_options
 
-_SELECTION = ("unit", "languages", "limit", "per_cluster", "seed")
+Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
 
-def selection_of(given: Mapping[str, Any], base: Selection | None = None) -> Selection:
+def selection_of(given: Mapping[str, Any]) -> Selection:
     """A selection with the options that were given; None stands for "not given"."""
-    values = {name: given[name] for name in _SELECTION if given.get(name) is not None}
-    if "languages" in values:
-        values["languages"] = tuple(values["languages"])
-    return dataclasses.replace(base or Selection(), **values)
+    return _laid_over(Selection(), given)
 
 
 def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     """An experiment with the options that were given on the command line in place of the file's.
 
+    Args:
+        base: What a file says.
+        given: Fields of `Experiment`, `Selection` and `CaptureOptions` by name; None stands for "not given".
+
     Raises:
         UnknownNameError: A mode that does not exist.
     """
     start = base or Experiment()
-    values: dict[str, Any] = {"selection": selection_of(given, start.selection)}
-    for name in ("models", "lenses", "tasks", "corpora", "quirks"):
-        if given.get(name):
-            values[name] = tuple(given[name])
-    for name in ("mode", "include_seen"):
-        if given.get(name) is not None:
-            values[name] = given[name]
+    merged: dict[str, Any] = {
+        **given,
+        "selection": _laid_over(start.selection, given),
+        "capture": _laid_over(start.capture, given),
+    }
     if given.get("options"):
-        values["options"] = _merged(start.options, values.get("lenses", start.lenses), given["options"])
-    return dataclasses.replace(start, **values)
+        merged["options"] = _merged(start.options, given.get("lenses") or start.lenses, given["options"])
+    return _laid_over(start, merged)
+
+
+def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
+    """Plain data with the fields that were given, their lists as tuples."""
+    values = {
+        field.name: tuple(value) if isinstance(value, list) else value
+        for field in dataclasses.fields(base)
+        if (value := given.get(field.name)) not in (None, [])
+    }
+    return dataclasses.replace(base, **values)
 
 
 def parse_option(text: str) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sonde.base.described import Described, described_fields, table_of
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.options import lens_options
@@ -34,6 +35,7 @@ def options_page() -> str:
         _HEAD,
         _section("An experiment", "Keys of an experiment file.", described_fields(Experiment)),
         _section("`[selection]`", "How items are chosen from each corpus.", described_fields(Selection)),
+        _section("`[capture]`", "How models read, for all lenses.", described_fields(CaptureOptions)),
         _section("Execution", "On the command line alone.", described_fields(Execution)),
     ]
     known = {header.name: f"{header.summary}." for header in LENSES.headers()}

@@ -6,6 +6,7 @@ from typing import Any
 
 from sonde.base.described import described_fields
 from sonde.base.schema import table_schema
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
 from sonde.experiments.options import lens_options
@@ -27,6 +28,10 @@ def experiment_schema() -> dict[str, Any]:
     top["properties"]["selection"] = {
         "description": "how items are chosen from each corpus",
         **table_schema(described_fields(Selection), commas=False),
+    }
+    top["properties"]["capture"] = {
+        "description": "how models read, for all lenses",
+        **table_schema(described_fields(CaptureOptions), commas=False),
     }
     top["properties"][_OPTIONS] = {
         "description": "options of the lenses, a table each",

@@ -64,7 +64,7 @@ def from_table(kind: type[Record], table: object, what: str) -> Record:
 
     Raises:
         UnknownNameError: A key that there is not; the nearest is named.
-        UsageError: No table, or a value that its field cannot have.
+        UsageError: No table, a key that is missing, or a value that its field cannot have.
     """
     if not isinstance(table, dict):
         raise UsageError(f"{what} = {table!r} is not a table")
@@ -72,7 +72,14 @@ def from_table(kind: type[Record], table: object, what: str) -> Record:
     for key in table:
         if key not in known:
             raise UnknownNameError(f"{what} key", key, known)
+    needed = [one.name for one in dataclasses.fields(kind) if _needed(one) and one.name not in table]
+    if needed:
+        raise UsageError(f"{what} lacks {', '.join(needed)}")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+
+
+def _needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def annotated_fields(kind: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
@@ -100,7 +107,7 @@ def _refusal(
     if values.names and isinstance(found, str):
         return UnknownNameError(name, found, values.names)
     if values.several:
-        return UsageError(f"{name} = {given[name]!r} is not a list of texts")
+        return UsageError(f"{name} = {given[name]!r} is not a list of {values.word}s")
     if len(place) > 1:
         expected = "a table" if len(place) == _TABLE else "a text, a finite number, true or false"
         return UsageError(f"{'.'.join(map(str, place[:_VALUE]))} = {found!r} is not {expected}")

@@ -78,17 +78,22 @@ def run(
     from sonde._console import print_outcome, progress
     from sonde.corpora import read_lock
     from sonde.executors import cores
-    from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
+    from sonde.experiments import (
+        Execution,
+        Experiment,
+        default_output,
+        load_experiment,
+        overridden,
+        written_options,
+    )
     from sonde.experiments.run import run as carry_out
     from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
     if lock is not None and corpus is None:
         corpus = [read_lock(lock).corpus]
-    options = [parse_option(text) for text in option or []]
-    if snippet is not None:
-        options.append(("attention", "snippet", str(snippet)))
-    given = {
+    options = [*(option or []), *([] if snippet is None else [f"attention.snippet={snippet}"])]
+    given: dict[str, Any] = {
         "models": model,
         "lenses": lens,
         "tasks": task,
@@ -96,7 +101,6 @@ def run(
         "quirks": quirk,
         "mode": mode,
         "include_seen": seen or None,
-        "options": options or None,
         "unit": unit,
         "languages": language,
         "limit": limit,
@@ -106,9 +110,11 @@ def run(
         "bos": bos,
         "seed": seed,
     }
-    bare = file is None and all(value is None for value in given.values())
+    bare = file is None and not options and all(value is None for value in given.values())
     source = Path(__file__).parent / "experiments" / "demo.toml" if bare else file
-    experiment = overridden(load_experiment(source) if source else None, given)
+    base = load_experiment(source) if source else Experiment()
+    given["options"] = written_options(options, lens or base.lenses)
+    experiment = overridden(base, given)
     name = source.stem if source else None
     where: dict[str, Any] = {
         "executor": executor,

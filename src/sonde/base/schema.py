@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,10 @@ def _option(option: Described, *, commas: bool) -> dict[str, Any]:
     elif not commas:
         schema |= {"type": "array", "items": _single(values)}
     elif values.names or values.kind in _NUMBERS:
-        schema["anyOf"] = [_single(values), {"type": "string", "pattern": _listed(values)}]
+        schema["anyOf"] = [
+            _single(values),
+            {"type": "string", "pattern": _listed(values, empty=not option.default)},
+        ]
     else:
         schema |= _single(values)
     if option.default not in (None, "", ()):
@@ -59,14 +63,15 @@ def _single(values: Values) -> dict[str, Any]:
     return schema
 
 
-def _listed(values: Values) -> str:
-    """What a text of several values matches; the range of its numbers is checked when they are read."""
+def _listed(values: Values, *, empty: bool) -> str:
+    """What a text of several values matches, or of none; ranges of numbers are checked when they are read."""
     if values.names:
-        one = f"(?:{'|'.join(values.names)})"
+        one = f"(?:{'|'.join(map(re.escape, values.names))})"
     else:
         positive = any(sign.startswith(">") and bound >= 0 for sign, bound in values.bounds)
         one = ("" if positive else "[+-]?") + _NUMBERS[values.kind]
-    return rf"^\s*{one}(?:\s*,\s*{one})*\s*$"
+    several = rf"{one}(?:\s*,\s*{one})*"
+    return rf"^\s*(?:{several})?\s*$" if empty else rf"^\s*{several}\s*$"
 
 
 def _plain(default: object, values: Values, *, commas: bool) -> object:

@@ -221,7 +221,7 @@ def _bidirectional_rows(
     if room < 1:
         raise InputError(
             f"model {loaded.spec.name!r} takes {context} positions, which its special tokens fill; "
-            "give a context of more"
+            "give a larger --context"
         )
     masked = np.array(asked.shape.masked, dtype=np.int64)
     seen = ids

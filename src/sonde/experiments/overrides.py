@@ -29,6 +29,7 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     Args:
         base: What a file says.
         given: Fields of `Experiment`, `Selection` and `CaptureOptions` by name; None stands for "not given".
+            ``options`` are laid over the file's one by one.
 
     Raises:
         UnknownNameError: A mode that does not exist.
@@ -39,8 +40,11 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
         "selection": _laid_over(start.selection, given),
         "capture": _laid_over(start.capture, given),
     }
-    if given.get("options"):
-        merged["options"] = _merged(start.options, given.get("lenses") or start.lenses, given["options"])
+    if options := given.get("options"):
+        merged["options"] = {
+            lens: {**start.options.get(lens, {}), **options.get(lens, {})}
+            for lens in {**start.options, **options}
+        }
     return _laid_over(start, merged)
 
 
@@ -54,34 +58,31 @@ def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
     return dataclasses.replace(base, **values)
 
 
-def parse_option(text: str) -> tuple[str, str, str]:
-    """Take ``LENS.NAME=VALUE`` apart; the lens may be the path of a file.
+def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+    """Options that were written ``LENS.NAME=VALUE``, by lens and name, of the types that they have there.
 
-    >>> parse_option("surprisal.min_count=50")
-    ('surprisal', 'min_count', '50')
+    >>> written_options(["surprisal.min_count=50"], ["surprisal"])
+    {'surprisal': {'min_count': 50}}
+
+    Args:
+        texts: The options; a lens may be the path of a file.
+        lenses: The lenses of the experiment; those of others are kept as they look.
 
     Raises:
-        UsageError: The text is something else.
+        UsageError: A text is something else.
     """
-    path, equals, value = text.partition("=")
-    lens, dot, name = path.rpartition(".")
-    if not (equals and dot and lens and name):
-        raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
-    return lens, name, value
-
-
-def _merged(
-    base: Mapping[str, Mapping[str, Option]], lenses: Sequence[str], given: Sequence[tuple[str, str, str]]
-) -> dict[str, dict[str, Option]]:
-    """The options with those of a command line, which have the types that they have in the lens."""
-    merged = {lens: dict(options) for lens, options in base.items()}
     loaded = {source: LENSES.load(source) for source in lenses}
     loaded |= {lens.name: lens for lens in loaded.values()}
-    for source, name, text in given:
+    options: dict[str, dict[str, Option]] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        source, dot, name = path.rpartition(".")
+        if not (equals and dot and source and name):
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
         lens = loaded.get(source)
-        value = typed_options(lens).written(name, text) if lens else guessed(text)
-        merged.setdefault(lens.name if lens else source, {})[name] = value
-    return merged
+        read = typed_options(lens).written(name, value) if lens else guessed(value)
+        options.setdefault(lens.name if lens else source, {})[name] = read
+    return options
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:

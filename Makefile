@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all reference check bench bench-gpu format wheel clean
+.PHONY: demo test test-all reference check bench bench-gpu docs format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
@@ -22,8 +22,8 @@ reference: $(STAMP)
 	$(BIN)/python -m tests.reference
 
 check: $(STAMP)
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
@@ -34,9 +34,13 @@ bench: $(STAMP)
 bench-gpu:
 	PYTHONPATH=src:. $(PYTHON) -m bench accelerator
 
+# The pages that are generated from the code; a test says when they are stale.
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
 format: $(STAMP)
-	$(BIN)/ruff check --fix src tests bench
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench docs
+	$(BIN)/ruff format src tests bench docs
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --wheel

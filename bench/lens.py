@@ -68,4 +68,4 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
     """The windows that capture cuts an item into."""
     asked = Input(source, Shape(), Wanted(top_k=TOP_K))
-    return rows_of(source, asked, prepared, loaded, loaded.capabilities.context, CaptureSettings().stride)
+    return rows_of(source, asked, prepared, loaded, loaded.capabilities.context, CaptureSettings())

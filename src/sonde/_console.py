@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -19,7 +19,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
+from rich.text import Text
 
+from sonde.base.described import Described, table_of
 from sonde.base.registry import Header
 from sonde.corpora import ItemSet
 from sonde.experiments._forecast import duration
@@ -28,6 +31,8 @@ from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
 
 _SECONDS_BETWEEN_LINES = 10.0
+_WIDEST = 10_000
+"""Columns of what is no terminal: no row is wrapped, so that it can be searched."""
 _VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192", "\x1b": "\u241b"})
 
 
@@ -103,6 +108,23 @@ def progress() -> TerminalProgress | PlainProgress:
     if stream.isatty():
         return TerminalProgress(Console(file=stream))
     return PlainProgress(stream)
+
+
+def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
+    """Print options as tables, one a lens: wrapped on a terminal, elsewhere an option a line."""
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
+    for name, options in groups.items():
+        titles, rows = table_of(options)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for place, title in enumerate(titles):
+            table.add_column(title, overflow="fold", no_wrap=place == 0)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        with console.capture() as printed:
+            console.print(table)
+        heading = f"options of {name}" if rows else f"{name} has no options"
+        lines = [heading, *(line.rstrip() for line in printed.get().splitlines()), ""]
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
 def print_table(table: pl.DataFrame) -> None:

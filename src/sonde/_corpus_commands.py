@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._options import Corpora, Languages, Limit, PerCluster, Seed, Unit
+from sonde._options import Corpora, Explained, Languages, Limit, PerCluster, Seed, Unit
 from sonde.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Workers = Annotated[
 ]
 
 
-@corpus_app.command("build")
+@corpus_app.command("build", cls=Explained)
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
     corpus: Corpora = None,
@@ -91,7 +91,7 @@ def corpus_build(
     _print_built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
 
 
-@corpus_app.command("lock")
+@corpus_app.command("lock", cls=Explained)
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
@@ -112,7 +112,7 @@ def corpus_lock(
     typer.echo(f"{len(chosen.items)} items of {corpus} in {output}")
 
 
-@corpus_app.command("stats")
+@corpus_app.command("stats", cls=Explained)
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     language: Languages = None,

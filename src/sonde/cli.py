@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +14,22 @@ from sonde import __version__
 from sonde._cache_commands import cache_app
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
-from sonde._options import Corpora, Languages, Limit, Mode, Models, PerCluster, Quirks, Seed, Unit
+from sonde._options import (
+    Bos,
+    Context,
+    Corpora,
+    Explained,
+    Languages,
+    Limit,
+    Mode,
+    Models,
+    PerCluster,
+    Quirks,
+    Seed,
+    Stride,
+    Unit,
+)
+from sonde.base.errors import UsageError
 
 app = typer.Typer(
     name="sonde",
@@ -28,61 +43,57 @@ app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
 
 
-@app.command()
+@app.command(cls=Explained)
 def run(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
     model: Models = None,
-    lens: Annotated[list[str] | None, typer.Option("-l", "--lens", help="See `sonde list lenses`.")] = None,
-    task: Annotated[
-        list[str] | None,
-        typer.Option("-t", "--task", help="In place of a lens's own; see `sonde list tasks`."),
-    ] = None,
+    lens: Annotated[list[str] | None, typer.Option("-l", "--lens")] = None,
+    task: Annotated[list[str] | None, typer.Option("-t", "--task")] = None,
     corpus: Corpora = None,
     language: Languages = None,
     unit: Unit = None,
     limit: Limit = None,
     per_cluster: PerCluster = None,
+    context: Context = None,
+    stride: Stride = None,
+    bos: Bos = None,
     mode: Mode = None,
     quirk: Quirks = None,
-    lock: Annotated[
-        Path | None, typer.Option("--lock", help="Run on exactly the items of a lock file.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run.")] = None,
-    executor: Annotated[str, typer.Option("--executor", help="Where jobs run.")] = "local",
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", min=1, help="Processes at a time; by default 1 with a model, else one a core."
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda.")] = "auto",
-    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16, float16.")] = "auto",
+    lock: Annotated[Path | None, typer.Option("--lock")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
+    executor: Annotated[str | None, typer.Option("--executor")] = None,
+    workers: Annotated[int | None, typer.Option("--workers")] = None,
+    device: Annotated[str | None, typer.Option("--device")] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype")] = None,
     seed: Seed = None,
-    option: Annotated[list[str] | None, typer.Option("--option", help="LENS.NAME=VALUE.")] = None,
+    option: Annotated[list[str] | None, typer.Option("--option")] = None,
     snippet: Annotated[
         Path | None,
         typer.Option("--snippet", help="A file with a function whose attention the page draws."),
     ] = None,
-    seen: Annotated[
-        bool, typer.Option("--include-seen", help="Score items of the training data too.")
-    ] = False,
-    trust: Annotated[bool, typer.Option("--trust-remote-code", help="Let a hub model run its code.")] = False,
+    seen: Annotated[bool, typer.Option("--include-seen")] = False,
+    trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
     from sonde.corpora import read_lock
     from sonde.executors import cores
-    from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
+    from sonde.experiments import (
+        Execution,
+        Experiment,
+        default_output,
+        load_experiment,
+        overridden,
+        written_options,
+    )
     from sonde.experiments.run import run as carry_out
     from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
     if lock is not None and corpus is None:
         corpus = [read_lock(lock).corpus]
-    options = [parse_option(text) for text in option or []]
-    if snippet is not None:
-        options.append(("attention", "snippet", str(snippet)))
-    given = {
+    options = [*(option or []), *([] if snippet is None else [f"attention.snippet={snippet}"])]
+    given: dict[str, Any] = {
         "models": model,
         "lenses": lens,
         "tasks": task,
@@ -90,26 +101,33 @@ def run(
         "quirks": quirk,
         "mode": mode,
         "include_seen": seen or None,
-        "options": options or None,
         "unit": unit,
         "languages": language,
         "limit": limit,
         "per_cluster": per_cluster,
+        "context": context,
+        "stride": stride,
+        "bos": bos,
         "seed": seed,
     }
-    bare = file is None and all(value is None for value in given.values())
+    bare = file is None and not options and all(value is None for value in given.values())
     source = Path(__file__).parent / "experiments" / "demo.toml" if bare else file
-    experiment = overridden(load_experiment(source) if source else None, given)
+    base = load_experiment(source) if source else Experiment()
+    given["options"] = written_options(options, lens or base.lenses)
+    experiment = overridden(base, given)
     name = source.stem if source else None
+    where: dict[str, Any] = {
+        "executor": executor,
+        "workers": workers,
+        "device": device,
+        "dtype": dtype,
+        "lock": lock,
+    }
     execution = Execution(
         output=output or default_output(experiment, name),
-        executor=executor,
-        workers=workers or 1,
-        light_workers=workers or cores(),
-        device=device,
-        dtype=dtype,
-        lock=lock,
+        light_workers=cores() if workers is None else workers,
         trust_remote_code=trust,
+        **{name: value for name, value in where.items() if value is not None},
     )
     teller = progress()
     log_beside(execution.output)
@@ -130,7 +148,7 @@ def report(directory: Annotated[Path, typer.Argument(help="Folder of a run.")]) 
     typer.echo(build_report(directory))
 
 
-@app.command()
+@app.command(cls=Explained)
 def label(
     task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
@@ -226,13 +244,23 @@ def list_names(
     what: Annotated[
         str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
     ],
+    of: Annotated[
+        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
+    ] = None,
 ) -> None:
-    """List what there is, without importing it."""
-    from sonde._console import print_catalogue
+    """List what there is, without importing it; options as tables."""
+    from sonde._console import print_catalogue, print_options
     from sonde.experiments.catalogue import catalogue
+    from sonde.experiments.options import all_options
     from sonde.report import PLOTS
 
-    print_catalogue(catalogue(what, {"plots": PLOTS}))
+    if what == "options":
+        print_options(all_options(of))
+        return
+    headers = catalogue(what, {"plots": PLOTS})
+    if of is not None:
+        raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
+    print_catalogue(headers)
 
 
 def _say(line: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.base.fingerprint import derive_seed, fingerprint, hash_bytes, hash_text, unit_hash
+from sonde.base.fingerprint import ADDED, derive_seed, fingerprint, hash_bytes, hash_text, unit_hash
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
@@ -85,3 +85,12 @@ def test_unit_hash_is_even() -> None:
 def test_seeds_differ_by_use() -> None:
     assert derive_seed("a", 0) != derive_seed("b", 0)
     assert 0 <= derive_seed("a") < 2**63
+
+
+def test_a_field_that_came_later_is_part_of_a_key_once_it_is_given() -> None:
+    before = dataclasses.make_dataclass("Kind", [("name", str)], frozen=True)
+    added = ("depth", int, dataclasses.field(default=3, metadata=ADDED))
+    after = dataclasses.make_dataclass("Kind", [("name", str), added], frozen=True)
+    assert fingerprint(before("a")) == fingerprint(after("a")) == fingerprint(after("a", 3))
+    assert fingerprint(after("a")) != fingerprint(after("a", 4))
+    assert fingerprint([before("a")]) == fingerprint([after("a")])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +69,15 @@ def test_a_context_of_one_reads_every_position() -> None:
 def test_no_context_is_refused() -> None:
     with pytest.raises(UsageError, match="context of 0"):
         causal_windows(3, 0)
+
+
+@given(LENGTHS, CONTEXTS, st.integers(1, 60))
+def test_a_stride_in_positions_is_kept_and_leaves_no_gap(length: int, context: int, step: int) -> None:
+    for cut in (causal_windows, bidirectional_windows):
+        windows = cut(length, context, step=step)
+        read = [position for window in windows for position in range(window.read_start, window.read_stop)]
+        assert read == list(range(length))
+        starts = [window.start for window in windows]
+        # The last window of a model that looks both ways is flush with the end.
+        moved = [after - before for before, after in pairwise(starts)]
+        assert all(one == min(step, context) for one in (moved if cut is causal_windows else moved[:-1]))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from sonde.base.errors import UsageError
 from sonde.base.options import Options, Values
-from sonde.experiments import Experiment, overridden, parse_option
+from sonde.experiments import Experiment, overridden, written_options
 from sonde.experiments.choices import lens_choices
+from sonde.experiments.schema import experiment_schema
 from sonde.lenses import LENSES, LensDefaults
 
 OPTIONS = [(name, option) for name in LENSES.names() for option in LENSES.load(name).options]
@@ -67,7 +70,7 @@ def test_an_option_refuses_what_it_cannot_be(lens: str, option: str) -> None:
         line = str(caught.value)
         assert "\n" not in line and option in line
         for example in re.findall(r"for example ([\w.]+=\S+)", line):
-            lens_choices(overridden(Experiment(lenses=(lens,)), {"options": [parse_option(example)]}))
+            lens_choices(Experiment(lenses=(lens,), options=written_options([example], [lens])))
 
 
 @pytest.mark.parametrize(("lens", "option"), OPTIONS)
@@ -82,12 +85,25 @@ def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
         assert getattr(typed.read({option: written}), option) == field.default
 
 
+@pytest.mark.parametrize("lens", LENSES.names())
+def test_the_schema_refuses_what_the_lens_refuses_and_takes_its_defaults(lens: str) -> None:
+    schema = Draft202012Validator(experiment_schema()["properties"]["options"]["properties"][lens])
+    for name, field in model(lens).model_fields.items():
+        values = Values.of(field)
+        for value in wrong(values):
+            if not isinstance(value, bytes) and (not isinstance(value, float) or isfinite(value)):
+                assert not schema.is_valid({name: value}), (name, value)
+        if field.default is not None:
+            written = model(lens).written(name, values.spelled(field.default))
+            if written or values.kind is not str:
+                assert schema.is_valid({name: written}), (name, written)
+
+
 def test_the_example_of_an_option_that_cannot_be_read_is_valid() -> None:
     with pytest.raises(UsageError) as caught:
-        parse_option("minimum=3")
+        written_options(["minimum=3"], [])
     (example,) = re.findall(r"for example (\S+=\S+)", str(caught.value))
-    parsed = parse_option(example)
-    (choice,) = lens_choices(overridden(Experiment(), {"options": [parsed]}))
+    (choice,) = lens_choices(Experiment(options=written_options([example], ["surprisal"])))
     assert choice.options == (("min_count", 50),)
 
 
@@ -125,7 +141,7 @@ def test_a_lens_from_outside_has_plain_options_or_none(tmp_path: Any, plain: boo
     path.write_text(OUTSIDE if plain else OUTSIDE.replace('    options = {"depth"', '    other = {"depth"'))
     asked = Experiment(lenses=(str(path),))
     for written in ("my_lens.depth=3", f"{path}.depth=3"):
-        given = overridden(asked, {"options": [parse_option(written)]})
+        given = overridden(asked, {"options": written_options([written], asked.lenses)})
         if plain:
             assert lens_choices(given)[0].options == (("depth", 3),)
         else:

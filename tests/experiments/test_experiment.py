@@ -5,7 +5,7 @@ import pytest
 import sonde.experiments
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Selection
-from sonde.experiments import Experiment, default_output, load_experiment, overridden, parse_option
+from sonde.experiments import Experiment, default_output, load_experiment, overridden, written_options
 
 
 def write(folder: Path, text: str) -> Path:
@@ -96,26 +96,32 @@ def test_options_lie_over_the_file() -> None:
     base = Experiment(
         models=("a",), selection=Selection(limit=5), options={"surprisal": {"min_count": 3, "x": 1}}
     )
-    given = {"models": ["b"], "limit": 9, "unit": None, "options": [("surprisal", "min_count", "7")]}
+    given = {
+        "models": ["b"],
+        "limit": 9,
+        "unit": None,
+        "options": {"surprisal": {"min_count": 7}, "probe": {"seeds": 2}},
+    }
     result = overridden(base, given)
     assert result.models == ("b",)
     assert result.selection == Selection(limit=9)
-    assert result.options == {"surprisal": {"min_count": 7, "x": 1}}
+    assert result.options == {"surprisal": {"min_count": 7, "x": 1}, "probe": {"seeds": 2}}
     with pytest.raises(UnknownNameError, match="corrected"):
         overridden(None, {"mode": "corected"})
 
 
 def test_options_have_the_type_that_they_have_in_the_lens() -> None:
     written = ["cloze.min_count=7", "cloze.reference=007", "cloze.separator=a=b", "cloze.propagate=True"]
-    given = {"lenses": ["cloze"], "options": [parse_option(text) for text in written]}
     expected = {"min_count": 7, "reference": "007", "separator": "a=b", "propagate": True}
-    assert overridden(None, given).options == {"cloze": expected}
+    assert written_options(written, ["cloze"]) == {"cloze": expected}
+    # Of a lens that the experiment does not name nothing is known.
+    assert written_options(["cloze.reference=007"], ["surprisal"]) == {"cloze": {"reference": 7}}
 
 
 @pytest.mark.parametrize("text", ["minimum=3", "surprisal.minimum", ".x=1", ""])
 def test_malformed_options_are_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"expected LENS.NAME=VALUE"):
-        parse_option(text)
+        written_options([text], ["surprisal"])
 
 
 def test_the_same_arguments_give_the_same_folder() -> None:

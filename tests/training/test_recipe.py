@@ -59,7 +59,7 @@ def test_fields_arrive(recipe_path):
     [
         ("steps = 12", "stepps = 12", UnknownNameError, "'steps'"),
         ("steps = 12", "", UsageError, "steps"),
-        ("steps = 12", "steps = 0", UsageError, "training.steps is 0"),
+        ("steps = 12", "steps = 0", UsageError, "steps = 0 is not a whole number of at least 1"),
         ('role = "decoder"', 'role = "seer"', UsageError, "seer"),
         ("block = 32", "block = 65", UsageError, "64"),
         ("blocks_at_once = 2", "blocks_at_once = 3", UsageError, "multiple"),
@@ -78,3 +78,23 @@ def test_what_is_wrong_is_said(recipe_path, old, new, kind, words):
 def test_a_missing_recipe(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("steps = 12", 'steps = "12"', "steps = '12' is not a whole number of at least 1; in "),
+        ("steps = 12", "steps = 12\nmasked = 1.0", "masked = 1.0 is not a number above 0 and below 1"),
+        ("steps = 12", "steps = 12\nschedule = 'wds'", "unknown schedule 'wds'; did you mean 'wsd'"),
+        ("steps = 12", "steps = 12\nblocks_at_once = 0", "blocks_at_once = 0 is not a whole number of at"),
+        ("seed = 3", 'seed = 3\noptimiser = "muon"', "optimiser = 'muon' is not a table"),
+        ("steps = 12", "", "training lacks steps"),
+    ],
+)
+def test_every_field_is_of_its_type_and_in_its_range(recipe_path, old, new, words):
+    text = recipe_path.read_text()
+    kept = text.replace("blocks_at_once = 2\n", "") if "blocks_at_once" in new else text
+    recipe_path.write_text(kept.replace(old, new, 1))
+    with pytest.raises(UsageError, match=words) as caught:
+        read_recipe(recipe_path)
+    assert "\n" not in str(caught.value) and str(recipe_path) in str(caught.value)

@@ -15,10 +15,16 @@ _ENCODER = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", 
 _WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
 
 
+ADDED: Mapping[str, Any] = {"added": True}
+"""Metadata of a field that came later than keys that still hold: at its default it is no part of them."""
+
+
 def _plain(value: Any) -> Any:
     """Reduce a value to what JSON can hold, with a canonical order."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {
+            f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if _known(value, f)
+        }
         return {"__kind__": type(value).__name__, **fields}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
@@ -32,6 +38,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"cannot fingerprint a {type(value).__name__}: {value!r}")
+
+
+def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
+    """Whether a field is part of a key."""
+    return not (field.metadata.get("added") and getattr(value, field.name) == field.default)
 
 
 def fingerprint(*parts: Any) -> str:

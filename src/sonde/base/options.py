@@ -7,88 +7,54 @@
 
     ProbeOptions.read({"seeds": 5}).seeds
 
-Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them, which a user writes with
-commas. Their ranges are those of `annotated_types` (``Annotated[float, Ge(0), Le(1)]``).
+What a value may be is said in its annotation (`sonde.base.values`); several values are written with commas.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
+from sonde.base.described import Described
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.values import (
+    LARGEST,
+    UNKNOWN,
+    AnyDevice,
+    Count,
+    Device,
+    Form,
+    OneOf,
+    Positive,
+    PositiveShare,
+    Share,
+    Values,
+    Whole,
+)
+
+__all__ = [
+    "LARGEST",
+    "AnyDevice",
+    "Count",
+    "Device",
+    "Form",
+    "OneOf",
+    "Option",
+    "Options",
+    "Positive",
+    "PositiveShare",
+    "Share",
+    "Values",
+    "Whole",
+    "guessed",
+    "option",
+]
 
 Option = str | int | float | bool
-
-UNKNOWN = "unknown_name"
-"""Type of pydantic's error about a name that there is not."""
-
-LARGEST = 2**31 - 1
-"""Largest whole number that tables hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """The names that a text may be, as ``Annotated[str, OneOf(("mean", "last"))]``."""
-
-    names: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check what has been found to be a text."""
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def _check(self, name: str) -> str:
-        if name not in self.names:
-            raise PydanticCustomError(UNKNOWN, "unknown name")
-        return name
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form that a text has, beside its type ``str``.
-
-    Attributes:
-        pattern: A regular expression that the whole text matches.
-        words: What it is, behind "is not".
-    """
-
-    pattern: str
-    words: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Check what has been found to be a text."""
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def _check(self, text: str) -> str:
-        if not re.fullmatch(self.pattern, text):
-            raise PydanticCustomError("form", "other form")
-        return text
-
-
-Count = Annotated[int, Ge(1), Le(LARGEST)]
-Whole = Annotated[int, Ge(0), Le(LARGEST)]
-Share = Annotated[float, Ge(0), Le(1)]
-PositiveShare = Annotated[float, Gt(0), Le(1)]
-Positive = Annotated[float, Gt(0)]
-_DEVICE = r"cpu|mps|(cuda|xpu)(:\d{1,3})?"
-Device = Annotated[str, Form(_DEVICE, "a device: cpu, cuda, cuda:N, mps or xpu")]
-AnyDevice = Annotated[str, Form(f"auto|{_DEVICE}", "a device: auto, cpu, cuda, cuda:N, mps or xpu")]
 
 
 def option(
@@ -120,122 +86,6 @@ def option(
         "unset": unset,
     }
     return Field(default, description=line, json_schema_extra=extra)
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """The values that an option can have.
-
-    Attributes:
-        kind: The type of one of them.
-        several: Whether several may be given, with commas.
-        names: All of them, where they are few.
-        bounds: What they have to be, as ``(">=", 1)``.
-        form: The form of a text, in words.
-    """
-
-    kind: type
-    several: bool = False
-    names: tuple[str, ...] = ()
-    bounds: tuple[tuple[str, float], ...] = ()
-    form: str = ""
-
-    @classmethod
-    def of(cls, field: FieldInfo) -> Values:
-        """Those of a declared option."""
-        (kind, *marks) = _unwrapped(field.annotation)
-        several = get_origin(kind) is tuple
-        if several:
-            (kind, *marks) = _unwrapped(get_args(kind)[0])
-        marks += field.metadata
-        names = next((mark.names for mark in marks if isinstance(mark, OneOf)), ())
-        if get_origin(kind) is Literal:
-            kind, names = str, get_args(kind)
-        form = next((mark.words for mark in marks if isinstance(mark, Form)), "")
-        return cls(kind, several, names, tuple(_bounds(marks)), form)
-
-    def __str__(self) -> str:
-        """What they are in words, behind "is not"."""
-        if self.names:
-            return f"{'any' if self.several else 'one'} of {', '.join(self.names)}" + self._commas(", ")
-        words = self.form or _WORDS.get(self.kind, "a table")
-        held = dict(self.bounds)
-        if ">=" in held and "<=" in held and held["<="] < LARGEST:
-            words += f" from {held['>=']:g} to {held['<=']:g}"
-        else:
-            said = [f"{_BOUNDS[sign]} {value:g}" for sign, value in self.bounds if value < LARGEST]
-            words += f" {' and '.join(said)}" if said else ""
-        return words + self._commas(", or several ")
-
-    def expected(self, value: object) -> str:
-        """What a value should have been, in words behind "is not"."""
-        too_large = isinstance(value, int) and value > LARGEST and ("<=", LARGEST) in self.bounds
-        return f"at most {LARGEST}" if too_large else str(self)
-
-    def _commas(self, before: str) -> str:
-        return f"{before}separated by commas" if self.several else ""
-
-    def spelled(self, value: object) -> str:
-        """A value as a user writes it."""
-        if isinstance(value, tuple):
-            return ",".join(map(self.spelled, value))
-        if isinstance(value, bool):
-            return str(value).lower()
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
-    def taken_apart(self, value: object) -> object:
-        """What a user gave for several values, one by one; the types are left to be checked."""
-        if not self.several:
-            return value
-        if isinstance(value, str):
-            parts = [part.strip() for part in value.split(",")]
-            kept = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
-            return tuple(dict.fromkeys(self._number(part) for part in kept))
-        return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-    def _number(self, part: str) -> object:
-        kinds: Mapping[type, tuple[Callable[[str], object], ...]] = {int: (int,), float: (int, float)}
-        for kind in kinds.get(self.kind, ()):
-            try:
-                return kind(part)
-            except ValueError:
-                continue
-        return part
-
-
-_WORDS: Mapping[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    Path: "a path",
-}
-_BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
-
-
-def _unwrapped(annotation: Any) -> list[Any]:
-    """A type without ``Annotated`` and ``| None``, and what it is annotated with."""
-    inner = [one for one in get_args(annotation) if one is not type(None)]
-    if len(inner) == 1 and get_origin(annotation) is not tuple:
-        return _unwrapped(inner[0])
-    if hasattr(annotation, "__metadata__"):
-        return [annotation.__origin__, *annotation.__metadata__]
-    return [annotation]
-
-
-def _bounds(marks: Iterable[object]) -> Iterator[tuple[str, float]]:
-    for mark in marks:
-        match mark:
-            case Ge(ge=value):
-                yield ">=", float(str(value))
-            case Le(le=value):
-                yield "<=", float(str(value))
-            case Gt(gt=value):
-                yield ">", float(str(value))
-            case Lt(lt=value):
-                yield "<", float(str(value))
-            case _:
-                continue
 
 
 class Options(BaseModel):
@@ -281,12 +131,24 @@ class Options(BaseModel):
         return text if field is not None and Values.of(field).kind is str else guessed(text)
 
     @classmethod
-    def lines(cls) -> dict[str, str]:
-        """What each option is, what it can be, and its default, by name."""
-        return {
-            name: f"{field.description} ({Values.of(field)}; default {cls._default(field)})"
+    def described(cls) -> tuple[Described, ...]:
+        """What each option is, what it can be, and its default."""
+        return tuple(
+            Described(
+                name=name,
+                values=Values.of(field),
+                line=field.description or "",
+                default=field.default,
+                unset=_extra(field)["unset"] if field.default in (None, "", ()) else "",
+                scoring=_extra(field)["scoring"],
+            )
             for name, field in cls.model_fields.items()
-        }
+        )
+
+    @classmethod
+    def lines(cls) -> dict[str, str]:
+        """The same in one line each, by name."""
+        return {one.name: one.sentence for one in cls.described()}
 
     @classmethod
     def names(cls, flag: str | None = None) -> frozenset[str]:
@@ -301,13 +163,6 @@ class Options(BaseModel):
         shown = field.default not in (None, ()) and default.strip()
         example = f"; for example {cls.lens}.{name}={default}" if shown else ""
         return UsageError(f"lens {cls.lens!r}: option {name} = {value!r} is not {expected}{example}")
-
-    @classmethod
-    def _default(cls, field: FieldInfo) -> str:
-        spelled = Values.of(field).spelled(field.default)
-        return (
-            _extra(field)["unset"] if field.default in (None, "", ()) else spelled.replace("\n", "a newline")
-        )
 
     @classmethod
     def _refusal(cls, error: ValidationError, given: Mapping[str, object]) -> UsageError:

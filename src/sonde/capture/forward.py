@@ -95,7 +95,7 @@ def _observe_block(
     rows: list[Row] = []
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
-            rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings.stride)
+            rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings)
     captured = _capture(loaded, prepared, inputs, rows, context, settings)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
@@ -106,7 +106,7 @@ def _observe_block(
 
 def _answerable(asked: Input, prepared: Prepared, loaded: LoadedModel, context: int) -> Input:
     """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
-    if asked.wanted.words is None or fits(prepared, loaded, context):
+    if asked.wanted.words is None or fits(prepared, loaded, context, asked.shape.start):
         return asked
     return replace(asked, wanted=replace(asked.wanted, words=None))
 

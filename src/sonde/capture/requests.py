@@ -6,8 +6,8 @@ distinct input is forwarded once per pass. Whatever is asked for is reduced on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -237,6 +237,16 @@ class Pass:
     variant: Variant
     requests: tuple[Request, ...]
     kinds: tuple[str, ...] = ()
+
+
+def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
+    """The passes with what a decoder reads before a text, where they leave that open."""
+    return tuple(
+        replace(one, variant=replace(one.variant, start=start))
+        if isinstance(one.variant, Plain | Padded) and one.variant.start == "auto"
+        else one
+        for one in passes
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

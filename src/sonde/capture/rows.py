@@ -11,6 +11,7 @@ from jaxtyping import Int
 from sonde.alignment import encode
 from sonde.base.errors import InputError
 from sonde.capture.requests import Prepared, Start, WordLookups
+from sonde.capture.settings import CaptureSettings
 from sonde.capture.union import Input
 from sonde.capture.windows import bidirectional_windows, causal_windows
 from sonde.models import LoadedModel
@@ -74,7 +75,12 @@ def padded(batch: Sequence[Row]) -> int:
 
 
 def rows_of(
-    source: int, asked: Input, prepared: Prepared, loaded: LoadedModel, context: int, stride: float
+    source: int,
+    asked: Input,
+    prepared: Prepared,
+    loaded: LoadedModel,
+    context: int,
+    settings: CaptureSettings,
 ) -> list[Row]:
     """Cut one input into rows; an item without subwords has none.
 
@@ -87,7 +93,7 @@ def rows_of(
         prepared: Its item.
         loaded: The model.
         context: Positions that the model can take.
-        stride: Advance of each further window as a share of its length.
+        settings: By how much each further window advances.
 
     Raises:
         InputError: A position, span or mask that the item or model does not have is asked for.
@@ -99,12 +105,12 @@ def rows_of(
             raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
         if asked.shape.padded:
             return _padded_row(source, asked, ids, loaded, context)
-        return _causal_rows(source, asked, ids, loaded, context, stride)
+        return _causal_rows(source, asked, ids, loaded, context, settings)
     if asked.shape.padded:
         raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
     if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.scored:
         return _gapped_row(source, asked, prepared, ids, loaded, context)
-    return _bidirectional_rows(source, asked, ids, loaded, context, stride)
+    return _bidirectional_rows(source, asked, ids, loaded, context, settings)
 
 
 def started(loaded: LoadedModel, start: Start) -> tuple[int, ...]:
@@ -130,7 +136,7 @@ def _causal_rows(
     ids: Int[np.ndarray, " subword"],
     loaded: LoadedModel,
     context: int,
-    stride: float,
+    settings: CaptureSettings,
 ) -> list[Row]:
     lead = started(loaded, asked.shape.start)
     special = len(lead)
@@ -145,7 +151,7 @@ def _causal_rows(
     # The last subword is the input of no score; it is read only for its states and rows.
     length = 0 if len(ids) == 0 else len(sequence) - (0 if asked.wanted.attends else 1)
     rows: list[Row] = []
-    for window in causal_windows(length, context, stride):
+    for window in causal_windows(length, context, settings.stride, settings.step):
         first = max(window.read_start, before - 1)
         scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
         if not asked.wanted.scored:
@@ -166,10 +172,10 @@ def _causal_rows(
     return rows
 
 
-def fits(prepared: Prepared, loaded: LoadedModel, context: int) -> bool:
-    """Whether an item is one window."""
+def fits(prepared: Prepared, loaded: LoadedModel, context: int, start: Start) -> bool:
+    """Whether an item is one window, behind what a decoder reads before it."""
     special, decoder = loaded.special, loaded.capabilities.kind == "decoder"
-    around = (special.bos is not None) if decoder else len(special.prefix) + len(special.suffix)
+    around = len(started(loaded, start)) if decoder else len(special.prefix) + len(special.suffix)
     return len(prepared.alignment.subwords) + around <= context
 
 
@@ -208,14 +214,14 @@ def _bidirectional_rows(
     ids: Int[np.ndarray, " subword"],
     loaded: LoadedModel,
     context: int,
-    stride: float,
+    settings: CaptureSettings,
 ) -> list[Row]:
     special = loaded.special
     room = context - len(special.prefix) - len(special.suffix)
     if room < 1:
         raise InputError(
             f"model {loaded.spec.name!r} takes {context} positions, which its special tokens fill; "
-            "give a context of more"
+            "give a larger --context"
         )
     masked = np.array(asked.shape.masked, dtype=np.int64)
     seen = ids
@@ -226,7 +232,7 @@ def _bidirectional_rows(
         seen[masked] = special.mask
     scored = masked if asked.wanted.scored else masked[:0]
     rows: list[Row] = []
-    for window in bidirectional_windows(len(ids), room, stride):
+    for window in bidirectional_windows(len(ids), room, settings.stride, settings.step):
         origin = window.start - len(special.prefix)
         here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
         rows.append(

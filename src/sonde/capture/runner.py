@@ -110,7 +110,7 @@ class Runner:
                 if results is None and len(batch) == 1:
                     raise CaptureError(
                         f"{self._where(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
-                        "memory; give a smaller capture context"
+                        "memory; give a smaller --context"
                     )
             if results is None:
                 half = (len(batch) + 1) // 2

@@ -1,10 +1,13 @@
-"""What may be set about capture; only `context` and `stride` change a number beyond its rounding."""
+"""What may be set about capture; only context, stride and start change a number beyond its rounding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from sonde.base.checked import Help, check_fields
 from sonde.base.errors import UsageError
+from sonde.base.values import Count
 
 VERSION = "3"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
@@ -19,6 +22,7 @@ class CaptureSettings:
             larger batches leave its cache and pad more; 32,768 on an accelerator).
         context: Positions a window may hold, special tokens included; 0 means all that the model can take.
         stride: By which share of its length each further window of a long item advances, in (0, 1].
+        step: The same in positions, a whole window at most; 0 means by the share.
         chunk: Positions whose logits exist at the same time; 0 means by device (512 on a CPU, fewer where
             their logits would take more than 128 MiB; 2,048 on an accelerator).
         block: Items that are batched together; bounds memory whatever the length of the job.
@@ -28,6 +32,7 @@ class CaptureSettings:
     token_budget: int = 0
     context: int = 0
     stride: float = 0.5
+    step: int = 0
     chunk: int = 0
     block: int = 256
     share: bool = True
@@ -35,8 +40,53 @@ class CaptureSettings:
     def __post_init__(self) -> None:
         if not 0 < self.stride <= 1:
             raise UsageError(f"capture stride {self.stride} is not a share; give one above 0 and at most 1")
-        for name in ("token_budget", "context", "chunk"):
+        for name in ("token_budget", "context", "step", "chunk"):
             if getattr(self, name) < 0:
                 raise UsageError(f"capture {name} {getattr(self, name)} is negative; give 0 for the default")
         if self.block < 1:
             raise UsageError(f"capture block {self.block} holds no item; give 1 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """What a run may choose about the forward passes of all its lenses."""
+
+    context: Annotated[
+        Count | None,
+        Help(
+            "most positions that a model reads at once, special tokens among them; what is longer is read in "
+            "windows that overlap",
+            "--context",
+            "as many as the model takes",
+        ),
+    ] = None
+    stride: Annotated[
+        Count | None,
+        Help(
+            "positions by which each further window advances, the context at most",
+            "--stride",
+            "half a window",
+        ),
+    ] = None
+    bos: Annotated[
+        Literal["auto", "none", "always"],
+        Help(
+            "what a decoder reads before each text, where no option of a lens says it: its start token, or "
+            "its end of text in place of one, where it has either (auto); the same, and a model that has "
+            "neither is refused (always); or nothing (none)",
+            "--bos",
+        ),
+    ] = "auto"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.context is not None and self.stride is not None and self.stride > self.context:
+            raise UsageError(
+                f"stride = {self.stride} is more than context = {self.context}, so that windows would leave "
+                "gaps; give a stride of at most the context"
+            )
+
+    @property
+    def settings(self) -> CaptureSettings:
+        """How inputs are cut."""
+        return CaptureSettings(context=self.context or 0, step=self.stride or 0)

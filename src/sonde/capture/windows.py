@@ -25,18 +25,19 @@ class Window:
     read_stop: int
 
 
-def causal_windows(length: int, context: int, stride: float = 0.5) -> tuple[Window, ...]:
+def causal_windows(length: int, context: int, stride: float = 0.5, step: int = 0) -> tuple[Window, ...]:
     """Cut a sequence for a model that looks back.
 
     A position is read from the first window that holds it, where most stands before it. Inputs and targets
     are distinct (the output at position ``p`` scores position ``p + 1``), so a context of 1 works. Every
     position outside the first window sees itself and at least ``context - step`` positions before it, where
-    ``step = max(1, floor(stride * context))``.
+    ``step`` is that given, else ``max(1, floor(stride * context))``.
 
     Args:
         length: Positions to read.
         context: Positions that the model can take.
         stride: The advance of each further window as a share of the context.
+        step: The same in positions, the context at most; 0 means by the share.
 
     Raises:
         UsageError: The context holds no position.
@@ -44,7 +45,7 @@ def causal_windows(length: int, context: int, stride: float = 0.5) -> tuple[Wind
     >>> causal_windows(5, 4)
     (Window(start=0, stop=4, read_start=0, read_stop=4), Window(start=2, stop=5, read_start=4, read_stop=5))
     """
-    step = _step(context, stride)
+    step = _step(context, stride, step)
     windows: list[Window] = []
     start = read = 0
     while read < length:
@@ -54,7 +55,9 @@ def causal_windows(length: int, context: int, stride: float = 0.5) -> tuple[Wind
     return tuple(windows)
 
 
-def bidirectional_windows(length: int, context: int, stride: float = 0.5) -> tuple[Window, ...]:
+def bidirectional_windows(
+    length: int, context: int, stride: float = 0.5, step: int = 0
+) -> tuple[Window, ...]:
     """Cut a sequence for a model that looks both ways.
 
     Windows are of equal length, the last one flush with the end. A position is read from the window in which
@@ -64,6 +67,7 @@ def bidirectional_windows(length: int, context: int, stride: float = 0.5) -> tup
         length: Positions to read.
         context: Positions that the model can take, special tokens not counted.
         stride: The advance of each further window as a share of the context.
+        step: The same in positions, the context at most; 0 means by the share.
 
     Raises:
         UsageError: The context holds no position.
@@ -71,7 +75,7 @@ def bidirectional_windows(length: int, context: int, stride: float = 0.5) -> tup
     >>> [(w.read_start, w.read_stop) for w in bidirectional_windows(6, 4)]
     [(0, 3), (3, 6)]
     """
-    step = _step(context, stride)
+    step = _step(context, stride, step)
     starts: list[int] = []
     start = 0
     while start + context < length:
@@ -89,7 +93,7 @@ def bidirectional_windows(length: int, context: int, stride: float = 0.5) -> tup
     )
 
 
-def _step(context: int, stride: float) -> int:
+def _step(context: int, stride: float, step: int) -> int:
     if context < 1:
         raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
-    return max(1, int(context * stride))
+    return min(step, context) if step else max(1, int(context * stride))

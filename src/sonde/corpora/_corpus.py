@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, runtime_checkable
 
-from sonde.base.checked import check_fields
+from sonde.base.checked import Help, check_fields
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Count, OneOf, Whole
 
@@ -168,32 +168,37 @@ class Selection:
     """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
 
     Items are taken from the clusters in turn, so that as many clusters as there are speak in a small sample.
-
-    Attributes:
-        unit: ``"function"`` or ``"file"``.
-        languages: Public names; empty means every language that the corpus holds.
-        limit: At most this many items a language; a larger limit contains a smaller one.
-        per_cluster: Cap of items a cluster, 0 for none; a corpus of one cluster has no cap.
-        min_chars: Shorter items are left out.
-        max_chars: Longer items are left out.
-        licences: Keep only items whose licence contains one of these words; empty keeps all.
-        parses: Keep only items without parse errors.
-        several_files: Keep only repositories with at least two files.
-        near_duplicates: Whether near-duplicates are dropped (exact ones always are).
-        seed: Draws another sample.
     """
 
-    unit: Annotated[str, OneOf(UNITS)] = "function"
-    languages: tuple[str, ...] = ()
-    limit: Count | None = None
-    per_cluster: Whole = 200
-    min_chars: Whole = 1
-    max_chars: Whole | None = None
-    licences: tuple[str, ...] = ()
-    parses: bool = False
-    several_files: bool = False
-    near_duplicates: bool = True
-    seed: Whole = 0
+    unit: Annotated[str, OneOf(UNITS), Help("what an item is", "--unit")] = "function"
+    languages: Annotated[
+        tuple[str, ...],
+        Help("only this language; see `sonde list languages`", "--language", "all that a corpus holds"),
+    ] = ()
+    limit: Annotated[
+        Count | None,
+        Help("at most this many items a language; a larger sample contains a smaller one", "--limit"),
+    ] = None
+    per_cluster: Annotated[
+        Whole,
+        Help(
+            "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster", "--per-cluster"
+        ),
+    ] = 200
+    min_chars: Annotated[Whole, Help("shorter items are left out, in characters")] = 1
+    max_chars: Annotated[Whole | None, Help("longer items are left out, in characters")] = None
+    licences: Annotated[
+        tuple[str, ...],
+        Help(
+            "only items whose licence has one of these words, such as MIT or BSD", unset="all, known or not"
+        ),
+    ] = ()
+    parses: Annotated[bool, Help("only items without a parse error")] = False
+    several_files: Annotated[bool, Help("only repositories with at least two files")] = False
+    near_duplicates: Annotated[
+        bool, Help("leave out near-duplicates; exact duplicates are left out in any case")
+    ] = True
+    seed: Annotated[Whole, Help("seed of sampling and of everything random", "--seed")] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import sonde
-from sonde.base.checked import check_fields
+from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.options import Whole
@@ -113,13 +112,12 @@ def read_lock(path: Path) -> Lock:
     return dataclasses.replace(lock, items=tuple(items))
 
 
-def _selection(given: dict[str, Any]) -> Selection:
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
-    }
-    if "max_per_cluster" in values:  # as earlier lock files name it, null for none
-        values["per_cluster"] = values.pop("max_per_cluster") or 0
-    return Selection(**values)
+def _selection(given: object) -> Selection:
+    values = given
+    if isinstance(given, dict) and "max_per_cluster" in given:  # as earlier lock files name it, null for none
+        values = {**given, "per_cluster": given["max_per_cluster"] or 0}
+        del values["max_per_cluster"]
+    return from_table(Selection, values, "selection")
 
 
 def resolve(

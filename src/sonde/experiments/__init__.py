@@ -2,7 +2,7 @@
 
 from sonde.experiments._experiment import Execution, Experiment, load_experiment
 from sonde.experiments._progress import Advance, Progress, Silent
-from sonde.experiments.overrides import default_output, overridden, parse_option
+from sonde.experiments.overrides import default_output, overridden, written_options
 
 __all__ = [
     "Advance",
@@ -13,5 +13,5 @@ __all__ = [
     "default_output",
     "load_experiment",
     "overridden",
-    "parse_option",
+    "written_options",
 ]

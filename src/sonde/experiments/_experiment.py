@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from sonde.base.checked import check_fields
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.checked import Help, check_fields, from_table
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import ADDED
 from sonde.base.options import AnyDevice, Count, OneOf, Option
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 
 MODES = ("corrected", "paper")
@@ -20,29 +21,40 @@ DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What is measured. Two equal experiments on equal inputs give equal scores.
+    """What is measured. Two equal experiments on equal inputs give equal scores."""
 
-    Attributes:
-        models: Model names as a user writes them.
-        lenses: Public names of lenses.
-        tasks: Tasks in place of those that a lens asks by itself; empty leaves each lens its own.
-        corpora: Corpora as named on the command line.
-        selection: How items are chosen from each corpus.
-        mode: ``"corrected"`` or ``"paper"``.
-        quirks: Named quirks switched on beside the mode's preset.
-        options: Options of a lens, by lens and name.
-        include_seen: Also score items that a model was trained on.
-    """
-
-    models: tuple[str, ...] = ("sonde/mini-decoder",)
-    lenses: tuple[str, ...] = ("surprisal",)
-    tasks: tuple[str, ...] = ()
-    corpora: tuple[str, ...] = ("stdlib",)
+    models: Annotated[
+        tuple[str, ...],
+        Help("a model by path, hub name or bundled name; see `sonde list models`", "--model"),
+    ] = ("sonde/mini-decoder",)
+    lenses: Annotated[tuple[str, ...], Help("a lens by name or path; see `sonde list lenses`", "--lens")] = (
+        "surprisal",
+    )
+    tasks: Annotated[
+        tuple[str, ...],
+        Help(
+            "run these tasks instead of the defaults; see `sonde list tasks`", "--task", "those of each lens"
+        ),
+    ] = ()
+    corpora: Annotated[
+        tuple[str, ...],
+        Help("a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`", "--corpus"),
+    ] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
-    mode: Annotated[str, OneOf(MODES)] = "corrected"
-    quirks: tuple[str, ...] = ()
-    options: Mapping[str, Mapping[str, Option]] = field(default_factory=dict)
-    include_seen: bool = False
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
+    mode: Annotated[
+        str,
+        OneOf(MODES),
+        Help("how it is measured: corrected, or as published with the quirks of each lens", "--mode"),
+    ] = "corrected"
+    quirks: Annotated[tuple[str, ...], Help("switch on one quirk of a paper", "--quirk")] = ()
+    options: Annotated[
+        Mapping[str, Mapping[str, Option]],
+        Help("an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`", "--option"),
+    ] = field(default_factory=dict)
+    include_seen: Annotated[bool, Help("score items too that a model was trained on", "--include-seen")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -58,24 +70,21 @@ class Execution:
     """How and where an experiment runs; nothing here changes its scores beyond rounding.
 
     Attributes:
-        output: The folder of the run.
-        executor: Public name of the executor.
-        workers: Processes at a time that hold a model.
         light_workers: Processes at a time for what takes little memory, such as labels.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
-        dtype: ``"auto"``, ``"float32"``, ``"bfloat16"``, ``"float16"``.
-        lock: A lock file that fixes the items.
-        trust_remote_code: Let a hub model bring its own code.
     """
 
-    output: Path
-    executor: str = "local"
-    workers: Count = 1
+    output: Annotated[
+        Path, Help("folder of the run", "--output", "a folder of the experiment's own in runs/")
+    ]
+    executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
+    workers: Annotated[Count, Help("processes at a time", "--workers", "1 with a model, else one a core")] = 1
     light_workers: Count = 1
-    device: AnyDevice = "auto"
-    dtype: Annotated[str, OneOf(DTYPES)] = "auto"
-    lock: Path | None = None
-    trust_remote_code: bool = False
+    device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
+    dtype: Annotated[str, OneOf(DTYPES), Help("type of the numbers in a model", "--dtype")] = "auto"
+    lock: Annotated[Path | None, Help("run on exactly the items of this lock file", "--lock")] = None
+    trust_remote_code: Annotated[bool, Help("let a hub model run code of its own", "--trust-remote-code")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -98,22 +107,14 @@ def load_experiment(path: Path) -> Experiment:
     return _experiment(table, str(path))
 
 
+_TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
+
+
 def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
-    values = dict(table)
-    selection = values.get("selection", {})
-    if not isinstance(selection, dict):
-        raise UsageError(f"selection = {selection!r} is not a table; in {where}")
     try:
-        values["selection"] = Selection(**_known(Selection, selection, "selection"))
-        return Experiment(**_known(Experiment, values, "experiment"))
+        tables = {
+            name: from_table(kind, table[name], name) for name, kind in _TABLES.items() if name in table
+        }
+        return from_table(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
         raise error.located(where) from None
-
-
-def _known(kind: type[Experiment | Selection], table: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The values of a table, its lists as tuples; a key that there is not is refused."""
-    known = [field.name for field in dataclasses.fields(kind)]
-    for key in table:
-        if key not in known:
-            raise UnknownNameError(f"{what} key", key, known)
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

@@ -35,12 +35,6 @@ def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> t
     """
     if what == "models":
         return known_models()
-    if what == "options":
-        return tuple(
-            Header(f"{lens}.{name}", line)
-            for lens in LENSES.names()
-            for name, line in LENSES.load(lens).options.items()
-        )
     registries = {**REGISTRIES, **(beside or {})}
     if what not in registries:
         raise UnknownNameError("kind", what, [*registries, "models", "options"])

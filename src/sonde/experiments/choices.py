@@ -10,6 +10,7 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
+from sonde.capture.settings import CaptureOptions
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
@@ -37,6 +38,11 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for name in experiment.options:
         if name not in names:
             raise UnknownNameError("lens", name, names, "in the experiment's options")
+    if experiment.capture != CaptureOptions() and not any(isinstance(lens, ReadingLens) for lens in lenses):
+        raise UsageError(
+            f"context, stride and bos are those of lenses that read a model as it is, and {', '.join(names)} "
+            "does not; leave them out, or name another lens"
+        )
     choices: list[LensChoice] = []
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
@@ -53,6 +59,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
                 scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
+                capture=experiment.capture if isinstance(lens, ReadingLens) else CaptureOptions(),
             )
         )
     return tuple(choices)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from sonde.alignment import align, encode, surfaces
-from sonde.capture.requests import Pass, Prepared
+from sonde.capture.requests import Pass, Prepared, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
@@ -134,10 +134,11 @@ def _tables(
     """The tables of each lens, some items each, and how many forward passes were run and shared."""
     from sonde.capture.forward import observe_lenses
 
+    how = parts[0].lens.capture
     labels, passes = asked_of(job, parts, prepared)
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
-    for few in _batched(observe_lenses(loaded, prepared, passes), ITEMS_A_TABLE):
+    for few in _batched(observe_lenses(loaded, prepared, passes, settings=how.settings), ITEMS_A_TABLE):
         for one in few:
             forwards.update(run=one.inputs, shared=one.shared)
         for part in parts:
@@ -156,7 +157,9 @@ def asked_of(
     """The labels that each lens joins, by task, and the passes that it asks for."""
     labels = {part.lens.name: _labels(job, part.lens) for part in parts}
     passes = {
-        lens.name: reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens))
+        lens.name: begun(
+            reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens)), lens.capture.bos
+        )
         for lens in (part.lens for part in parts)
     }
     return labels, passes

@@ -5,73 +5,84 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option, guessed
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
 from sonde.lenses import LENSES, typed_options
 
-_SELECTION = ("unit", "languages", "limit", "per_cluster", "seed")
+Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
 
-def selection_of(given: Mapping[str, Any], base: Selection | None = None) -> Selection:
+def selection_of(given: Mapping[str, Any]) -> Selection:
     """A selection with the options that were given; None stands for "not given"."""
-    values = {name: given[name] for name in _SELECTION if given.get(name) is not None}
-    if "languages" in values:
-        values["languages"] = tuple(values["languages"])
-    return dataclasses.replace(base or Selection(), **values)
+    return _laid_over(Selection(), given)
 
 
 def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     """An experiment with the options that were given on the command line in place of the file's.
 
+    Args:
+        base: What a file says.
+        given: Fields of `Experiment`, `Selection` and `CaptureOptions` by name; None stands for "not given".
+            ``options`` are laid over the file's one by one.
+
     Raises:
         UnknownNameError: A mode that does not exist.
     """
     start = base or Experiment()
-    values: dict[str, Any] = {"selection": selection_of(given, start.selection)}
-    for name in ("models", "lenses", "tasks", "corpora", "quirks"):
-        if given.get(name):
-            values[name] = tuple(given[name])
-    for name in ("mode", "include_seen"):
-        if given.get(name) is not None:
-            values[name] = given[name]
-    if given.get("options"):
-        values["options"] = _merged(start.options, values.get("lenses", start.lenses), given["options"])
-    return dataclasses.replace(start, **values)
+    merged: dict[str, Any] = {
+        **given,
+        "selection": _laid_over(start.selection, given),
+        "capture": _laid_over(start.capture, given),
+    }
+    if options := given.get("options"):
+        merged["options"] = {
+            lens: {**start.options.get(lens, {}), **options.get(lens, {})}
+            for lens in {**start.options, **options}
+        }
+    return _laid_over(start, merged)
 
 
-def parse_option(text: str) -> tuple[str, str, str]:
-    """Take ``LENS.NAME=VALUE`` apart; the lens may be the path of a file.
+def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
+    """Plain data with the fields that were given, their lists as tuples."""
+    values = {
+        field.name: tuple(value) if isinstance(value, list) else value
+        for field in dataclasses.fields(base)
+        if (value := given.get(field.name)) not in (None, [])
+    }
+    return dataclasses.replace(base, **values)
 
-    >>> parse_option("surprisal.min_count=50")
-    ('surprisal', 'min_count', '50')
+
+def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+    """Options that were written ``LENS.NAME=VALUE``, by lens and name, of the types that they have there.
+
+    >>> written_options(["surprisal.min_count=50"], ["surprisal"])
+    {'surprisal': {'min_count': 50}}
+
+    Args:
+        texts: The options; a lens may be the path of a file.
+        lenses: The lenses of the experiment; those of others are kept as they look.
 
     Raises:
-        UsageError: The text is something else.
+        UsageError: A text is something else.
     """
-    path, equals, value = text.partition("=")
-    lens, dot, name = path.rpartition(".")
-    if not (equals and dot and lens and name):
-        raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
-    return lens, name, value
-
-
-def _merged(
-    base: Mapping[str, Mapping[str, Option]], lenses: Sequence[str], given: Sequence[tuple[str, str, str]]
-) -> dict[str, dict[str, Option]]:
-    """The options with those of a command line, which have the types that they have in the lens."""
-    merged = {lens: dict(options) for lens, options in base.items()}
     loaded = {source: LENSES.load(source) for source in lenses}
     loaded |= {lens.name: lens for lens in loaded.values()}
-    for source, name, text in given:
+    options: dict[str, dict[str, Option]] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        source, dot, name = path.rpartition(".")
+        if not (equals and dot and source and name):
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
         lens = loaded.get(source)
-        value = typed_options(lens).written(name, text) if lens else guessed(text)
-        merged.setdefault(lens.name if lens else source, {})[name] = value
-    return merged
+        read = typed_options(lens).written(name, value) if lens else guessed(value)
+        options.setdefault(lens.name if lens else source, {})[name] = read
+    return options
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:

@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sonde.base.fingerprint import fingerprint, unit_hash
+from sonde.base.fingerprint import ADDED, fingerprint, unit_hash
 from sonde.base.options import Option
+from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Item
 from sonde.lenses import Arm, LensSettings, Twin
 from sonde.models import ModelSpec
@@ -54,6 +55,7 @@ class LensChoice:
         seed: Seed of the experiment.
         stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
         found: What the stage before found, as sorted pairs.
+        capture: How its inputs are read, the same for all lenses that read a model.
     """
 
     name: str
@@ -67,6 +69,7 @@ class LensChoice:
     scoring: tuple[str, ...] = ()
     stage: int = 0
     found: tuple[tuple[str, Option], ...] = ()
+    capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
 
     @property
     def folder(self) -> str:

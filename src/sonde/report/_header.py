@@ -384,6 +384,10 @@ def rerun(run: RunData) -> str:
     for key in ("unit", "limit", "seed"):
         if selection.get(key) is not None:
             parts += [f"--{key}", str(selection[key])]
+    capture = arguments.get("capture") or {}
+    for key in ("context", "stride", "bos"):
+        if capture.get(key) not in (None, "auto"):
+            parts += [f"--{key}", str(capture[key])]
     if arguments.get("mode"):
         parts += ["--mode", str(arguments["mode"])]
     return shlex.join(parts)

@@ -13,13 +13,15 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sonde.base.checked import check_fields
+from sonde.base.values import OneOf
 from sonde.training.precision import in_bfloat16
 
 _QUINTIC = (3.4445, -4.7750, 2.0315)
@@ -38,12 +40,15 @@ class OptimiserConfig:
         betas: Decay rates of AdamW's moments.
     """
 
-    hidden: str = "muon"
+    hidden: Annotated[str, OneOf(("muon", "adamw"))] = "muon"
     hidden_lr: float = 0.02
     lr: float = 0.003
     weight_decay: float = 0.01
     momentum: float = 0.95
     betas: tuple[float, float] = (0.9, 0.95)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from annotated_types import Ge, Gt, Lt
+
+from sonde.base.checked import check_fields, from_table
+from sonde.base.errors import InputError, UsageError
+from sonde.base.values import Count, OneOf, Positive, PositiveShare, Whole
 from sonde.training.optimiser import OptimiserConfig
 from sonde.training.precision import PRECISIONS
 
@@ -16,6 +20,8 @@ ROLES = ("decoder", "encoder")
 
 OBJECTIVES = ("auto", "causal", "masked", "pairs")
 """Auto is ``"causal"`` for a decoder and ``"masked"`` for an encoder."""
+
+SCHEDULES = ("linear", "cosine", "wsd")
 
 PIECES = ("code", "program")
 
@@ -41,10 +47,13 @@ class CorpusConfig:
 
     name: str
     language: str
-    share: float = 1.0
+    share: Positive = 1.0
     licences: tuple[str, ...] = ()
     cluster_bytes: int = 4_000_000
     exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,9 @@ class DataConfig:
     max_chars: int = 200_000
     held_out: tuple[str, ...] = ("stdlib",)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
@@ -77,9 +89,12 @@ class VocabularyConfig:
         bytes: Learned on this many bytes from the front of the data.
     """
 
-    pieces: str = "code"
-    size: int = 8192
+    pieces: Annotated[str, OneOf(PIECES)] = "code"
+    size: Count = 8192
     bytes: int = 12_000_000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +110,14 @@ class ModelConfig:
         settings: Further fields of its configuration.
     """
 
-    role: str
+    role: Annotated[str, OneOf(ROLES)]
     architecture: str
     context: int = 1024
     start: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,21 +146,24 @@ class TrainingConfig:
             resumed run then equals an undisturbed one up to rounding.
     """
 
-    steps: int
-    blocks_per_step: int = 16
-    blocks_at_once: int = 16
-    block: int = 256
-    schedule: str = "wsd"
-    warmup_steps: int = 50
-    decay: float = 0.3
-    objective: str = "auto"
-    masked: float = 0.3
-    log_every: int = 20
+    steps: Count
+    blocks_per_step: Count = 16
+    blocks_at_once: Count = 16
+    block: Annotated[int, Ge(4)] = 256
+    schedule: Annotated[str, OneOf(SCHEDULES)] = "wsd"
+    warmup_steps: Whole = 50
+    decay: PositiveShare = 0.3
+    objective: Annotated[str, OneOf(OBJECTIVES)] = "auto"
+    masked: Annotated[float, Gt(0), Lt(1)] = 0.3
+    log_every: Count = 20
     checkpoint_minutes: float = 5.0
-    workers: int = 0
+    workers: Whole = 0
     fsdp: bool = False
-    precision: str = "auto"
+    precision: Annotated[str, OneOf(PRECISIONS)] = "auto"
     compile: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,9 +176,12 @@ class PairsConfig:
         short: Share of the documents whose pairs aim at a random shorter length.
     """
 
-    duplicates: int = 10
-    predictions: int = 20
-    short: float = 0.1
+    duplicates: Count = 10
+    predictions: Whole = 20
+    short: Annotated[float, Ge(0), Lt(1)] = 0.1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +199,9 @@ class EvaluationConfig:
     language: str = "python"
     bytes: int = 1_000_000
     ngram: int = 4
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +230,9 @@ class Recipe:
     evaluation: EvaluationConfig
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def objective(self) -> str:
         """``"causal"``, ``"masked"`` or ``"pairs"``."""
@@ -211,7 +241,14 @@ class Recipe:
         return "causal" if self.model.role == "decoder" else "masked"
 
 
-C = TypeVar("C")
+_TABLES: Mapping[str, type[Any]] = {
+    "model": ModelConfig,
+    "vocabulary": VocabularyConfig,
+    "training": TrainingConfig,
+    "pairs": PairsConfig,
+    "optimiser": OptimiserConfig,
+    "evaluation": EvaluationConfig,
+}
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -227,77 +264,36 @@ def read_recipe(path: Path) -> Recipe:
         raise InputError(f"recipe {str(path)!r}: no such file; see the folder recipes/") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"recipe {str(path)!r} is not TOML: {error}") from error
-    data = dict(_table(raw, "data", path))
-    data["corpora"] = tuple(_build(CorpusConfig, entry, path) for entry in data.get("corpora", ()))
-    if not data["corpora"]:
-        raise UsageError(f"recipe {str(path)!r} names no corpus; add a [[data.corpora]] table")
-    recipe = _build(
-        Recipe,
-        {
-            "name": path.stem,
-            **raw,
-            "model": _build(ModelConfig, _table(raw, "model", path), path),
-            "vocabulary": _build(VocabularyConfig, _table(raw, "vocabulary", path), path),
-            "data": _build(DataConfig, data, path),
-            "training": _build(TrainingConfig, _table(raw, "training", path), path),
-            "pairs": _build(PairsConfig, _table(raw, "pairs", path), path),
-            "optimiser": _build(OptimiserConfig, _table(raw, "optimiser", path), path),
-            "evaluation": _build(EvaluationConfig, _table(raw, "evaluation", path), path),
-        },
-        path,
-    )
+    try:
+        tables = {name: from_table(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
+        whole = {"name": path.stem, **raw, **tables, "data": _data(raw.get("data", {}))}
+        recipe = from_table(Recipe, whole, "recipe")
+    except UsageError as error:
+        raise error.located(str(path)) from None
     _check(recipe, path)
     return recipe
 
 
-def _table(raw: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
-    table = raw.get(name, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"recipe {str(path)!r}: {name} is {table!r}; write a [{name}] table")
-    return table
-
-
-def _build(kind: type[C], raw: dict[str, Any], path: Path) -> C:
-    assert dataclasses.is_dataclass(kind)
-    known = {f.name for f in dataclasses.fields(kind)}
-    for name in raw:
-        if name not in known:
-            raise UnknownNameError(f"field of {kind.__name__} in recipe {str(path)!r}", name, known)
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        missing = str(error).rpartition(": ")[2]
-        raise UsageError(f"recipe {str(path)!r}: {kind.__name__} lacks {missing}") from error
+def _data(table: object) -> DataConfig:
+    corpora = table.get("corpora") if isinstance(table, dict) else None
+    if not isinstance(corpora, list) or not corpora:
+        raise UsageError("recipe names no corpus; add a [[data.corpora]] table")
+    read = [from_table(CorpusConfig, one, "corpora") for one in corpora]
+    return from_table(DataConfig, {**table, "corpora": read}, "data")
 
 
 def _check(recipe: Recipe, path: Path) -> None:
-    training, data = recipe.training, recipe.data
+    """Refuse what cannot be together; what each field can be is checked when it is made."""
+    training = recipe.training
     rules = (
-        (recipe.model.role in ROLES, "model.role", recipe.model.role, " or ".join(ROLES)),
-        (training.steps > 0, "training.steps", training.steps, "at least 1"),
         (
-            training.schedule in ("linear", "cosine", "wsd"),
-            "training.schedule",
-            training.schedule,
-            "linear, cosine or wsd",
-        ),
-        (
-            0 <= training.warmup_steps < training.steps,
+            training.warmup_steps < training.steps,
             "training.warmup_steps",
             training.warmup_steps,
             "below the steps",
         ),
-        (0 < training.decay <= 1, "training.decay", training.decay, "a share above 0"),
         (
-            training.precision in PRECISIONS,
-            "training.precision",
-            training.precision,
-            " or ".join(PRECISIONS),
-        ),
-        (0 < training.masked < 1, "training.masked", training.masked, "a share between 0 and 1"),
-        (
-            4 <= training.block <= recipe.model.context,
+            training.block <= recipe.model.context,
             "training.block",
             training.block,
             f"4 to the context, {recipe.model.context}",
@@ -315,23 +311,11 @@ def _check(recipe: Recipe, path: Path) -> None:
             f"at most {SMALL_VOCABULARY} for a decoder, which is compared with n-grams",
         ),
         (
-            recipe.vocabulary.pieces in PIECES,
-            "vocabulary.pieces",
-            recipe.vocabulary.pieces,
-            " or ".join(PIECES),
-        ),
-        (training.objective in OBJECTIVES, "training.objective", training.objective, " or ".join(OBJECTIVES)),
-        (
             (recipe.objective == "causal") == (recipe.model.role == "decoder"),
             "training.objective",
             training.objective,
             "causal for a decoder, masked or pairs for an encoder",
         ),
-        (training.log_every > 0, "training.log_every", training.log_every, "at least 1"),
-        (training.workers >= 0, "training.workers", training.workers, "0 or more"),
-        (recipe.pairs.duplicates > 0, "pairs.duplicates", recipe.pairs.duplicates, "at least 1"),
-        (recipe.pairs.predictions >= 0, "pairs.predictions", recipe.pairs.predictions, "0 or more"),
-        (0 <= recipe.pairs.short < 1, "pairs.short", recipe.pairs.short, "a share below 1"),
         (
             training.block >= SHORTEST_PAIR or recipe.objective != "pairs",
             "training.block",
@@ -344,18 +328,6 @@ def _check(recipe: Recipe, path: Path) -> None:
             "optimiser.hidden",
             recipe.optimiser.hidden,
             "adamw with training.fsdp: Muon needs whole matrices",
-        ),
-        (
-            recipe.optimiser.hidden in ("muon", "adamw"),
-            "optimiser.hidden",
-            recipe.optimiser.hidden,
-            "muon or adamw",
-        ),
-        (
-            all(c.share > 0 for c in data.corpora),
-            "data.corpora.share",
-            [c.share for c in data.corpora],
-            "above 0",
         ),
     )
     for holds, name, value, fix in rules:

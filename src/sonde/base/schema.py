@@ -1,0 +1,80 @@
+"""JSON schemas of options, from the declarations that check their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sonde.base.described import Described
+from sonde.base.values import Values
+
+_TYPES: Mapping[type, object] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    Path: "string",
+    object: ["string", "number", "boolean"],
+}
+_BOUNDS = {">=": "minimum", "<=": "maximum", ">": "exclusiveMinimum", "<": "exclusiveMaximum"}
+_NUMBERS: Mapping[type, str] = {int: r"\d+", float: r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"}
+
+
+def table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, Any]:
+    """The schema of a table of options, which holds no other.
+
+    Args:
+        options: What it may hold.
+        commas: Whether several values are one text with commas, as those of a lens; else they are a list.
+    """
+    properties = {one.name: _option(one, commas=commas) for one in options}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _option(option: Described, *, commas: bool) -> dict[str, Any]:
+    values = option.values
+    schema: dict[str, Any] = {"description": option.line}
+    if not values.several:
+        schema |= _single(values)
+    elif not commas:
+        schema |= {"type": "array", "items": _single(values)}
+    elif values.names or values.kind in _NUMBERS:
+        schema["anyOf"] = [
+            _single(values),
+            {"type": "string", "pattern": _listed(values, empty=not option.default)},
+        ]
+    else:
+        schema |= _single(values)
+    if option.default not in (None, "", ()):
+        schema["default"] = _plain(option.default, values, commas=commas)
+    return schema
+
+
+def _single(values: Values) -> dict[str, Any]:
+    if values.names:
+        return {"enum": list(values.names)}
+    schema: dict[str, Any] = {"type": _TYPES[values.kind]}
+    for sign, bound in values.bounds:
+        schema[_BOUNDS[sign]] = int(bound) if bound.is_integer() else bound
+    if values.pattern:
+        schema["pattern"] = f"^(?:{values.pattern})$"
+    return schema
+
+
+def _listed(values: Values, *, empty: bool) -> str:
+    """What a text of several values matches, or of none; ranges of numbers are checked when they are read."""
+    if values.names:
+        one = f"(?:{'|'.join(map(re.escape, values.names))})"
+    else:
+        positive = any(sign.startswith(">") and bound >= 0 for sign, bound in values.bounds)
+        one = ("" if positive else "[+-]?") + _NUMBERS[values.kind]
+    several = rf"{one}(?:\s*,\s*{one})*"
+    return rf"^\s*(?:{several})?\s*$" if empty else rf"^\s*{several}\s*$"
+
+
+def _plain(default: object, values: Values, *, commas: bool) -> object:
+    if isinstance(default, tuple):
+        return values.spelled(default) if commas else list(default)
+    return default

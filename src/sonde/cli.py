@@ -70,45 +70,33 @@ def run(
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
-    from sonde.corpora import read_lock
-    from sonde.executors import cores
-    from sonde.experiments import Execution, default_output, load_experiment, overridden, parse_option
+    from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
-    if lock is not None and corpus is None:
-        corpus = [read_lock(lock).corpus]
-    options = [parse_option(text) for text in option or []]
-    if snippet is not None:
-        options.append(("attention", "snippet", str(snippet)))
-    given = {
-        "models": model,
-        "lenses": lens,
-        "tasks": task,
-        "corpora": corpus,
-        "quirks": quirk,
-        "mode": mode,
-        "include_seen": seen or None,
-        "options": options or None,
-        "unit": unit,
-        "languages": language,
-        "limit": limit,
-        "per_cluster": per_cluster,
-        "seed": seed,
-    }
-    bare = file is None and all(value is None for value in given.values())
-    source = Path(__file__).parent / "experiments" / "demo.toml" if bare else file
-    experiment = overridden(load_experiment(source) if source else None, given)
-    name = source.stem if source else None
-    execution = Execution(
-        output=output or default_output(experiment, name),
+    options = [*(option or ()), *([f"attention.snippet={snippet}"] if snippet is not None else ())]
+    experiment, execution = from_arguments(
+        file=file,
+        models=model,
+        lenses=lens,
+        tasks=task,
+        corpora=corpus,
+        languages=language,
+        unit=unit,
+        limit=limit,
+        per_cluster=per_cluster,
+        mode=mode,
+        quirks=quirk,
+        seed=seed,
+        options=options,
+        include_seen=seen or None,
+        lock=lock,
+        output=output,
         executor=executor,
-        workers=workers or 1,
-        light_workers=workers or cores(),
+        workers=workers,
         device=device,
         dtype=dtype,
-        lock=lock,
         trust_remote_code=trust,
     )
     teller = progress()

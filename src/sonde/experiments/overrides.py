@@ -1,4 +1,4 @@
-"""Options of the command line laid over an experiment."""
+"""What a caller gave laid over an experiment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def selection_of(given: Mapping[str, Any], base: Selection | None = None) -> Sel
 
 
 def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
-    """An experiment with the options that were given on the command line in place of the file's.
+    """An experiment with what was given in place of its own.
 
     Raises:
         UnknownNameError: A mode that does not exist.
@@ -61,15 +61,16 @@ def parse_option(text: str) -> tuple[str, str, str]:
 
 
 def _merged(
-    base: Mapping[str, Mapping[str, Option]], lenses: Sequence[str], given: Sequence[tuple[str, str, str]]
+    base: Mapping[str, Mapping[str, Option]], lenses: Sequence[str], given: Sequence[tuple[str, str, Option]]
 ) -> dict[str, dict[str, Option]]:
-    """The options with those of a command line, which have the types that they have in the lens."""
+    """The options with those that were given; texts of a command line get the types of the lens."""
     merged = {lens: dict(options) for lens, options in base.items()}
     loaded = {source: LENSES.load(source) for source in lenses}
     loaded |= {lens.name: lens for lens in loaded.values()}
-    for source, name, text in given:
+    for source, name, value in given:
         lens = loaded.get(source)
-        value = typed_options(lens).written(name, text) if lens else guessed(text)
+        if isinstance(value, str):
+            value = typed_options(lens).written(name, value) if lens else guessed(value)
         merged.setdefault(lens.name if lens else source, {})[name] = value
     return merged
 

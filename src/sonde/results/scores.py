@@ -99,6 +99,11 @@ def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(lacking).select(list(SCORES_SCHEMA))
 
 
+def flat_scores(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of scores as `known_columns` gives it, with a column a parameter in place of ``params``."""
+    return known_columns(frame).unnest("params")
+
+
 def scores_from(frame: pl.DataFrame) -> list[Score]:
     """The scores of such a table, in its order."""
     scores: list[Score] = []

@@ -18,10 +18,9 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
-from sonde.lenses.probe.data import ISOLATED, Examples, States, states_of
+from sonde.lenses.probe.data import Examples, States, poolings_of, states_of
 from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
-from sonde.lenses.probe.observe import SPAN
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
@@ -88,7 +87,7 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
         if options.crossed:
             examples = examples.cross_fitted(options.folds, template.seed)
         surfaces = surfaces_of(examples, scoring) if options.controls else None
-        for place, pooling in enumerate(_poolings(examples, options)):
+        for place, pooling in enumerate(poolings_of(examples, options)):
             held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
             yield from _pooled(held, surfaces, options)
             # The first pooling is the headline's; what qualifies it is made for it alone.
@@ -111,14 +110,6 @@ class _Held:
     states: States
     asked: int
     template: Score
-
-
-def _poolings(examples: Examples, options: Probing) -> tuple[str, ...]:
-    if examples.whole:
-        return options.pooling
-    if not (options.isolated and examples.about_tokens):
-        return (SPAN,)
-    return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
 
 
 def _hold(scoring: Scoring, examples: Examples, pooling: str, options: Probing, template: Score) -> _Held:

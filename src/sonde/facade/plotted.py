@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
-from sonde.report import PLOTS, Chart, Drawing, RunData, Section, alone_spec, as_svg, draw
+from sonde.report import PLOTS, Chart, Drawing, RunData, Section, as_svg, draw, sized_spec
 
 if TYPE_CHECKING:
     import altair as alt
@@ -38,10 +39,12 @@ class Plotted:
 
     @property
     def charts(self) -> list[AnyChart]:
-        """Its charts as altair has them, to be changed, combined or saved; drawings are in `svgs` alone."""
-        import altair as alt
+        """Its charts as altair has them, to be changed, combined or saved; drawings are in `svgs` alone.
 
-        return [alt.Chart.from_dict(alone_spec(chart)) for chart in self.section.figure.charts]
+        They have no colours of their own, since altair combines no charts that do; an image in the notebook
+        and `svgs` have those of the page.
+        """
+        return [_altair(sized_spec(chart)) for chart in self.section.figure.charts]
 
     @property
     def svgs(self) -> list[str]:
@@ -84,6 +87,21 @@ def plotted(run: RunData, name: str) -> Plotted:
         lens = PLOTS.load(name).lens
         raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it (lens {lens!r})")
     return Plotted(section)
+
+
+def _altair(spec: Mapping[str, Any]) -> AnyChart:
+    """A specification as altair's class for it; the charts of the page are valid, so none is looked for."""
+    import altair as alt
+
+    compound: dict[str, type[AnyChart]] = {
+        "layer": alt.LayerChart,
+        "facet": alt.FacetChart,
+        "concat": alt.ConcatChart,
+        "hconcat": alt.HConcatChart,
+        "vconcat": alt.VConcatChart,
+    }
+    kind = next((kind for name, kind in compound.items() if name in spec), alt.Chart)
+    return kind.from_dict(spec, validate=False)
 
 
 def image(figure: Chart | Drawing) -> Markup:

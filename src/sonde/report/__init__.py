@@ -2,7 +2,7 @@
 
 from sonde.report._page import Section, build_report, draw
 from sonde.report._plot import PLOTS, Cell, Chart, Drawing, Embed, Figure, Plot, Table
-from sonde.report._render import alone_spec, as_svg
+from sonde.report._render import as_svg, sized_spec
 from sonde.report._run import ModelInfo, RunData
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "RunData",
     "Section",
     "Table",
-    "alone_spec",
     "as_svg",
     "build_report",
     "draw",
+    "sized_spec",
 ]

@@ -76,7 +76,7 @@ def as_svg(figure: Chart | Drawing) -> str:
     """
     if isinstance(figure, Drawing):
         return _fixed_colours(figure.svg)
-    spec, config = _sized(figure), vega_config("light")
+    spec, config = sized_spec(figure), vega_config("light")
     try:
         return vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:
@@ -85,12 +85,8 @@ def as_svg(figure: Chart | Drawing) -> str:
         return vl_convert.vegalite_to_svg(plain, config=config)
 
 
-def alone_spec(chart: Chart) -> dict[str, Any]:
-    """A chart that stands alone: with its title, a width and the light colours."""
-    return {**_sized(chart), "config": vega_config("light")}
-
-
-def _sized(chart: Chart) -> dict[str, Any]:
+def sized_spec(chart: Chart) -> dict[str, Any]:
+    """A chart that stands alone: with its title and a width, in no colours of its own."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
     return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
 

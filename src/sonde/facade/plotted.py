@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +88,7 @@ def plotted(run: RunData, name: str) -> Plotted:
     return Plotted(section)
 
 
-def _altair(spec: Mapping[str, Any]) -> AnyChart:
+def _altair(spec: dict[str, Any]) -> AnyChart:
     """A specification as altair's class for it; the charts of the page are valid, so none is looked for."""
     import altair as alt
 

@@ -24,10 +24,11 @@ import transformers
 from bench import probe
 from bench._paired import BUDGET, batched, forward
 from sonde.capture.forward import observe_lenses
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import asked_of, items_of, observe_job, prepare
+from sonde.experiments.observe import asked_of, items_of, observe_job
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
@@ -195,7 +196,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     """Jobs against the bare forward: capture alone, items being aligned, and everything a job does."""
     loaded = load_model(jobs[0].model)
     bare_of = loaded.model if lens == "surprisal" else loaded.model.base_model
-    prepared = [(job, prepare(loaded, items_of(job), job.language)) for job in jobs]
+    prepared = [(job, prepare(loaded, items_of(job))) for job in jobs]
     rows = [_ids(one, loaded) for _, items in prepared for one in items]
     batches = batched(rows, [str(at) for at in range(len(rows))], _BUDGET)
     subwords = sum(len(row) for row in rows)

@@ -26,6 +26,7 @@ from jaxtyping import Float
 from bench._tiny import HEADS, model_types, save
 from sonde.base.errors import SondeError
 from sonde.capture.forward import observe
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import (
     AttentionRows,
     HiddenStates,
@@ -39,7 +40,6 @@ from sonde.capture.requests import (
     WordLookups,
 )
 from sonde.corpora import Item, item_id
-from sonde.experiments.observe import prepare
 from sonde.models import LoadedModel, ModelSpec, load_model
 
 PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
@@ -155,7 +155,7 @@ def _items(loaded: LoadedModel) -> list[Prepared]:
         )
         for text in _TEXTS
     ]
-    return prepare(loaded, items, "text")
+    return prepare(loaded, items)
 
 
 def _arguments(loaded: LoadedModel, prepared: Prepared) -> tuple[dict[str, Any], slice]:

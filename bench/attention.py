@@ -23,11 +23,12 @@ import transformers
 from bench._paired import BUDGET, batched, forward, paired
 from sonde.capture.attention import pick_rows
 from sonde.capture.batches import compose
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
 from sonde.capture.words import Asked, WordReader
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import items_of, prepare
+from sonde.experiments.observe import items_of
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.languages import facet_of
@@ -101,7 +102,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    prepared = prepare(loaded, items_of(job), job.language)
+    prepared = prepare(loaded, items_of(job))
     special = loaded.special
     rows = [np.array([*special.prefix, *one.alignment.subwords.ids, *special.suffix]) for one in prepared]
     keys = [one.item.item_id for one in prepared]
@@ -122,7 +123,7 @@ def _against_loops() -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     loaded, task = load_model(ModelSpec(name=_BUNDLED)), TASKS.load("syntax_relations")
     asked: list[tuple[int, WordLookups]] = []
-    for one in prepare(loaded, _functions(_LOOPED * _EVERY)[::_EVERY], "python"):
+    for one in prepare(loaded, _functions(_LOOPED * _EVERY)[::_EVERY]):
         rows = task.label([one.item], {})[one.item.item_id].filter(pl.col("label").is_not_null())
         size = len(one.alignment.subwords)
         if len(rows) >= _EDGES and size <= loaded.capabilities.context:

@@ -15,12 +15,13 @@ import transformers
 
 from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.capture.rows import Row, rows_of
 from sonde.capture.union import Input, Shape, Wanted
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import items_of, prepare
+from sonde.experiments.observe import items_of
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.lenses.surprisal import TOP_K
@@ -58,7 +59,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    prepared = prepare(loaded, items_of(job), job.language)
+    prepared = prepare(loaded, items_of(job))
     rows = [row for source in range(len(prepared)) for row in _windows(source, prepared[source], loaded)]
     keys = [f"{prepared[row.source].item.item_id} {row.origin}" for row in rows]
     batches = batched([row.tokens for row in rows], keys)

@@ -1,3 +1,52 @@
-"""sonde: what does a language model of code know, where does it keep it, and how sure can we be?"""
+"""sonde: what does a language model of code know, where does it keep it, and how sure can we be?
+
+    import sonde
+
+    run = sonde.run(corpora="local:src", lenses=["surprisal"], limit=50)
+    run.scores       # a polars frame, one row a number
+    run.page         # the page, one file
+
+Everything here is imported when it is first used, so that ``import sonde`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sonde import capture
+    from sonde.experiments import Experiment
+    from sonde.facade.finished import Run, read_scores
+    from sonde.facade.parts import align, label, load_model
+    from sonde.facade.running import run
 
 __version__ = "0.1.0"
+
+__all__ = ["Experiment", "Run", "align", "capture", "label", "load_model", "read_scores", "run"]
+
+_MODULES = {
+    "Experiment": "sonde.experiments",
+    "Run": "sonde.facade.finished",
+    "align": "sonde.facade.parts",
+    "label": "sonde.facade.parts",
+    "load_model": "sonde.facade.parts",
+    "read_scores": "sonde.facade.finished",
+    "run": "sonde.facade.running",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    # A package becomes an attribute by its import; what a module defines is kept, so that this is asked once.
+    value = (
+        getattr(import_module(_MODULES[name]), name) if name in _MODULES else import_module(f"sonde.{name}")
+    )
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -76,58 +76,37 @@ def run(
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
-    from sonde.corpora import read_lock
-    from sonde.executors import cores
-    from sonde.experiments import (
-        Execution,
-        Experiment,
-        default_output,
-        load_experiment,
-        overridden,
-        written_options,
-    )
+    from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
-    if lock is not None and corpus is None:
-        corpus = [read_lock(lock).corpus]
-    options = [*(option or []), *([] if snippet is None else [f"attention.snippet={snippet}"])]
-    given: dict[str, Any] = {
-        "models": model,
-        "lenses": lens,
-        "tasks": task,
-        "corpora": corpus,
-        "quirks": quirk,
-        "mode": mode,
-        "include_seen": seen or None,
-        "unit": unit,
-        "languages": language,
-        "limit": limit,
-        "per_cluster": per_cluster,
-        "context": context,
-        "stride": stride,
-        "bos": bos,
-        "seed": seed,
-    }
-    bare = file is None and not options and all(value is None for value in given.values())
-    source = Path(__file__).parent / "experiments" / "demo.toml" if bare else file
-    base = load_experiment(source) if source else Experiment()
-    given["options"] = written_options(options, lens or base.lenses)
-    experiment = overridden(base, given)
-    name = source.stem if source else None
-    where: dict[str, Any] = {
-        "executor": executor,
-        "workers": workers,
-        "device": device,
-        "dtype": dtype,
-        "lock": lock,
-    }
-    execution = Execution(
-        output=output or default_output(experiment, name),
-        light_workers=cores() if workers is None else workers,
+    options = [*(option or ()), *([f"attention.snippet={snippet}"] if snippet is not None else ())]
+    experiment, execution = from_arguments(
+        file=file,
+        models=model,
+        lenses=lens,
+        tasks=task,
+        corpora=corpus,
+        languages=language,
+        unit=unit,
+        limit=limit,
+        per_cluster=per_cluster,
+        context=context,
+        stride=stride,
+        bos=bos,
+        mode=mode,
+        quirks=quirk,
+        seed=seed,
+        options=options or None,
+        include_seen=seen or None,
+        lock=lock,
+        output=output,
+        executor=executor,
+        workers=workers,
+        device=device,
+        dtype=dtype,
         trust_remote_code=trust,
-        **{name: value for name, value in where.items() if value is not None},
     )
     teller = progress()
     log_beside(execution.output)

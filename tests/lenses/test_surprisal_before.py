@@ -18,10 +18,10 @@ from tests.experiments.conftest import CODE, save_decoder
 from sonde.alignment import encode
 from sonde.base.errors import UsageError
 from sonde.capture.forward import observe
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, TokenScores
 from sonde.corpora import Item, Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import prepare
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.surprisal.before import changes
@@ -51,7 +51,7 @@ def test_scores_are_those_of_a_plain_forward_over_both_texts(folder: Path, name:
         item_id="i", text=TEXT, language="python", unit="function", path="a.py", name="f", offset=len(before),
         cluster="c", repository="r",
     )  # fmt: skip
-    prepared = prepare(loaded, [item], "python")
+    prepared = prepare(loaded, [item])
     (found,) = observe(loaded, prepared, [Pass(Plain(before={"i": before}), (TokenScores(),))])
     own = encode(loaded.tokenizer, TEXT).ids.tolist()
     lead = encode(loaded.tokenizer, before).ids.tolist()
@@ -80,7 +80,7 @@ def test_a_text_that_fills_the_model_is_read_as_it_is_alone(folder: Path) -> Non
         item_id="i", text=CODE * 2, language="python", unit="function", path="a.py", name="f", offset=0,
         cluster="c", repository="r",
     )  # fmt: skip
-    prepared = prepare(loaded, [item], "python")
+    prepared = prepare(loaded, [item])
     passes = [Pass(Plain(), (TokenScores(),)), Pass(Plain(before={"i": "import x\n"}), (TokenScores(),))]
     alone, behind = observe(loaded, prepared, passes)
     assert alone.scores is not None and behind.scores is not None

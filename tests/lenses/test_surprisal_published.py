@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sonde.alignment import surfaces
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture.forward import observe_lenses
+from sonde.capture.preparing import prepare
 from sonde.corpora import Item, SourceFile
-from sonde.experiments.observe import prepare
 from sonde.lenses import LENSES, Captured, LensSettings
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import TASKS, repositories
@@ -98,7 +98,7 @@ def observed(folder: Path, texts: tuple[str, ...], settings: LensSettings) -> pl
         )
         for name in lens.tasks
     }
-    prepared = prepare(loaded, items, "python")
+    prepared = prepare(loaded, items)
     passes = {"surprisal": lens.passes(prepared, labels, settings)}
     found = [
         Captured(one.prepared, one.captures["surprisal"]) for one in observe_lenses(loaded, prepared, passes)

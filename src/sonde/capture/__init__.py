@@ -1,5 +1,65 @@
-"""Capture: the only place where a model runs; requests in, reduced observations out."""
+"""Capture: the only place where a model runs; requests in, reduced observations out.
 
+`prepare` makes items ready for a model, a `Pass` says what is wanted of them (see `sonde.capture.requests`),
+and `observe` gives it item by item, in bounded memory: no attention map and no logits are ever kept whole.
+
+    model = sonde.load_model("sonde/mini-decoder")
+    items = select("local:src", Selection(limit=10)).items
+    wanted = [Pass(Plain(), (HiddenStates(pooling=("mean",)),))]
+    for captured in observe(model, prepare(model, items), wanted):
+        captured.states["mean"]  # layer x d_model, the embeddings first
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sonde.capture.requests import (
+    Answer,
+    AnswerRanks,
+    AttentionRows,
+    HiddenStates,
+    ItemCapture,
+    Masked,
+    Pass,
+    Plain,
+    Prepared,
+    TokenScores,
+    WordAttention,
+)
 from sonde.capture.settings import VERSION, CaptureOptions, CaptureSettings
 
-__all__ = ["VERSION", "CaptureOptions", "CaptureSettings"]
+if TYPE_CHECKING:
+    from sonde.capture.forward import observe, observe_lenses
+    from sonde.capture.preparing import prepare
+
+__all__ = [
+    "VERSION",
+    "Answer",
+    "AnswerRanks",
+    "AttentionRows",
+    "CaptureOptions",
+    "CaptureSettings",
+    "HiddenStates",
+    "ItemCapture",
+    "Masked",
+    "Pass",
+    "Plain",
+    "Prepared",
+    "TokenScores",
+    "WordAttention",
+    "observe",
+    "observe_lenses",
+    "prepare",
+]
+
+_LATER = {"observe": "forward", "observe_lenses": "forward", "prepare": "preparing"}
+"""Modules of what needs torch or a tokenizer, imported when it is asked for: plans and lenses do without."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -30,9 +30,14 @@ def token_table(file: Path, model: str, language: str | None, *, merged: bool) -
     text = read_text(file, str(file), intake)
     if text is None:
         raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
+    return text_table(text, model, language or language_of_path(str(file)) or "text", merged=merged)
+
+
+def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
+    """The token table of a text for a model's tokenizer; arguments and errors as of `token_table`."""
     bare, revision = split_revision(model)
     tokenizer = load_tokenizer(ModelSpec(name=bare, revision=revision))
-    return align_table(tokenizer, text, language or language_of_path(str(file)) or "text", merged=merged)
+    return align_table(tokenizer, text, language, merged=merged)
 
 
 def write_table(table: pl.DataFrame, output: Path) -> None:

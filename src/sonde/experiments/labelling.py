@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from sonde.base.files import write_atomic
 from sonde.corpora import Intake, Item, Selection, read_files, read_items, select
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, Form, Labelled
+from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.tasks import (
     TASKS,
     CorpusTask,
@@ -57,11 +57,44 @@ class Labelling:
     workers: int = 1
 
 
-def write_label_file(wanted: Labelling, output: Path) -> int:
-    """Label corpora and write one file.
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What was labelled, before it is written.
 
-    Returns:
-        Number of labels.
+    Attributes:
+        task: The task.
+        form: The file format.
+        entries: Inputs with their labels; of a task about a whole corpus none.
+        collected: What a task about a whole corpus found.
+    """
+
+    task: Task | CorpusTask
+    form: Form
+    entries: tuple[Labelled, ...] = ()
+    collected: tuple[Mapping[str, Any], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.collected) + sum(len(entry.rows) for entry in self.entries)
+
+    def rows(self) -> list[Mapping[str, Any]]:
+        """The labels as sonde's own format writes them, one a line."""
+        if isinstance(self.task, CorpusTask):
+            return list(self.collected)
+        return list(label_rows(self.task, self.entries))
+
+    def write(self, output: Path) -> None:
+        """Write one file in the format that was asked for."""
+        task = self.task
+        lines = (
+            json_lines(self.collected)
+            if isinstance(task, CorpusTask)
+            else self.form.write(task, self.entries)
+        )
+        write_atomic(output, lines)
+
+
+def label(wanted: Labelling) -> Labels:
+    """Label corpora.
 
     Raises:
         UnknownNameError: A task, format or corpus that does not exist.
@@ -70,13 +103,22 @@ def write_label_file(wanted: Labelling, output: Path) -> int:
     """
     form, task = FORMATS.load(wanted.form), TASKS.load(wanted.task)
     if isinstance(task, CorpusTask):
-        rows = [row for corpus in wanted.corpora for row in _collected(task, corpus, wanted)]
-        write_atomic(output, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        return len(rows)
+        rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, wanted))
+        return Labels(task, form, collected=tuple(rows))
     _check(task, form, wanted)
-    entries = [entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted)]
-    write_atomic(output, form.write(task, entries))
-    return sum(len(entry.rows) for entry in entries)
+    entries = (entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted))
+    return Labels(task, form, entries=tuple(entries))
+
+
+def write_label_file(wanted: Labelling, output: Path) -> int:
+    """Label corpora and write one file; raises as `label`.
+
+    Returns:
+        Number of labels.
+    """
+    labels = label(wanted)
+    labels.write(output)
+    return len(labels)
 
 
 def _check(task: Task, form: Form, wanted: Labelling) -> None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import surfaces
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Prepared, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
 from sonde.experiments.tables import items_from, scan_inputs
-from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.store.parts import PartStore
@@ -94,7 +94,7 @@ def observe_job(job: ObserveJob) -> Observed:
         return Observed(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
     begin = time.monotonic()
-    prepared = prepare(loaded, items_of(job), job.language)
+    prepared = prepare(loaded, items_of(job))
     frames, forwards = _tables(loaded, job, missing, prepared)
     notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
     for part in missing:
@@ -124,7 +124,7 @@ def try_job(job: ObserveJob) -> Tried:
 
 def _seconds(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
-    _tables(loaded, job, job.parts, prepare(loaded, items, job.language))
+    _tables(loaded, job, job.parts, prepare(loaded, items))
     return time.monotonic() - begin
 
 
@@ -190,15 +190,3 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
     tables = {task: pl.scan_parquet(Path(job.root) / label_path(task, prefix)) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
-
-
-def prepare(loaded: LoadedModel, items: Sequence[Item], language_name: str) -> list[Prepared]:
-    """Parse, tokenize and align items for a model."""
-    language = LANGUAGES.load(language_name)
-    prepared: list[Prepared] = []
-    for item in items:
-        tree = language.parse(item.text)
-        tokens = language.tokens(tree)
-        alignment = align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
-        prepared.append(Prepared(item, tree, tokens, alignment))
-    return prepared

@@ -1,4 +1,4 @@
-"""Options of the command line laid over an experiment."""
+"""What a caller gave laid over an experiment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def selection_of(given: Mapping[str, Any]) -> Selection:
 
 
 def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
-    """An experiment with the options that were given on the command line in place of the file's.
+    """An experiment with what was given in place of its own.
 
     Args:
         base: What a file says.

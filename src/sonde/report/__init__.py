@@ -1,8 +1,9 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
-from sonde.report._page import build_report
+from sonde.report._page import Section, build_report, draw
 from sonde.report._plot import PLOTS, Cell, Chart, Drawing, Embed, Figure, Plot, Table
-from sonde.report._run import RunData
+from sonde.report._render import as_svg, sized_spec
+from sonde.report._run import ModelInfo, RunData
 
 __all__ = [
     "PLOTS",
@@ -11,8 +12,13 @@ __all__ = [
     "Drawing",
     "Embed",
     "Figure",
+    "ModelInfo",
     "Plot",
     "RunData",
+    "Section",
     "Table",
+    "as_svg",
     "build_report",
+    "draw",
+    "sized_spec",
 ]

@@ -70,13 +70,20 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> P
 
 
 def draw_all(run: RunData) -> list[Section]:
-    """Every registered plot with something to show, in order; here alone texts are made fit for figures."""
-    plots = [(name, PLOTS.load(name)) for name in PLOTS.names()]
-    drawn = [(name, plot, plot.draw(run)) for name, plot in plots]
-    sections = [
-        Section(name=name, plot=plot, figure=cleaned(figure)) for name, plot, figure in drawn if figure
-    ]
-    return sorted(sections, key=lambda section: (section.plot.order, section.name))
+    """Every registered plot with something to show, in order."""
+    drawn = (draw(run, name) for name in PLOTS.names())
+    return sorted(filter(None, drawn), key=lambda section: (section.plot.order, section.name))
+
+
+def draw(run: RunData, name: str) -> Section | None:
+    """One plot, or None where the run has nothing to show for it; here alone texts are made fit for figures.
+
+    Raises:
+        UnknownNameError: No plot has this name.
+    """
+    plot = PLOTS.load(name)
+    figure = plot.draw(run)
+    return Section(name=name, plot=plot, figure=cleaned(figure)) if figure else None
 
 
 def render(run: RunData, sections: list[Section]) -> str:

@@ -56,7 +56,7 @@ def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) ->
     failed: list[str] = []
     for figure in (*charts, *drawings):
         try:
-            svg = _svg(figure) if isinstance(figure, Chart) else _fixed_colours(figure.svg)
+            svg = as_svg(figure)
             png = vl_convert.svg_to_png(svg, scale=_scale(svg))
         except (ValueError, RuntimeError) as error:
             _LOG.debug("figure %s", figure.name, exc_info=True)
@@ -68,16 +68,27 @@ def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) ->
     return failed
 
 
-def _svg(chart: Chart) -> str:
-    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-    sized = {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
-    config = vega_config("light")
+def as_svg(figure: Chart | Drawing) -> str:
+    """A chart or drawing as SVG, in light colours.
+
+    Raises:
+        ValueError, RuntimeError: It cannot be drawn.
+    """
+    if isinstance(figure, Drawing):
+        return _fixed_colours(figure.svg)
+    spec, config = sized_spec(figure), vega_config("light")
     try:
-        return vl_convert.vegalite_to_svg(sized, config=config)
+        return vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:
         # A label that is too long is cut, if need be inside a sign of two code units, which ends the drawing.
-        plain = _ASTRAL.sub("\ufffd", json.dumps(sized, ensure_ascii=False))
+        plain = _ASTRAL.sub("\ufffd", json.dumps(spec, ensure_ascii=False))
         return vl_convert.vegalite_to_svg(plain, config=config)
+
+
+def sized_spec(chart: Chart) -> dict[str, Any]:
+    """A chart that stands alone: with its title and a width, in no colours of its own."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sonde.base.fingerprint import fingerprint
@@ -21,14 +21,20 @@ class SondeForm:
 
     def write(self, task: Task, entries: Sequence[Labelled]) -> str:
         """One line a row of labels."""
-        rows = (row for entry in entries for row in _rows(task, entry))
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return json_lines(label_rows(task, entries))
 
 
-def _rows(task: Task, entry: Labelled) -> Iterator[dict[str, Any]]:
-    for row in entry.rows:
-        line = _row(task, entry, row)
-        yield {**line, "split": entry.split, "text": entry.item.text} if entry.split else line
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """One object a line."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def label_rows(task: Task, entries: Iterable[Labelled]) -> Iterator[dict[str, Any]]:
+    """What the lines hold."""
+    for entry in entries:
+        for row in entry.rows:
+            line = _row(task, entry, row)
+            yield {**line, "split": entry.split, "text": entry.item.text} if entry.split else line
 
 
 def _row(task: Task, entry: Labelled, row: Mapping[str, Any]) -> dict[str, Any]:

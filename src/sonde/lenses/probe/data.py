@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, UsageError
 from sonde.corpora import item_id
 from sonde.lenses.probe.observe import SPAN, TOKEN_UNIT, WHOLE, unpack
+from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, grouped_folds
 
 ISOLATED = "isolated"
@@ -118,8 +119,23 @@ def _as_number(label: str) -> tuple[float, str]:
         return float("inf"), label
 
 
+def poolings_of(examples: Examples, options: Probing) -> tuple[str, ...]:
+    """How the states of a task's examples are pooled, that of the headline first."""
+    if examples.whole:
+        return options.pooling
+    if not (options.isolated and examples.about_tokens):
+        return (SPAN,)
+    return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
+
+
 def states_of(
-    observations: pl.LazyFrame, examples: Examples, pooling: str, *, language: str, alone: str
+    observations: pl.LazyFrame,
+    examples: Examples,
+    pooling: str,
+    *,
+    language: str,
+    alone: str,
+    layer: int | None = None,
 ) -> tuple[States, Int[np.ndarray, " row"]]:
     """States of the examples, and the rows of those that have one.
 
@@ -132,16 +148,18 @@ def states_of(
         pooling: That of whole texts, `SPAN` for tokens in their text, or `ISOLATED` for tokens shown alone.
         language: Of the examples.
         alone: How the text of a token that is shown alone is pooled.
+        layer: One layer, 0 the embeddings, negative from the last; None for all.
 
     Raises:
         InputError: No example has one.
+        UsageError: The model has no such layer.
     """
     if pooling == SPAN:
         ends = [examples.frame.select("item_id", "start", "end")]
         if examples.frame["other_start"].is_not_null().any():
             other = pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
             ends.append(examples.frame.select("item_id", *other))
-        return _gather(observations, examples.task, SPAN, ends)
+        return _gather(observations, examples.task, SPAN, ends, layer)
     if pooling == ISOLATED:
         ids = {surface: item_id(surface, language, TOKEN_UNIT) for surface in set(examples.types)}
         texts = pl.DataFrame({"item_id": [ids[surface] for surface in examples.types]})
@@ -149,7 +167,7 @@ def states_of(
     else:
         texts = examples.frame.select("item_id")
     whole = texts.with_columns(start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))
-    return _gather(observations, examples.task, pooling, [whole])
+    return _gather(observations, examples.task, pooling, [whole], layer)
 
 
 def read_once(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
@@ -166,7 +184,7 @@ def read_once(observations: pl.LazyFrame, examples: Examples, poolings: Sequence
 
 
 def _gather(
-    observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame]
+    observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame], layer: int | None
 ) -> tuple[States, Int[np.ndarray, " row"]]:
     keys = ("item_id", "start", "end")
     wanted = pl.concat(ends).unique()
@@ -183,8 +201,22 @@ def _gather(
     numbered = held.select(keys).with_row_index("at")
     places = [one.join(numbered, on=keys, how="left", maintain_order="left")["at"] for one in ends]
     present = np.flatnonzero(np.all([place.is_not_null().to_numpy() for place in places], axis=0))
-    states = unpack(held["states"].to_list(), np.array(held["scale"].to_list(), dtype=np.float32))
+    scale = np.array(held["scale"].to_list(), dtype=np.float32)
+    states = unpack(*_cut(held["states"].to_list(), scale, layer))
     parts = [states[:, place.gather(present).to_numpy().astype(np.int64)] for place in places]
     if len(parts) == 1:
         return parts[0], present
     return np.concatenate([*parts, parts[0] * parts[1]], axis=2), present
+
+
+def _cut(
+    packed: list[bytes], scale: Float[np.ndarray, "row layer"], layer: int | None
+) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
+    """Packed states of one layer, so that the others are never unpacked; of all where none is named."""
+    layers = scale.shape[1]
+    if layer is None:
+        return packed, scale
+    if not -layers <= layer < layers:
+        raise UsageError(f"layer = {layer} is not one of 0 (the embeddings) to {layers - 1}")
+    place, size = layer % layers, len(packed[0]) // layers
+    return [row[place * size : (place + 1) * size] for row in packed], scale[:, place : place + 1]

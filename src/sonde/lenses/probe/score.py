@@ -18,10 +18,9 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
-from sonde.lenses.probe.data import ISOLATED, Examples, States, read_once, states_of
+from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
 from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
-from sonde.lenses.probe.observe import SPAN
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
@@ -91,7 +90,7 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
         if options.crossed:
             examples = examples.cross_fitted(options.folds, template.seed)
         surfaces = surfaces_of(examples, scoring) if options.controls else None
-        poolings = _poolings(examples, options)
+        poolings = poolings_of(examples, options)
         if examples.whole and len(poolings) > 1:
             once = read_once(scoring.observations, examples, poolings)
             scoring = dataclasses.replace(scoring, observations=once)
@@ -120,14 +119,6 @@ class _Held:
     states: States
     asked: int
     template: Score
-
-
-def _poolings(examples: Examples, options: Probing) -> tuple[str, ...]:
-    if examples.whole:
-        return options.pooling
-    if not (options.isolated and examples.about_tokens):
-        return (SPAN,)
-    return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
 
 
 def _hold(scoring: Scoring, examples: Examples, pooling: str, options: Probing, template: Score) -> _Held:

@@ -1,0 +1,138 @@
+"""What a caller names, on the command line or from Python, to an experiment and how it is carried out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from sonde.base.errors import UsageError
+from sonde.base.options import Option
+from sonde.corpora import read_lock
+from sonde.executors import cores
+from sonde.experiments._experiment import Execution, Experiment, load_experiment
+from sonde.experiments.overrides import default_output, overridden, written_options
+
+Place = str | os.PathLike[str]
+"""A file or folder."""
+
+Names = Place | Sequence[Place]
+"""One name, or several; what is handed in as a file may be named by its path."""
+
+GivenOptions = Mapping[str, Mapping[str, Option | Sequence[Option]]] | Sequence[str]
+"""Options by lens and name, or each as a text ``LENS.NAME=VALUE``."""
+
+_DEMO = Path(__file__).parent / "demo.toml"
+
+
+def from_arguments(
+    *,
+    experiment: Experiment | None = None,
+    file: Place | None = None,
+    models: Names | None = None,
+    lenses: Names | None = None,
+    tasks: Names | None = None,
+    corpora: Names | None = None,
+    languages: Names | None = None,
+    unit: str | None = None,
+    limit: int | None = None,
+    per_cluster: int | None = None,
+    context: int | None = None,
+    stride: int | None = None,
+    bos: str | None = None,
+    mode: str | None = None,
+    quirks: Names | None = None,
+    seed: int | None = None,
+    options: GivenOptions | None = None,
+    include_seen: bool | None = None,
+    lock: Place | None = None,
+    output: Place | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
+) -> tuple[Experiment, Execution]:
+    """What is measured and how, with the defaults that a run has; `sonde.run` says what each argument is.
+
+    None stands for "not given"; where nothing is given of what is measured, it is the demo.
+
+    Raises:
+        UsageError: A value of the wrong type, outside its range, or that contradicts another.
+        InputError: The experiment or lock file cannot be read.
+    """
+    if lock is not None and corpora is None:
+        corpora = read_lock(Path(lock)).corpus
+    given: dict[str, Any] = {
+        "models": several("models", models),
+        "lenses": several("lenses", lenses),
+        "tasks": several("tasks", tasks),
+        "corpora": several("corpora", corpora),
+        "quirks": several("quirks", quirks),
+        "mode": mode,
+        "include_seen": include_seen,
+        "unit": unit,
+        "languages": several("languages", languages),
+        "limit": limit,
+        "per_cluster": per_cluster,
+        "context": context,
+        "stride": stride,
+        "bos": bos,
+        "seed": seed,
+    }
+    if experiment is not None and file is not None:
+        raise UsageError("both an experiment and an experiment file are given; give one of them")
+    source = Path(file) if file is not None else None
+    if experiment is None and source is None and not options and all(one is None for one in given.values()):
+        source = _DEMO
+    base = load_experiment(source) if source else experiment or Experiment()
+    given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
+    wanted = overridden(base, given)
+    folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
+    where: dict[str, Any] = {"executor": executor, "workers": workers, "device": device, "dtype": dtype}
+    execution = Execution(
+        output=folder,
+        light_workers=cores() if workers is None else workers,
+        lock=None if lock is None else Path(lock),
+        trust_remote_code=trust_remote_code,
+        **{name: value for name, value in where.items() if value is not None},
+    )
+    return wanted, execution
+
+
+def several(what: str, names: Names | None) -> tuple[str, ...] | None:
+    """One name or several as a tuple; None stays.
+
+    Raises:
+        UsageError: It names nothing, or is no name.
+    """
+    if names is None:
+        return None
+    if isinstance(names, str | os.PathLike):
+        names = (names,)
+    if not names:
+        raise UsageError(f"{what} = {names!r} names nothing; leave it out for the default")
+    try:
+        return tuple(os.fspath(name) for name in names)
+    except TypeError:
+        raise UsageError(f"{what} = {names!r} is neither a name nor a list of names") from None
+
+
+def _by_lens(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+    """Values by lens and name; several of one option become one text, as they are written in a file."""
+    if isinstance(given, Mapping):
+        return {
+            lens: {
+                name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+                for name, value in _of_lens(lens, held).items()
+            }
+            for lens, held in given.items()
+        }
+    return written_options([given] if isinstance(given, str) else given, lenses)
+
+
+def _of_lens(lens: str, held: object) -> Mapping[str, Option]:
+    if not isinstance(held, Mapping):
+        raise UsageError(f"options of lens {lens!r} = {held!r} are not values by name")
+    return cast("Mapping[str, Option]", held)

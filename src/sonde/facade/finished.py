@@ -1,0 +1,170 @@
+"""A finished run, opened: its scores, tables, states, charts and page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.experiments.arguments import Place
+from sonde.facade.notebook import run_html
+from sonde.facade.plotted import Plotted, plotted
+from sonde.facade.states import probe_states
+from sonde.lenses.probe.states import LayerStates
+from sonde.report import ModelInfo, RunData, build_report
+from sonde.results import scores as tables
+from sonde.store.rundir import RunDirectory
+
+
+def read_scores(directory: Place) -> pl.DataFrame:
+    """The scores of a run, or of any ``scores.parquet``, as a flat table: one row a number.
+
+    A row says what its number is about (``model, lens, task, language, slice, layer, metric, ...``), the
+    ``value`` with its 95 % interval (``ci_low, ci_high``), how much is behind it (``n, n_clusters,
+    effective_clusters, n_eff``) and which control it belongs to (``control``, null for the model's own). What
+    an earlier version of sonde did not write is null.
+
+    Args:
+        directory: The folder of a run, or the file itself.
+
+    Raises:
+        InputError: There are no scores.
+    """
+    path = Path(directory)
+    file = RunDirectory(path).scores if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"{str(path)!r}: no scores here (no such file: {file})")
+    try:
+        return tables.read_scores(file)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{str(file)!r}: cannot be read as scores: {str(error).splitlines()[0]}") from error
+
+
+class Run:
+    """A finished run. In a notebook it shows the headline of each lens and a chart.
+
+    Args:
+        directory: Its folder.
+
+    Attributes:
+        directory: Its folder.
+        summary: What ``run.json`` says: arguments, models, corpora, versions, times.
+
+    Raises:
+        InputError: There is no run in the folder.
+    """
+
+    def __init__(self, directory: Place) -> None:
+        self._data = RunData(Path(directory))
+        self.directory: Path = self._data.directory.root
+        self.summary: Mapping[str, Any] = self._data.summary
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in the order of the run."""
+        return tuple(model.name for model in self._data.models)
+
+    @property
+    def lenses(self) -> tuple[str, ...]:
+        """Names of the lenses, in the order of the run."""
+        return tuple(str(lens["name"]) for lens in self.summary.get("lenses") or ())
+
+    @cached_property
+    def scores(self) -> pl.DataFrame:
+        """Every number of the run with its interval, one row each; see `read_scores`."""
+        return read_scores(self.directory)
+
+    @property
+    def items(self) -> pl.LazyFrame:
+        """What the models read, one row an input with its text; observations name it by ``item_id``."""
+        files = [path for path in (self._data.directory.items, self._data.directory.inputs) if path.is_file()]
+        if not files:
+            raise InputError(f"{self.directory}: the run has no items (items.parquet is missing)")
+        return pl.scan_parquet(files)
+
+    def observations(self, lens: str, model: str | None = None) -> pl.LazyFrame:
+        """What a lens observed, one row an observation; read as it is used, so it may exceed memory.
+
+        Args:
+            lens: Public name.
+            model: One of `models`; None for all of them, told apart by the first column, ``model``.
+
+        Raises:
+            UnknownNameError: The run has no observations of this lens or model.
+        """
+        models = [self._model(model)] if model is not None else self._data.models
+        held = {one.name: self._data.table(lens, one) for one in models}
+        frames = [
+            frame.select(pl.lit(name).alias("model"), pl.all())
+            for name, frame in held.items()
+            if frame is not None
+        ]
+        if not frames:
+            raise UnknownNameError("lens with observations in this run", lens, self._observed())
+        return pl.concat(frames, how="diagonal_relaxed")
+
+    def states(
+        self, task: str, layer: int, *, model: str | None = None, pooling: str | None = None
+    ) -> LayerStates:
+        """Hidden states of a task's examples at one layer, as the probe lens read them.
+
+        ``run.states(task="typ", layer=3).values`` has a row an example and a column a feature
+        (``example x d_model``); ``examples`` beside it is a frame with a row each in the same order: item,
+        characters, class, value, split, cluster, language.
+
+        Args:
+            task: Public name of a task of the probe lens in this run.
+            layer: 0 the embeddings, 1 the first layer, negative from the last.
+            model: One of `models`; may be left out where there is one.
+            pooling: How the states of an example's subwords became one: ``"mean"``, ``"last"``, ``"summary"``
+                (whole texts), ``"span"``, ``"isolated"`` (places in a text); by default that of the headline.
+
+        Raises:
+            UnknownNameError: The run has no such model or task, or did not pool so.
+            UsageError: The model has no such layer, or several models are to choose from.
+            InputError: The probe lens was not run, or its states are not there.
+        """
+        if model is None and len(self.models) > 1:
+            raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
+        chosen = self._model(model) if model is not None else self._data.models[0]
+        return probe_states(self._data, chosen, task, layer, pooling)
+
+    def plot(self, name: str) -> Plotted:
+        """One section of the page by name (``sonde list plots``); a notebook shows it.
+
+        Raises:
+            UnknownNameError: No plot has this name.
+            InputError: The run has nothing to show for it.
+        """
+        return plotted(self._data, name)
+
+    @property
+    def page(self) -> Path:
+        """The page, one file that needs no network; built where it is missing or older than the run."""
+        held = self._data.directory
+        made = [path.stat().st_mtime_ns for path in (held.summary, held.scores) if path.is_file()]
+        if not held.report.is_file() or held.report.stat().st_mtime_ns < max(made, default=0):
+            return build_report(self.directory)
+        return held.report
+
+    def __repr__(self) -> str:
+        corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())
+        what = f"{', '.join(self.lenses)} of {', '.join(self.models)} on {', '.join(corpora)}"
+        return f"<sonde.Run {str(self.directory)!r}: {' '.join(what.split())}>"
+
+    def _repr_html_(self) -> str:
+        return run_html(repr(self), self._data)
+
+    def _model(self, name: str) -> ModelInfo:
+        for model in self._data.models:
+            if model.name == name:
+                return model
+        raise UnknownNameError("model of this run", name, self.models)
+
+    def _observed(self) -> list[str]:
+        folders = (self.directory / "observations").glob("lens=*")
+        return sorted(folder.name.partition("=")[2] for folder in folders)

@@ -1,0 +1,131 @@
+"""What can be had without a run: labels, the token table of a text, a loaded model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.experiments.aligning import text_table, token_table
+from sonde.experiments.arguments import Names, Place, several
+from sonde.experiments.labelling import Labelling, Labels
+from sonde.experiments.labelling import label as label_corpora
+from sonde.experiments.overrides import selection_of
+from sonde.models import LoadedModel, ModelSpec, split_revision
+from sonde.models import load_model as load
+
+
+def label(
+    task: Place,
+    corpora: Names,
+    *,
+    languages: Names | None = None,
+    unit: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    raw: bool = False,
+    mode: str | None = None,
+    quirks: Names | None = None,
+    workers: int = 1,
+    output: Place | None = None,
+    format: str = "sonde",
+) -> pl.DataFrame:
+    """Label corpora as ``sonde label`` does; needs no model.
+
+    Args:
+        task: Public name, or a ``.py`` file.
+        corpora: One corpus by name, or several.
+        languages: Only these.
+        unit: What an item is: ``"function"`` or ``"file"``.
+        limit: Examples of a data set; with ``raw`` the first items of each language.
+        seed: Seed of sampling.
+        raw: Every item in its order, nothing balanced or left out.
+        mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
+        quirks: Single quirks of a paper that are switched on.
+        workers: Processes at a time; the labels are the same.
+        output: Where a file is written as well; None for no file.
+        format: That of the file: ``"sonde"`` (JSON lines) or that of a published data set.
+
+    Returns:
+        One row a label, in the columns of the JSON lines: ``id, label, value``; places in a text add
+        ``span, start, end``, data sets (without ``raw``) ``split`` and ``text``.
+
+    Raises:
+        UnknownNameError: A task, corpus, quirk or format that does not exist.
+        InputError: A class has too few examples for a data set, or a corpus cannot be read.
+    """
+    given: Mapping[str, Any] = {
+        "unit": unit,
+        "languages": several("languages", languages),
+        "limit": limit,
+        "seed": seed,
+    }
+    labels = label_corpora(
+        Labelling(
+            task=str(task),
+            corpora=several("corpora", corpora) or (),
+            selection=selection_of(given),
+            raw=raw,
+            mode=mode or "corrected",
+            quirks=frozenset(several("quirks", quirks) or ()),
+            form=format,
+            workers=workers,
+        )
+    )
+    if output is not None:
+        labels.write(Path(output))
+    return _frame(labels)
+
+
+def _frame(labels: Labels) -> pl.DataFrame:
+    """The rows as a table; classes are texts and values numbers, also where the first rows have none."""
+    frame = pl.DataFrame(labels.rows(), infer_schema_length=None)
+    kinds = {"label": pl.String, "value": pl.Float64}
+    return frame.cast({name: kind for name, kind in kinds.items() if name in frame.columns})
+
+
+def align(model: str, text: str | Path, *, language: str | None = None, merged: bool = False) -> pl.DataFrame:
+    """The token table of one text: subwords, characters, code tokens, syntax nodes and tags.
+
+    Args:
+        model: Whose tokenizer.
+        text: A text, or the `Path` of a file.
+        language: Public name; by default that of the file's suffix, and for a text without one ``text``,
+            prose, which has no syntax.
+        merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
+
+    Returns:
+        One row a subword; columns as `sonde.alignment.align_table` has them.
+
+    Raises:
+        UnknownNameError: No model or language has this name.
+        InputError: The file cannot be read, or the tokenizer gives no offsets.
+    """
+    if isinstance(text, Path):
+        return token_table(text, model, language, merged=merged)
+    return text_table(text, model, language or "text", merged=merged)
+
+
+def load_model(
+    name: str, *, device: str = "auto", dtype: str = "auto", trust_remote_code: bool = False
+) -> LoadedModel:
+    """A model with its tokenizer, held against a plain forward, ready for `sonde.capture`.
+
+    Args:
+        name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``).
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
+        dtype: ``"auto"`` (float32 on a CPU), ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        trust_remote_code: Let a hub model run its code.
+
+    Raises:
+        UnknownNameError: No model has this name.
+        InputError: It cannot be reached or read.
+    """
+    bare, revision = split_revision(name)
+    return load(
+        ModelSpec(
+            name=bare, revision=revision, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+        )
+    )

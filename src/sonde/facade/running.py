@@ -1,0 +1,129 @@
+"""``sonde.run``: what ``sonde run`` does, from Python."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+from sonde.base.errors import UsageError
+from sonde.experiments import Experiment, Progress
+from sonde.experiments.arguments import GivenOptions, Names, Place, from_arguments
+from sonde.experiments.run import run as carry_out
+from sonde.facade.finished import Run
+
+
+def run(
+    experiment: Experiment | None = None,
+    *,
+    file: Place | None = None,
+    models: Names | None = None,
+    lenses: Names | None = None,
+    tasks: Names | None = None,
+    corpora: Names | None = None,
+    languages: Names | None = None,
+    unit: str | None = None,
+    limit: int | None = None,
+    per_cluster: int | None = None,
+    context: int | None = None,
+    stride: int | None = None,
+    bos: str | None = None,
+    mode: str | None = None,
+    quirks: Names | None = None,
+    seed: int | None = None,
+    options: GivenOptions | None = None,
+    include_seen: bool | None = None,
+    lock: Place | None = None,
+    output: Place | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Measure models on code, or go on where an earlier call stood; the same call again finds all done.
+
+    Arguments are named as the options of ``sonde run`` and have its defaults: the same values give the same
+    scores in the same folder. Where several may be named, one may be given alone. What is given lies over
+    ``experiment`` or ``file``; without any argument it is the demo.
+
+    Some lenses start processes, which import the script that calls: there the call belongs under
+    ``if __name__ == "__main__":``. Notebooks and ``python -c`` need nothing.
+
+    Args:
+        experiment: What is measured, as plain data.
+        file: Or an experiment file (TOML).
+        models: Paths, hub names (``name@revision``) or bundled names.
+        lenses: Public names or ``.py`` files; ``sonde list lenses``.
+        tasks: In place of a lens's own, public names or ``.py`` files; ``sonde list tasks``.
+        corpora: ``stdlib``, ``local:DIR``, ...; ``sonde list corpora``.
+        languages: Only these.
+        unit: What an item is: ``"function"`` or ``"file"``.
+        limit: At most this many items a task and language; a larger limit contains a smaller one.
+        per_cluster: At most this many items a cluster; 0 for no cap.
+        context: At most this many subwords are read at once.
+        stride: Subwords by which windows of a longer text are apart.
+        bos: Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``.
+        mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
+        quirks: Single quirks of a paper that are switched on.
+        seed: Seed of sampling and of everything random.
+        options: Options of lenses, ``{"probe": {"folds": 3}}``, or as on the command line,
+            ``["probe.folds=3"]``; ``sonde list options``.
+        include_seen: Score items of a bundled model's training data too.
+        lock: Run on exactly the items of a lock file.
+        output: Folder of the run; by default one below ``runs/`` that is named after what is measured.
+        executor: Where jobs run; this machine by default.
+        workers: Processes at a time; by default 1 with a model, else one a core.
+        device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
+        dtype: ``"auto"`` by default, ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        trust_remote_code: Let a hub model run its code.
+        progress: Is told where the run stands; nothing is said by default.
+
+    Returns:
+        The finished run. Its page is built when `Run.page` is asked for.
+
+    Raises:
+        SondeError: One line for a person, as on the command line; whatever was finished is kept.
+    """
+    _refuse_within_an_import()
+    wanted, execution = from_arguments(
+        experiment=experiment,
+        file=file,
+        models=models,
+        lenses=lenses,
+        tasks=tasks,
+        corpora=corpora,
+        languages=languages,
+        unit=unit,
+        limit=limit,
+        per_cluster=per_cluster,
+        context=context,
+        stride=stride,
+        bos=bos,
+        mode=mode,
+        quirks=quirks,
+        seed=seed,
+        options=options,
+        include_seen=include_seen,
+        lock=lock,
+        output=output,
+        executor=executor,
+        workers=workers,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+    return Run(carry_out(wanted, execution, progress).directory.root)
+
+
+def _refuse_within_an_import() -> None:
+    """Refuse a call by a script that a process of a run only imports: it would run inside itself.
+
+    Raises:
+        UsageError: It is one.
+    """
+    # Set while a started process imports the script; Python itself asks it for the same purpose.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UsageError(
+            "sonde.run was called while a process of a run imported this script; "
+            'put the call under `if __name__ == "__main__":`'
+        )

@@ -1,0 +1,124 @@
+"""A run that is opened: what it gives is what its files hold."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import sonde
+from sonde._console import print_outcome
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.experiments._outcome import Outcome
+from sonde.store.rundir import RunDirectory
+
+from .conftest import LIMIT
+
+
+@pytest.fixture
+def copied(finished: sonde.Run, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished.directory, tmp_path / "copied"))
+
+
+def test_scores_are_flat_and_as_they_were_written(finished: sonde.Run) -> None:
+    held = pl.read_parquet(finished.directory / "scores.parquet")
+    scores = finished.scores
+    assert not any(isinstance(kind, pl.Struct) for kind in scores.schema.values())
+    assert scores["value"].to_list() == held["value"].to_list()
+    assert scores["k"].to_list() == held["params"].struct.field("k").to_list()
+
+
+def test_a_run_opens_again_from_its_folder(finished: sonde.Run) -> None:
+    again = sonde.Run(str(finished.directory))
+    assert again.scores.equals(finished.scores, null_equal=True)
+    assert again.models == finished.models
+    assert again.lenses == ("surprisal",)
+    assert repr(again) == repr(finished)
+    assert "\n" not in repr(again) and "surprisal of" in repr(again)
+
+
+def test_scores_of_an_earlier_version_have_every_column(copied: Path) -> None:
+    path = copied / "scores.parquet"
+    whole = sonde.read_scores(path)
+    pl.read_parquet(path).drop("p_value", "n_eff").write_parquet(path)
+    scores = sonde.read_scores(copied)
+    assert scores.columns == whole.columns
+    assert scores["p_value"].is_null().all()
+    assert scores["value"].equals(whole["value"])
+
+
+@pytest.mark.parametrize("opened", [sonde.Run, sonde.read_scores])
+def test_where_there_is_no_run_is_one_line(opened: type, tmp_path: Path) -> None:
+    (tmp_path / "scores.parquet").write_text("no parquet")
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match=r"^[^\n]+$"):
+            opened(place)
+
+
+def test_observations_are_the_parts_with_their_model(finished: sonde.Run) -> None:
+    table = finished.observations("surprisal").collect()
+    files = sorted((finished.directory / "observations").rglob("*.parquet"))
+    assert table.drop("model").equals(pl.concat([pl.read_parquet(file) for file in files]))
+    assert set(table["model"]) == set(finished.models)
+    (model,) = finished.models
+    assert finished.observations("surprisal", model).collect().equals(table)
+    items = finished.items.collect()
+    assert set(table["item_id"]) == set(items["item_id"])
+    assert len(items) == LIMIT
+
+
+def test_a_lens_or_model_that_the_run_does_not_have_is_named(finished: sonde.Run) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'surprisal'"):
+        finished.observations("suprisal")
+    with pytest.raises(UnknownNameError, match="unknown model of this run 'other'"):
+        finished.observations("surprisal", "other")
+    with pytest.raises(InputError, match="no states; run the lens 'probe'"):
+        finished.states("len", 1)
+
+
+def test_the_page_is_built_once_and_again_when_the_run_is_newer(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+
+    def build(folder: Path) -> Path:
+        built.append(folder)
+        (folder / "report.html").write_text("a page")
+        return folder / "report.html"
+
+    monkeypatch.setattr("sonde.facade.finished.build_report", build)
+    run = sonde.Run(copied)
+    assert built == []
+    assert run.page == run.page == copied / "report.html"
+    assert built == [copied]
+    later = run.page.stat().st_mtime_ns + 10**9
+    os.utime(copied / "run.json", ns=(later, later))
+    assert run.page.is_file()
+    assert built == [copied, copied]
+
+
+def test_the_notebook_shows_the_lines_of_the_terminal(
+    finished: sonde.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = finished._repr_html_()
+    print_outcome(Outcome(RunDirectory(finished.directory)), Path("page"))
+    lines = [line for line in capsys.readouterr().out.splitlines() if "clusters" in line]
+    assert len(lines) > 5
+    for line in lines:
+        assert line in html
+    assert '<img alt="' in html and "data:image/svg+xml;base64," in html
+    assert "http:" not in html and "https:" not in html
+
+
+def test_the_notebook_runs_nothing_of_a_hostile_corpus(decoder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    folder.mkdir()
+    (folder / "a.py").write_text("def f(value):\n    return value.strip() + str(value)\n")
+    run = sonde.run(models=decoder, corpora=f"local:{folder}", output=tmp_path / "<script>run")
+    html = run._repr_html_()
+    assert "onerror=alert(1)&gt;" in html
+    for hostile in ("<img src=x", "<script"):
+        assert hostile not in html

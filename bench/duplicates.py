@@ -12,9 +12,9 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Building, Intake, read_files
 from sonde.corpora._examine import examine_all
-from sonde.corpora._gather import Gathered
+from sonde.corpora._gather import ReadCorpora
 from sonde.corpora._near import EXACT, METHODS
-from sonde.corpora._spool import Candidate, Lines
+from sonde.corpora._spool import Candidate, LineFile
 from sonde.corpora._survive import survivors
 
 _FILES = 20_000
@@ -27,8 +27,8 @@ def run() -> Iterable[dict[str, str | float | None]]:
     corpora = tuple(name for name in _CORPORA if _is_there(name))
     with tempfile.TemporaryDirectory() as folder:
         spooled = Path(folder) / "files"
-        with Lines(spooled) as lines:
-            gathered = Gathered(Building(corpora=corpora, written=False))
+        with LineFile(spooled) as lines:
+            gathered = ReadCorpora(Building(corpora=corpora, written=False))
             begun = time.perf_counter()
             files = sum(len(gathered.take(name, lines).hashes) for name in corpora)
             yield _row("read, hashed and written down", files / (time.perf_counter() - begun), "files/s")
@@ -55,9 +55,9 @@ def run() -> Iterable[dict[str, str | float | None]]:
         yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
 
 
-def _again(wanted: Building, gathered: Gathered, chosen: list[Candidate]) -> Gathered:
+def _again(wanted: Building, gathered: ReadCorpora, chosen: list[Candidate]) -> ReadCorpora:
     """The same candidates for another method."""
-    return Gathered(wanted, read=gathered.read, candidates=chosen)
+    return ReadCorpora(wanted, read=gathered.read, candidates=chosen)
 
 
 def _is_there(corpus: str) -> bool:

@@ -18,7 +18,7 @@ from sonde.capture import CaptureSettings
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.capture.rows import Row, rows_of
-from sonde.capture.union import Input, Shape, Wanted
+from sonde.capture.union import Input, MergedRequests, Shape
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.observe import items_of
@@ -68,5 +68,5 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
     """The windows that capture cuts an item into."""
-    asked = Input(source, Shape(), Wanted(top_k=TOP_K))
+    asked = Input(source, Shape(), MergedRequests(top_k=TOP_K))
     return rows_of(source, asked, prepared, loaded, loaded.capabilities.context, CaptureSettings())

@@ -20,7 +20,7 @@ from sonde.models._weights import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.initial import fresh_model
 from sonde.training.loop import train
-from sonde.training.pairs import Lines, PairDataset, all_pairs
+from sonde.training.pairs import DocumentLines, PairDataset, all_pairs
 from sonde.training.precision import in_bfloat16
 from sonde.training.recipe import Recipe, read_recipe
 
@@ -115,7 +115,7 @@ def _samples(recipe: Recipe) -> BlockDataset | PairDataset:
         return BlockDataset(stream, recipe)
     edges = np.arange(0, _SUBWORDS, _LINE)
     files = np.arange(0, len(edges), _FILE // _LINE)
-    return PairDataset(stream, all_pairs(Lines(edges, files), 128, recipe.pairs, 0), recipe)
+    return PairDataset(stream, all_pairs(DocumentLines(edges, files), 128, recipe.pairs, 0), recipe)
 
 
 class _Listed(Dataset[dict[str, Tensor]]):

@@ -18,7 +18,7 @@ from sonde.corpora import SourceFile, duplicate_tokens
 from sonde.corpora._bags import Bags
 from sonde.corpora._duplicates import near
 from sonde.corpora._examine import keywords, tokens_of
-from sonde.corpora._near import ExactFinder, Finder, MinHashFinder, Signer
+from sonde.corpora._near import DuplicateFinder, ExactFinder, MinHashFinder, Signer
 
 Tokens = Counter[str]
 KEYWORDS = set(keyword.kwlist) - {"True", "False", "None"}
@@ -55,19 +55,19 @@ def similar(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     return of_sets > Fraction(4, 5) and of_multisets > Fraction(7, 10)
 
 
-def exact(bags: list[Tokens]) -> Finder:
+def exact(bags: list[Tokens]) -> DuplicateFinder:
     held = Bags()
     for bag in bags:
         held.add(bag)
     return ExactFinder(held)
 
 
-def minhash(bags: list[Tokens]) -> Finder:
+def minhash(bags: list[Tokens]) -> DuplicateFinder:
     signer = Signer()
     return MinHashFinder([signer.sign(bag) for bag in bags], lambda number: bags[number])
 
 
-def survivors(bags: list[Tokens], finder: Finder) -> tuple[list[int], list[int | None]]:
+def survivors(bags: list[Tokens], finder: DuplicateFinder) -> tuple[list[int], list[int | None]]:
     kept: list[int] = []
     answers: list[int | None] = []
     for number in range(len(bags)):

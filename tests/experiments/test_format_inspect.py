@@ -4,7 +4,7 @@ import pytest
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Intake, Item, item_id, read_files
-from sonde.experiments.formats import FORMATS, Form, Labelled
+from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.tasks import TASKS
 
 
@@ -19,7 +19,7 @@ def row(label: str | None, start: int, end: int) -> dict[str, object]:
 
 def test_tokens_joined_by_blanks_without_comments(tmp_path: Path) -> None:
     form = FORMATS.load("inspect")
-    assert isinstance(form, Form)
+    assert isinstance(form, FileFormat)
     text = 'int f(int x) { // one\n\tString s = "a\tb";\n  return x+1; /* two */ }'
     entries = [
         Labelled(item(text), (row("ORIG", 0, len(text)),), "train"),

@@ -15,7 +15,7 @@ from sonde.base.errors import StoreError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
 from sonde.experiments._progress import Silent
-from sonde.experiments.observe import Observed, Tried, observe_job, try_job
+from sonde.experiments.observe import JobReport, Tried, observe_job, try_job
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run
 
@@ -83,7 +83,7 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
         tried.append(job)
         return Tried(inputs=10, seconds=50.0)
 
-    def job_done(job: ObserveJob) -> Observed:
+    def job_done(job: ObserveJob) -> JobReport:
         said.append("a job")
         return observe_job(job)
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.languages._text import Source, blank
+from sonde.languages._text import EncodedText, blank
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_every_character_begins_where_its_bytes_begin(text: str) -> None:
-    source = Source.of(text)
+    source = EncodedText.of(text)
     offset = 0
     for position, character in enumerate(text):
         assert source.at(offset) == position

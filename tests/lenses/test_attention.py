@@ -29,7 +29,7 @@ from sonde.lenses.attention.baselines import Sets
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.quirks import LATER_WINS, SELF_COMPETES
 from sonde.lenses.attention.scores import Side, gains, pooled
-from sonde.lenses.attention.sums import Relation
+from sonde.lenses.attention.sums import RelationEdges
 from sonde.lenses.attention.words import given_split, read_item
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score, scores_frame
@@ -566,7 +566,7 @@ def test_gains_are_differences_of_the_scores() -> None:
 def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
     """In each item the heads hit the first of two edges, the control the second: told apart, both of them."""
     items, edges = 40, 80
-    relation = Relation(
+    relation = RelationEdges(
         layers=1,
         heads=1,
         cluster=np.arange(items),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages._relations import Words
-from sonde.lenses.attention.baselines import NEVER, Hits, Ranges, Sets, greedy, ranks
+from sonde.lenses.attention.baselines import NEVER, Hits, NumberRuns, Sets, greedy, ranks
 from sonde.lenses.attention.observe import keyword_hits
 from sonde.lenses.attention.words import Edges
 
@@ -43,7 +43,7 @@ def test_offsets_are_chosen_as_by_trying_all(pairs: list[tuple[int, int]]) -> No
     edges = [set(range(a, b + 1)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
     # Among equals the offset nearest to zero, before it first; zero itself is the word that is asked.
     candidates = sorted({*range(-3, 4)} - {0}, key=lambda offset: (abs(offset), offset))
-    check(Ranges(low, high), edges, candidates, -3, 3)
+    check(NumberRuns(low, high), edges, candidates, -3, 3)
 
 
 @given(EDGES)

@@ -13,7 +13,7 @@ from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.tasks import TASKS, Dataset, DrawingTask
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
-from sonde.tasks._cloze_quizzes import Quizzes, Wanted, quizzes
+from sonde.tasks._cloze_quizzes import QuizRules, Quizzes, quizzes
 from sonde.tasks._cloze_segments import blanks, segments
 from sonde.tasks._cloze_statements import aliased, plain
 from sonde.tasks._names import gather
@@ -44,7 +44,7 @@ def file(text: str, language: str = "python") -> SourceFile:
 
 
 def made(**wanted: object) -> Quizzes:
-    return quizzes(gather([file(TEXT)]), Wanted(**wanted))  # type: ignore[arg-type]
+    return quizzes(gather([file(TEXT)]), QuizRules(**wanted))  # type: ignore[arg-type]
 
 
 def standard_library() -> list[SourceFile]:
@@ -57,7 +57,7 @@ def standard_library() -> list[SourceFile]:
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    return quizzes(gather(standard_library()), Wanted(contexts=2)).table
+    return quizzes(gather(standard_library()), QuizRules(contexts=2)).table
 
 
 def test_first_and_last_are_equally_many(table: pl.DataFrame) -> None:
@@ -96,18 +96,18 @@ def test_every_quiz_spells_its_statement(table: pl.DataFrame) -> None:
 
 def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
     gathered = gather(standard_library())
-    made = quizzes(gathered, Wanted(contexts=2, limit=40))
+    made = quizzes(gathered, QuizRules(contexts=2, limit=40))
     small = made.table
     assert made.names == small.select("name", "kind").n_unique() == 40
     assert table.head(small.height).equals(small)
     modes = Counter(small["mode"])
     assert modes["first"] == modes["last"]
-    other = quizzes(gathered, Wanted(contexts=2, limit=40, seed=1)).table
+    other = quizzes(gathered, QuizRules(contexts=2, limit=40, seed=1)).table
     assert other["quiz_id"].to_list() != small["quiz_id"].to_list()
 
 
 def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
-    capped = quizzes(gather(standard_library()), Wanted(contexts=2, per_library=3))
+    capped = quizzes(gather(standard_library()), QuizRules(contexts=2, per_library=3))
     names = capped.table.group_by("library").agg(pl.col("name").unique())
     assert names["name"].list.len().max() == 3
     assert capped.left_out["library is full"] > 0
@@ -122,7 +122,7 @@ def test_libraries_take_turns() -> None:
         for name, count in calls.items()
     )
     for limit, expected in ((3, (1, 1, 1)), (6, (3, 2, 1)), (20, (16, 3, 1))):
-        table = quizzes(gather([file(text)]), Wanted(templates=("call",), limit=limit)).table
+        table = quizzes(gather([file(text)]), QuizRules(templates=("call",), limit=limit)).table
         names = dict(table.group_by("library").agg(pl.col("name").n_unique()).iter_rows())
         counts = tuple(names[name] for name in calls)
         assert sum(counts) == limit
@@ -149,7 +149,7 @@ lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib
     gathered = gather(files)
 
     def names(scope: str) -> set[str]:
-        table = quizzes(gathered, Wanted(templates=("call",), scope=scope)).table
+        table = quizzes(gathered, QuizRules(templates=("call",), scope=scope)).table
         return {name.removeprefix("lib.inner.") for name in table["name"].unique()}
 
     assert names("shared") == {"shown", "Box", "used", "os.getcwd"}
@@ -172,7 +172,7 @@ np.zeros(1)
 part()
 osp.join()
 """
-    table = quizzes(gather([file(text)]), Wanted()).table.filter(pl.col("template") == "adversarial")
+    table = quizzes(gather([file(text)]), QuizRules()).table.filter(pl.col("template") == "adversarial")
     drawn = set(table["alias"])
     assert "part" not in drawn
     assert drawn <= {f"o{number}" for number in range(12)} | {"np", "osp"}
@@ -227,7 +227,7 @@ def test_words_come_before_the_statement() -> None:
 
 def test_java_statements() -> None:
     text = "import java.util.List;\nimport java.util.Set;\nclass A { Object o = List.of(new Set()); }"
-    rows = quizzes(gather([file(text, "java")]), Wanted()).table
+    rows = quizzes(gather([file(text, "java")]), QuizRules()).table
     texts = set(rows.select(pl.concat_str("prefix", "answer", "suffix")).to_series())
     assert texts == {
         "java.util.List.of(",
@@ -362,7 +362,7 @@ class A { void f() { Collections.sort(null); new ArrayList(); } }
 
 @pytest.mark.parametrize(("text", "language"), [(TEXT, "python"), (JAVA, "java")])
 def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
-    wanted = Wanted(templates=("call", "import"), framed=1.0)
+    wanted = QuizRules(templates=("call", "import"), framed=1.0)
     table = quizzes(gather([file(text, language)]), wanted).table
     alone = {row["quiz_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
     framed = table.filter(pl.col("frame") != "").to_dicts()
@@ -390,9 +390,9 @@ def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
 def test_a_share_of_the_names_is_framed() -> None:
     names = "import m\n" + "\n".join(f"m.f{number}()" for number in range(200))
     gathered = gather([file(names)])
-    some = quizzes(gathered, Wanted(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
+    some = quizzes(gathered, QuizRules(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
     assert 20 <= some["name"].n_unique() <= 60
-    more = quizzes(gathered, Wanted(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
+    more = quizzes(gathered, QuizRules(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
     assert set(some["name"]) < set(more["name"])
     with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
         task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})

@@ -10,7 +10,7 @@ import pytest
 
 from sonde.corpora import SourceFile
 from sonde.tasks._cloze_frequent import NEVER, FrequentPieces
-from sonde.tasks._cloze_quizzes import Wanted, quizzes
+from sonde.tasks._cloze_quizzes import QuizRules, quizzes
 from sonde.tasks._cloze_segments import REFERENCE, segments
 from sonde.tasks._names import gather
 from sonde.tasks.api_cloze import task
@@ -32,7 +32,7 @@ def files() -> list[SourceFile]:
 
 
 def rows_of(files: list[SourceFile], **wanted: Any) -> list[dict[str, Any]]:
-    found = quizzes(gather(files), Wanted(**wanted)).table
+    found = quizzes(gather(files), QuizRules(**wanted)).table
     return list(found.iter_rows(named=True))
 
 

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 
 from sonde.training.finetuning.answers import answer
 from sonde.training.finetuning.batches import Batch, collate
-from sonde.training.finetuning.checkpoint import Course, Epoch
+from sonde.training.finetuning.checkpoint import Epoch, TrainingState
 from sonde.training.finetuning.data import FIRST, SECOND, Encoded
 from sonde.training.finetuning.heads import ClassHead, PointerHead
 from sonde.training.finetuning.model import HeadedModel
@@ -83,7 +83,9 @@ def test_the_loss_of_pointers_is_that_of_the_error() -> None:
 
 def test_of_equal_shares_the_smaller_loss_is_kept() -> None:
     """A pointer that says "nothing" to everything has the same share in every epoch."""
-    course = Course(history=[Epoch(1, 2.0, 0.5, 1.2), Epoch(2, 1.8, 0.5, 0.9), Epoch(3, 1.7, 0.5, 1.0)])
+    course = TrainingState(
+        history=[Epoch(1, 2.0, 0.5, 1.2), Epoch(2, 1.8, 0.5, 0.9), Epoch(3, 1.7, 0.5, 1.0)]
+    )
     assert course.best is course.history[1]
     course.history.append(Epoch(4, 1.6, 0.51, 3.0))
     assert course.best is course.history[3]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.training.recipes import silent
 
 from sonde.base.errors import StoreError
-from sonde.training.blocks import BlockDataset, Course, block_count, block_start
+from sonde.training.blocks import BlockDataset, BlockOrder, block_count, block_start
 from sonde.training.packing import prepare
 from sonde.training.recipe import Recipe, read_recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS
@@ -35,7 +35,7 @@ def test_blocks_cover_the_stream(tokens, width):
 
 @given(st.integers(1, 60), st.integers(0, 200), st.integers(1, 20))
 def test_each_pass_takes_every_block_once(blocks, samples, stretch):
-    course = Course(blocks, seed=4, stretch=stretch)
+    course = BlockOrder(blocks, seed=4, stretch=stretch)
     order = [course.block(k) for k in range(samples)]
     for start in range(0, samples - blocks + 1, blocks):
         assert sorted(order[start : start + blocks]) == list(range(blocks))
@@ -43,14 +43,14 @@ def test_each_pass_takes_every_block_once(blocks, samples, stretch):
 
 
 def test_order_depends_on_seed_and_pass():
-    one, other = Course(100, seed=1), Course(100, seed=2)
+    one, other = BlockOrder(100, seed=1), BlockOrder(100, seed=2)
     first = [one.block(k) for k in range(200)]
     assert first[:100] != [other.block(k) for k in range(100)]
     assert first[:100] != first[100:]
 
 
 def test_a_short_run_sees_the_front_of_the_stream():
-    passes = Course(10_000, seed=1, stretch=64).passes(200)
+    passes = BlockOrder(10_000, seed=1, stretch=64).passes(200)
     assert passes[:192].min() == 1
     assert passes[256:].sum() == 0
 

@@ -26,7 +26,7 @@ from sonde.models import ModelSpec, load_model
 from sonde.training.lines import break_offsets, line_starts
 from sonde.training.objectives import hide_some, pair_losses
 from sonde.training.packing import prepare
-from sonde.training.pairs import Lines, Pair, PairDataset, all_pairs, document_pairs
+from sonde.training.pairs import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import PairsConfig, read_recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
@@ -131,13 +131,13 @@ def test_pairs_are_those_of_the_published_generator(sizes, most, short, seed):
         assert [(list(range(*pair[:2])), list(range(*pair[2:4])), pair.random) for pair in own] == expected
 
 
-def lines_of(sizes: list[list[int]]) -> Lines:
+def lines_of(sizes: list[list[int]]) -> DocumentLines:
     edges, first, place = [], [0], 0
     for document in sizes:
         edges += [place + done for done in itertools.accumulate(document, initial=0)]
         place = edges[-1] + 1
         first.append(len(edges))
-    return Lines(np.array(edges), np.array(first))
+    return DocumentLines(np.array(edges), np.array(first))
 
 
 def test_every_line_is_read_in_every_duplicate_and_half_the_pairs_are_random():
@@ -196,7 +196,7 @@ def test_a_fixed_number_of_subwords_is_hidden(length, most, number):
 def test_a_sample_is_what_the_tokenizer_makes_of_two_stretches(pairs_path, tmp_path, size):
     recipe = read_recipe(pairs_path)
     stream = np.random.default_rng(0).integers(5, size, 500).astype(np.uint32 if size > 2**16 else np.uint16)
-    pairs = np.array([Pair(0, 12, 20, 37, 1), Pair(40, 45, 45, 51, 0)])
+    pairs = np.array([SentencePair(0, 12, 20, 37, 1), SentencePair(40, 45, 45, 51, 0)])
     dataset = PairDataset(stream, pairs, recipe)
     seen = set()
     for k in range(4):

@@ -1,4 +1,4 @@
-"""What a value may be, said once in its annotation: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `Form`.
+"""What a value may be, said once in its annotation: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
 
 Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them. What checks a value, explains
 it to a person or writes a schema of it reads it here.
@@ -41,7 +41,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextForm:
     """The form that a text has, beside its type ``str``.
 
     Attributes:
@@ -68,8 +68,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 PositiveShare = Annotated[float, Gt(0), Le(1)]
 Positive = Annotated[float, Gt(0)]
 _DEVICE = r"cpu|mps|(cuda|xpu)(:\d{1,3})?"
-Device = Annotated[str, Form(_DEVICE, "a device: cpu, cuda, cuda:N, mps or xpu")]
-AnyDevice = Annotated[str, Form(f"auto|{_DEVICE}", "a device: auto, cpu, cuda, cuda:N, mps or xpu")]
+Device = Annotated[str, TextForm(_DEVICE, "a device: cpu, cuda, cuda:N, mps or xpu")]
+AnyDevice = Annotated[str, TextForm(f"auto|{_DEVICE}", "a device: auto, cpu, cuda, cuda:N, mps or xpu")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Values:
         names = next((mark.names for mark in marks if isinstance(mark, OneOf)), ())
         if get_origin(kind) is Literal:
             kind, names = str, get_args(kind)
-        form = next((mark for mark in marks if isinstance(mark, Form)), Form("", ""))
+        form = next((mark for mark in marks if isinstance(mark, TextForm)), TextForm("", ""))
         return cls(kind, several, names, tuple(_bounds(marks)), form.words, form.pattern)
 
     def __str__(self) -> str:

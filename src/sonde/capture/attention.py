@@ -41,7 +41,7 @@ _UNSCORED = frozenset({"sliding_window", "position_ids", "cache_position"})
 _CROSS = ("encoder_attn", "encdecattention", "cross")
 
 
-class Reader(Protocol):
+class AttentionReader(Protocol):
     """Takes chosen rows of one side of a model, layer after layer.
 
     Attributes:
@@ -83,7 +83,7 @@ class Recorder:
         side_of: From a module to the side of the model that it belongs to.
     """
 
-    def __init__(self, readers: Sequence[Reader], side_of: Callable[[Any], str]) -> None:
+    def __init__(self, readers: Sequence[AttentionReader], side_of: Callable[[Any], str]) -> None:
         self._readers = readers
         self._side_of = side_of
         self.layers = 0
@@ -129,7 +129,7 @@ class Recorder:
                 reader.read(pick_rows(matrix, reader.columns).float())
 
 
-def _same_batch(module: Any, matrix: Tensor, reader: Reader) -> None:
+def _same_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
     if len(matrix) != len(reader.columns):
         raise _misshapen(module, matrix)
 
@@ -258,7 +258,7 @@ class Recording:
         self._way = way
         self._side_of = _sides(loaded)
 
-    def read(self, readers: Sequence[Reader], forward: Callable[..., Any]) -> Any:
+    def read(self, readers: Sequence[AttentionReader], forward: Callable[..., Any]) -> Any:
         """One forward whose attention is read.
 
         Args:

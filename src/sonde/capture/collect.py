@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
-from sonde.capture.union import Wanted
+from sonde.capture.union import MergedRequests
 from sonde.models import SpecialTokens
 
 
@@ -44,7 +44,9 @@ class RowResult:
     answers: ScoredAnswers | None = None
 
 
-def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) -> list[tuple[int, int]]:
+def segments(
+    row: Row, wanted: MergedRequests, subwords: int, special: SpecialTokens
+) -> list[tuple[int, int]]:
     """Columns of a row that each pooled vector is summed over, half-open; empty where the row adds nothing.
 
     The order is that of `wanted.pooling`, ``"spans"`` standing for all spans.
@@ -60,7 +62,7 @@ def segments(row: Row, wanted: Wanted, subwords: int, special: SpecialTokens) ->
     return found
 
 
-def queries(row: Row, wanted: Wanted) -> list[tuple[int, int]]:
+def queries(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
     """Attention rows that are read from this window: (index among the wanted rows, column)."""
     columns = [(index, position - row.origin) for index, position in enumerate(wanted.rows)]
     return [(index, column) for index, column in columns if row.read_start <= column < row.read_stop]
@@ -90,7 +92,7 @@ class Collector:
         special: The model's special tokens.
     """
 
-    def __init__(self, item_id: str, subwords: int, wanted: Wanted, special: SpecialTokens) -> None:
+    def __init__(self, item_id: str, subwords: int, wanted: MergedRequests, special: SpecialTokens) -> None:
         self._item_id = item_id
         self._subwords = subwords
         self._wanted = wanted

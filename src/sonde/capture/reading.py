@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from sonde.base.errors import CaptureError
-from sonde.capture.attention import Reader, RowReader
+from sonde.capture.attention import AttentionReader, RowReader
 from sonde.capture.batches import pad
 from sonde.capture.collect import queries
 from sonde.capture.requests import RankRules, WordRanks
 from sonde.capture.rows import Row
-from sonde.capture.union import Wanted
-from sonde.capture.words import Asked, WordReader
+from sonde.capture.union import MergedRequests
+from sonde.capture.words import RowWords, WordReader
 
 _CAUSAL = {"encoder": False, "decoder": True, "cross": False}
 
@@ -30,7 +30,7 @@ class Readers:
     """
 
     def __init__(
-        self, batch: Sequence[Row], wanted: Sequence[Wanted], kind: str, device: torch.device
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], kind: str, device: torch.device
     ) -> None:
         self.rows: RowReader | None = None
         columns = [
@@ -48,7 +48,7 @@ class Readers:
                 self.words.append(WordReader(side, asked, rules, _CAUSAL[side], device))
 
     @property
-    def all(self) -> list[Reader]:
+    def all(self) -> list[AttentionReader]:
         """Every reader of the batch."""
         return [*([self.rows] if self.rows is not None else []), *self.words]
 
@@ -73,7 +73,7 @@ class Readers:
         return list(found)
 
 
-def _asked(row: Row, wanted: Wanted, side: str, kind: str, rules: RankRules) -> Asked | None:
+def _asked(row: Row, wanted: MergedRequests, side: str, kind: str, rules: RankRules) -> RowWords | None:
     if wanted.words is None or wanted.words.rules != rules:
         return None
     # The decoder of an encoder-decoder reads its start token and then the item.
@@ -81,4 +81,4 @@ def _asked(row: Row, wanted: Wanted, side: str, kind: str, rules: RankRules) -> 
     query = starts[side]
     key = starts["encoder"] if side == "cross" else query
     lookups = wanted.words.behind if _CAUSAL[side] else wanted.words.ahead
-    return Asked(wanted.words, lookups, query, key)
+    return RowWords(wanted.words, lookups, query, key)

@@ -26,7 +26,7 @@ from sonde.capture.rows import Row, of_one_length, padded
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_states, shares
 from sonde.capture.trial import recording
-from sonde.capture.union import Input, Wanted
+from sonde.capture.union import Input, MergedRequests
 from sonde.capture.writing import written_states
 from sonde.models import FAMILIES, LoadedModel
 
@@ -261,7 +261,7 @@ class Runner:
         return [RowResult(scores=one, answers=two) for one, two in zip(scores, answers, strict=True)]
 
     def _answers(
-        self, batch: Sequence[Row], wanted: Sequence[Wanted]
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests]
     ) -> tuple[AnswerBoard | None, Right | None]:
         """What ranks answers, and what is right at each position; nothing where none are asked for."""
         asked = next((one.answers for one in wanted if one.answers is not None), None)

@@ -52,7 +52,7 @@ _POOLINGS = ("last", "mean", "spans", "summary")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class MergedRequests:
     """Requests on one input, merged; answers come in the order in which things are named here.
 
     Attributes:
@@ -95,7 +95,7 @@ class Wanted:
         """Whether a few ids of the vocabulary are all that has to be projected on."""
         return self.top_k is None and self.answers is not None and self.answers.alone
 
-    def __or__(self, other: Wanted) -> Wanted:
+    def __or__(self, other: MergedRequests) -> MergedRequests:
         """What answers both.
 
         Raises:
@@ -106,7 +106,7 @@ class Wanted:
         if self.answers is not None and other.answers is not None and self.answers is not other.answers:
             raise InputError("two requests rank answers of one input; ask for them in one")
         top_k = [k for k in (self.top_k, other.top_k) if k is not None]
-        return Wanted(
+        return MergedRequests(
             top_k=max(top_k) if top_k else None,
             answers=self.answers or other.answers,
             pooling=_both(self.pooling, other.pooling),
@@ -130,11 +130,11 @@ class Input:
 
     item: int
     shape: Shape
-    wanted: Wanted
+    wanted: MergedRequests
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LensShare:
     """What one lens asked of one input.
 
     Attributes:
@@ -146,7 +146,7 @@ class Part:
 
     source: int
     variant: int
-    wanted: Wanted
+    wanted: MergedRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Union:
     """
 
     inputs: tuple[Input, ...]
-    parts: Mapping[str, tuple[tuple[Part, ...], ...]]
+    parts: Mapping[str, tuple[tuple[LensShare, ...], ...]]
 
     @property
     def asked(self) -> int:
@@ -198,26 +198,28 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
         InputError: A pooling that does not exist is asked for.
     """
     sources: dict[tuple[int, Shape], int] = {}
-    wanted: list[Wanted] = []
-    parts: dict[str, tuple[tuple[Part, ...], ...]] = {}
+    wanted: list[MergedRequests] = []
+    parts: dict[str, tuple[tuple[LensShare, ...], ...]] = {}
     for lens, asked in passes.items():
-        answers: list[tuple[Part, ...]] = []
+        answers: list[tuple[LensShare, ...]] = []
         for index, item in enumerate(items):
-            own: list[Part] = []
+            own: list[LensShare] = []
             for shape, part in _of_one_lens(asked, item).items():
                 source = sources.setdefault((index, shape), len(wanted))
                 if source == len(wanted):
                     wanted.append(part)
                 wanted[source] |= part
                 variant = 0 if shape == _AS_IT_IS else sum(1 for before in own if before.variant) + 1
-                own.append(Part(source, variant, part))
+                own.append(LensShare(source, variant, part))
             answers.append(tuple(sorted(own, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
     inputs = tuple(Input(item, shape, wanted[source]) for (item, shape), source in sources.items())
     return Union(inputs, parts)
 
 
-def restrict(capture: ItemCapture, have: Wanted, want: Wanted, variant: int = 0) -> ItemCapture:
+def restrict(
+    capture: ItemCapture, have: MergedRequests, want: MergedRequests, variant: int = 0
+) -> ItemCapture:
     """Cut a capture of the union down to what one lens asked for.
 
     Args:
@@ -278,17 +280,17 @@ def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tu
     return None if one is None or two is None else _both(one, two)
 
 
-def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, Wanted]:
+def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, MergedRequests]:
     """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
-    merged: dict[Shape, Wanted] = {}
+    merged: dict[Shape, MergedRequests] = {}
     for one in passes:
-        wanted = Wanted()
+        wanted = MergedRequests()
         for request in one.requests:
             wanted |= _wanted(request, item)
         if wanted.empty:
             continue
         for shape in _variants(one.variant, item):
-            merged[shape] = merged.get(shape, Wanted()) | wanted
+            merged[shape] = merged.get(shape, MergedRequests()) | wanted
     return merged
 
 
@@ -300,18 +302,18 @@ def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
     return tuple(Shape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked)
 
 
-def _wanted(request: Request, item: str) -> Wanted:
+def _wanted(request: Request, item: str) -> MergedRequests:
     if isinstance(request, TokenScores):
-        return Wanted(top_k=request.top_k)
+        return MergedRequests(top_k=request.top_k)
     if isinstance(request, AnswerRanks):
-        return Wanted(answers=request) if item in request.answers else Wanted()
+        return MergedRequests(answers=request) if item in request.answers else MergedRequests()
     if isinstance(request, AttentionRows):
         rows = tuple(request.rows.get(item, ()))
-        return Wanted(rows=rows, row_layers=request.layers) if rows else Wanted()
+        return MergedRequests(rows=rows, row_layers=request.layers) if rows else MergedRequests()
     if isinstance(request, WordAttention):
-        return Wanted(words=request.lookups.get(item))
+        return MergedRequests(words=request.lookups.get(item))
     unknown = sorted(set(request.pooling) - set(_POOLINGS))
     if unknown:
         raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")
     spans = tuple(request.spans.get(item, ())) if "spans" in request.pooling else ()
-    return Wanted(pooling=request.pooling, layers=request.layers, spans=spans)
+    return MergedRequests(pooling=request.pooling, layers=request.layers, spans=spans)

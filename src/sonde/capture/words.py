@@ -42,7 +42,7 @@ def _runs(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class RowWords:
     """Words of one row of a batch.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asked:
     key_offset: int
 
 
-def _queried(one: Asked, side: str) -> Int[np.ndarray, " query"]:
+def _queried(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
     """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
     if one.words.heads.get(side):
         return np.arange(len(one.words.first))
@@ -96,7 +96,7 @@ class WordReader:
     def __init__(
         self,
         side: str,
-        asked: Sequence[Asked | None],
+        asked: Sequence[RowWords | None],
         rules: RankRules,
         causal: bool,
         device: torch.device,
@@ -170,7 +170,7 @@ class WordReader:
             self._kept[index] += list(np.where(mine < 0, np.nan, mine))
 
     def _picks_of(
-        self, index: int, one: Asked, picks: Int[np.ndarray, "layer row head"] | None
+        self, index: int, one: RowWords, picks: Int[np.ndarray, "layer row head"] | None
     ) -> UInt16[np.ndarray, "layer head lookup"] | None:
         if picks is None:
             return None

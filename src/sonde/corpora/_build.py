@@ -13,11 +13,11 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora._building import Building
 from sonde.corpora._corpus import SourceFile
-from sonde.corpora._gather import Gathered
+from sonde.corpora._gather import ReadCorpora
 from sonde.corpora._manifest import MANIFEST, Manifest, ManifestRow, manifest_text, read_manifest
 from sonde.corpora._near import MINHASH
 from sonde.corpora._splits import SPLITS, split
-from sonde.corpora._spool import Candidate, Lines, Spool, hash_file
+from sonde.corpora._spool import Candidate, LineFile, Spool, hash_file
 from sonde.corpora._survive import survivors
 from sonde.corpora._workplace import Workplace, check_free, workplace
 from sonde.languages import LANGUAGES
@@ -52,9 +52,9 @@ def build_corpus(
     if check_free(output):
         return _there(wanted, output, report)
     with workplace(output) as place:
-        gathered = Gathered(wanted)
+        gathered = ReadCorpora(wanted)
         spooled = place.folder / SPOOL
-        with Lines(spooled) as lines:
+        with LineFile(spooled) as lines:
             for name in wanted.held_out:
                 report(f"held out: {len(gathered.hold_out(name, lines).hashes):,} files of {name}")
             for name in wanted.corpora:
@@ -86,7 +86,7 @@ def write_splits(
     with Spool(place.folder / SPOOL) as spool:
         for name in SPLITS:
             mine = sorted((one for one in kept if sides[one.item_id] == name), key=lambda one: one.item_id)
-            with Lines(place.folder / f"{name}.jsonl") as lines:
+            with LineFile(place.folder / f"{name}.jsonl") as lines:
                 for one in mine:
                     lines.add(spool.line(one.place))
                     rows.append(_row(one, name, spool.file(one.place)))
@@ -121,7 +121,7 @@ def _row(one: Candidate, side: str, file: SourceFile) -> ManifestRow:
     )
 
 
-def _head(gathered: Gathered, kept: Sequence[Candidate]) -> dict[str, Any]:
+def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
     wanted = gathered.wanted
     languages = sorted({one.language for one in kept})
     rules = {"build": str(_RULES), **{name: LANGUAGES.load(name).version for name in languages}}
@@ -171,7 +171,7 @@ def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
     return file
 
 
-def _nothing(gathered: Gathered) -> str:
+def _nothing(gathered: ReadCorpora) -> str:
     wanted = gathered.wanted
     left_out = sum((one.intake.counts for one in gathered.read), Counter[str]())
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common() if count)

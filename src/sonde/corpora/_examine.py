@@ -12,7 +12,7 @@ from sonde.corpora._bags import Bags
 from sonde.corpora._corpus import SourceFile
 from sonde.corpora._duplicates import duplicate_tokens
 from sonde.corpora._near import EXACT, Signature, Signer
-from sonde.corpora._spool import Place, Spool
+from sonde.corpora._spool import LinePlace, Spool
 from sonde.executors import EXECUTORS
 from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages._edits import Edits
@@ -22,7 +22,7 @@ PIECE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileBatch:
     """Some files to be examined.
 
     Attributes:
@@ -35,7 +35,7 @@ class Piece:
 
     begin: int
     spool: Path
-    places: tuple[Place, ...]
+    places: tuple[LinePlace, ...]
     parsed: tuple[bool, ...]
     method: str
 
@@ -82,7 +82,7 @@ def parses(file: SourceFile) -> bool:
     return not LANGUAGES.load(file.language).parse(file.text).has_error
 
 
-def examine(piece: Piece) -> Examined:
+def examine(piece: FileBatch) -> Examined:
     """Examine a piece; see `examine_all`."""
     found = Examined()
     signer = None if piece.method == EXACT else Signer()
@@ -100,7 +100,7 @@ def examine(piece: Piece) -> Examined:
 
 def examine_all(
     spool: Path,
-    places: Sequence[Place],
+    places: Sequence[LinePlace],
     parsed: Sequence[bool],
     method: str,
     *,
@@ -125,7 +125,9 @@ def examine_all(
     return found
 
 
-def _pieces(spool: Path, places: Sequence[Place], parsed: Sequence[bool], method: str) -> Iterator[Piece]:
+def _pieces(
+    spool: Path, places: Sequence[LinePlace], parsed: Sequence[bool], method: str
+) -> Iterator[FileBatch]:
     for begin in range(0, len(places), PIECE):
         end = begin + PIECE
-        yield Piece(begin, spool, tuple(places[begin:end]), tuple(parsed[begin:end]), method)
+        yield FileBatch(begin, spool, tuple(places[begin:end]), tuple(parsed[begin:end]), method)

@@ -13,11 +13,11 @@ from sonde.corpora._generated import why_generated
 from sonde.corpora._licences import AllowList
 from sonde.corpora._open import read_files
 from sonde.corpora._select import content_hash
-from sonde.corpora._spool import Candidate, Lines
+from sonde.corpora._spool import Candidate, LineFile
 
 
 @dataclass(slots=True)
-class Read:
+class ReadCorpus:
     """One corpus as it was read.
 
     Attributes:
@@ -43,7 +43,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Gathered:
+class ReadCorpora:
     """The corpora of a building, as far as they have been read.
 
     Attributes:
@@ -55,20 +55,20 @@ class Gathered:
     """
 
     wanted: Building
-    held: list[Read] = field(default_factory=list[Read])
-    read: list[Read] = field(default_factory=list[Read])
+    held: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
+    read: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     held_out: list[Candidate] = field(default_factory=list[Candidate])
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     _holder: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
     _known: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
 
-    def hold_out(self, name: str, lines: Lines) -> Read:
+    def hold_out(self, name: str, lines: LineFile) -> ReadCorpus:
         """Read a held-out corpus.
 
         Raises:
             SondeError: It cannot be read, see `read_files`, or holds nothing.
         """
-        one = Read(name)
+        one = ReadCorpus(name)
         for file in read_files(name, self.wanted.languages, one.intake):
             one.hashes[file.path] = content = content_hash(file)
             self._holder.setdefault((file.language, content), name)
@@ -82,13 +82,13 @@ class Gathered:
         self.held.append(one)
         return one
 
-    def take(self, name: str, lines: Lines) -> Read:
+    def take(self, name: str, lines: LineFile) -> ReadCorpus:
         """Read a corpus, whatever can be told of a file alone or by its content already told.
 
         Raises:
             SondeError: It cannot be read, see `read_files`.
         """
-        one = Read(name)
+        one = ReadCorpus(name)
         number = len(self.read)
         folder = folders(self.wanted.corpora)[number]
         allowed = AllowList(self.wanted.licences)
@@ -125,7 +125,7 @@ class Gathered:
         return len(self._known) > before
 
 
-def _candidate(number: int, folder: str, file: SourceFile, content: str, lines: Lines) -> Candidate:
+def _candidate(number: int, folder: str, file: SourceFile, content: str, lines: LineFile) -> Candidate:
     path = folder + file.path
     return Candidate(
         number, file.path, path, file.language, file.cluster, content, lines.add_file(file, path)

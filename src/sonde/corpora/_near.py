@@ -32,7 +32,7 @@ _SEED = 1
 Signature = UInt32[np.ndarray, " minimum"]
 
 
-class Finder(Protocol):
+class DuplicateFinder(Protocol):
     """Items kept so far, by number, and whether another nearly repeats one of them."""
 
     def find(self, number: int) -> int | None:
@@ -56,12 +56,12 @@ class ExactFinder:
         self._index = NearDuplicateIndex.of_numbers(bags.frequencies())
 
     def find(self, number: int) -> int | None:
-        """See `Finder.find`."""
+        """See `DuplicateFinder.find`."""
         found = self._index.find(self._bags[number])
         return None if found is None else int(found)
 
     def add(self, number: int) -> None:
-        """See `Finder.add`."""
+        """See `DuplicateFinder.add`."""
         self._index.add(str(number), self._bags[number])
 
 
@@ -84,7 +84,7 @@ class MinHashFinder:
         self._order: dict[int, int] = {}
 
     def find(self, number: int) -> int | None:
-        """See `Finder.find`."""
+        """See `DuplicateFinder.find`."""
         signature = self._signatures[number]
         if signature is None:
             return None
@@ -98,7 +98,7 @@ class MinHashFinder:
         return next((other for other in likely if near(own, self._tokens(other))), None)
 
     def add(self, number: int) -> None:
-        """See `Finder.add`."""
+        """See `DuplicateFinder.add`."""
         signature = self._signatures[number]
         if signature is not None:
             self._order[number] = len(self._order)

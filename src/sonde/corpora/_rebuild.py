@@ -14,7 +14,7 @@ from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._manifest import Manifest, ManifestRow, manifest_text, read_manifest
 from sonde.corpora._open import read_files
 from sonde.corpora._select import content_hash
-from sonde.corpora._spool import Candidate, Lines
+from sonde.corpora._spool import Candidate, LineFile
 from sonde.corpora._workplace import check_free, workplace
 
 _NAMED = 3
@@ -52,7 +52,7 @@ def rebuild_corpus(
     kept: list[Candidate] = []
     wrong = _Wrong()
     with workplace(output) as place:
-        with Lines(place.folder / SPOOL) as lines:
+        with LineFile(place.folder / SPOOL) as lines:
             for number, name in enumerate(corpora or names):
                 rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
                 kept += _found(rows, read_files(name, languages, Intake()), lines, wrong)
@@ -84,7 +84,7 @@ class _Wrong:
 
 
 def _found(
-    rows: Mapping[str, ManifestRow], files: Iterable[SourceFile], lines: Lines, wrong: _Wrong
+    rows: Mapping[str, ManifestRow], files: Iterable[SourceFile], lines: LineFile, wrong: _Wrong
 ) -> list[Candidate]:
     """The files of one corpus, written with what the manifest says of them."""
     kept: list[Candidate] = []

@@ -15,7 +15,7 @@ from sonde.corpora._row import from_line, to_line
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePlace:
     """Where a line lies in a file: its first byte and its length."""
 
     begin: int
@@ -42,10 +42,10 @@ class Candidate:
     language: str
     cluster: str
     content: str
-    place: Place
+    place: LinePlace
 
 
-class Lines:
+class LineFile:
     """A new file of lines, written once from front to end.
 
     Args:
@@ -60,7 +60,7 @@ class Lines:
         except OSError as error:
             raise _unwritten(path, error) from error
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> LineFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: BaseException | TracebackType | None) -> None:
@@ -78,13 +78,13 @@ class Lines:
             if kind is None:
                 raise _unwritten(self.path, error) from error
 
-    def add(self, line: bytes) -> Place:
+    def add(self, line: bytes) -> LinePlace:
         """Append a line.
 
         Raises:
             StoreError: The disk is full or the folder is gone.
         """
-        place = Place(self.size, len(line))
+        place = LinePlace(self.size, len(line))
         try:
             self._handle.write(line)
         except OSError as error:
@@ -92,7 +92,7 @@ class Lines:
         self.size += len(line)
         return place
 
-    def add_file(self, file: SourceFile, path: str) -> Place:
+    def add_file(self, file: SourceFile, path: str) -> LinePlace:
         """Append a file as a line, under another path."""
         return self.add(to_line(dataclasses.replace(file, path=path, split="")))
 
@@ -113,12 +113,12 @@ class Spool:
     def __exit__(self, *ignored: object) -> None:
         self._handle.close()
 
-    def line(self, place: Place) -> bytes:
+    def line(self, place: LinePlace) -> bytes:
         """The bytes of a line."""
         self._handle.seek(place.begin)
         return self._handle.read(place.length)
 
-    def file(self, place: Place) -> SourceFile:
+    def file(self, place: LinePlace) -> SourceFile:
         """The file of a line."""
         return from_line(self.line(place))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora._examine import Examined, examine_all, tokens_of
-from sonde.corpora._gather import Gathered
-from sonde.corpora._near import EXACT, ExactFinder, Finder, MinHashFinder
+from sonde.corpora._gather import ReadCorpora
+from sonde.corpora._near import EXACT, DuplicateFinder, ExactFinder, MinHashFinder
 from sonde.corpora._spool import Candidate, Spool
 
 _KEPT_TEXTS = 1_000
@@ -17,7 +17,7 @@ _KEPT_TEXTS = 1_000
 
 
 def survivors(
-    gathered: Gathered, spooled: Path, *, workers: int, report: Callable[[str], None]
+    gathered: ReadCorpora, spooled: Path, *, workers: int, report: Callable[[str], None]
 ) -> list[Candidate]:
     """The candidates that stay.
 
@@ -62,7 +62,11 @@ def survivors(
 
 
 def _greedy(
-    ranked: list[int], finder: Finder, gathered: Gathered, everything: list[Candidate], examined: Examined
+    ranked: list[int],
+    finder: DuplicateFinder,
+    gathered: ReadCorpora,
+    everything: list[Candidate],
+    examined: Examined,
 ) -> list[Candidate]:
     """The files of one language that stay, in order."""
     limit = gathered.wanted.limit
@@ -83,7 +87,7 @@ def _greedy(
     return kept
 
 
-def _finder(method: str, examined: Examined, spool: Spool, everything: list[Candidate]) -> Finder:
+def _finder(method: str, examined: Examined, spool: Spool, everything: list[Candidate]) -> DuplicateFinder:
     if method == EXACT:
         return ExactFinder(examined.bags)
 

@@ -23,7 +23,7 @@ from sonde.executors import EXECUTORS
 from sonde.languages import has_facet
 from sonde.tasks import TASKS, Repository, Spread, Task, importing, needs_imports, repositories
 from sonde.tasks._bugs import BugTask
-from sonde.tasks._drawn import Asked
+from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool, count_tokens, edits_of
 
 BUG_TASKS = (
@@ -162,13 +162,13 @@ def _labels(
     counts: Counter[tuple[str, str]] = Counter()
     for language in sorted({item.language for item in functions}):
         items = [item for item in functions if item.language == language]
-        asked = Asked(task, 0, seed, language, "corrected", frozenset(), {})
+        asked = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
         found = _bugs(asked, items, workers) if isinstance(task, BugTask) else _given(task, corpus, items)
         counts.update((item.split or UNSPLIT, label) for item, label in found)
     return counts
 
 
-def _bugs(asked: Asked, items: Sequence[Item], workers: int) -> Iterator[tuple[Item, str]]:
+def _bugs(asked: DatasetRequest, items: Sequence[Item], workers: int) -> Iterator[tuple[Item, str]]:
     """Both examples of each eligible function."""
     task, edits = asked.task, edits_of(asked.language)
     assert isinstance(task, BugTask)

@@ -64,7 +64,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DataSets:
     """What a lens is shown.
 
     Attributes:
@@ -111,7 +111,7 @@ def draw(
     progress: Progress,
     *,
     workers: int = 1,
-) -> Drawn:
+) -> DataSets:
     """Build the data sets of a lens, those excepted that are there already.
 
     Args:
@@ -161,7 +161,7 @@ def draw(
     if lack := lack_of_clusters(worth, remedies, "tasks"):
         progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
-    return Drawn(tuple(order), keys, tuple(refused), reports)
+    return DataSets(tuple(order), keys, tuple(refused), reports)
 
 
 def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:

@@ -12,7 +12,7 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import Intake, Item, Selection, read_files, read_items, select
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
-from sonde.experiments.formats import FORMATS, Form, Labelled
+from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.tasks import (
     TASKS,
@@ -69,7 +69,7 @@ class Labels:
     """
 
     task: Task | CorpusTask
-    form: Form
+    form: FileFormat
     entries: tuple[Labelled, ...] = ()
     collected: tuple[Mapping[str, Any], ...] = ()
 
@@ -121,7 +121,7 @@ def write_label_file(wanted: Labelling, output: Path) -> int:
     return len(labels)
 
 
-def _check(task: Task, form: Form, wanted: Labelling) -> None:
+def _check(task: Task, form: FileFormat, wanted: Labelling) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
             f"format {wanted.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "

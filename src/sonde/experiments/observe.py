@@ -37,7 +37,7 @@ _TRIAL_SECONDS, _FEWEST = 1.0, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class JobReport:
     """What a job reports back; small and plain.
 
     Attributes:
@@ -78,7 +78,7 @@ def _vocabulary(spec: ModelSpec) -> tuple[str, ...]:
     return surfaces(loaded.tokenizer, loaded.capabilities.vocab)
 
 
-def observe_job(job: ObserveJob) -> Observed:
+def observe_job(job: ObserveJob) -> JobReport:
     """Observe a job's items and write one table a lens.
 
     Raises:
@@ -91,7 +91,7 @@ def observe_job(job: ObserveJob) -> Observed:
     store = PartStore(Path(job.root))
     missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]
     if not missing:
-        return Observed(items=len(job.item_ids), computed=False)
+        return JobReport(items=len(job.item_ids), computed=False)
     loaded = _model(job.model)
     begin = time.monotonic()
     prepared = prepare(loaded, items_of(job))
@@ -100,7 +100,7 @@ def observe_job(job: ObserveJob) -> Observed:
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
     seconds = time.monotonic() - begin
-    return Observed(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+    return JobReport(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
 
 
 def try_job(job: ObserveJob) -> Tried:

@@ -191,7 +191,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScoringJob:
     """A model's tables for a reading, its twins' beside them: what is scored together."""
 
     model: ModelChoice
@@ -212,7 +212,7 @@ class Plan:
 
     jobs: tuple[ObserveJob, ...]
     trainings: tuple[TrainJob, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[ScoringJob, ...]
 
 
 def group_prefix(corpus: str, language: str) -> str:
@@ -258,14 +258,14 @@ def plan(
     """
     jobs: list[ObserveJob] = []
     trainings: dict[str, TrainJob] = {}
-    answers: list[Answer] = []
+    answers: list[ScoringJob] = []
     for model in models:
         reads = [one for one in readings if one.models is None or model.name in one.models]
         for reading in (reading for reading in reads if reading.arms):
             first = next(one for one in models if reading.models is None or one.name in reading.models)
             arms = [_training(run, model, first, reading, arm, components) for arm in reading.arms]
             trainings |= {job.part.key: job for job in arms}
-            answers.append(Answer(model=model, reading=reading, parts=_parts(arms), twins=()))
+            answers.append(ScoringJob(model=model, reading=reading, parts=_parts(arms), twins=()))
         mine = [one for one in reads if not one.arms]
         own = _jobs(run, model, mine, components)
         twins = [
@@ -280,7 +280,7 @@ def plan(
         for reading in mine:
             beside = tuple((twin, _parts(more)) for twin, other, more in twins if other is reading)
             if parts := _parts(own, reading):
-                answers.append(Answer(model=model, reading=reading, parts=parts, twins=beside))
+                answers.append(ScoringJob(model=model, reading=reading, parts=parts, twins=beside))
     return Plan(jobs=tuple(jobs), trainings=tuple(trainings.values()), answers=tuple(answers))
 
 

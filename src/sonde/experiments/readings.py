@@ -14,9 +14,9 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Selection, read_items
 from sonde.experiments._experiment import Experiment
 from sonde.experiments._progress import Progress
-from sonde.experiments.drawing import DEFAULT_SIZE, Drawn, Refused, draw, unseen
+from sonde.experiments.drawing import DEFAULT_SIZE, DataSets, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
-from sonde.experiments.plan import Answer, Group, LensChoice, Reading, settings_of
+from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, settings_of
 from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
@@ -26,7 +26,7 @@ _PATHS = ("cluster", "path")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class RunReadings:
     """What the lenses of a run read.
 
     Attributes:
@@ -82,10 +82,10 @@ def read_drawn(
     store: PartStore,
     progress: Progress,
     workers: int,
-) -> Read:
+) -> RunReadings:
     """Draw the data sets of lenses that ask for them, and say what each reads of each pool."""
     size = experiment.selection.limit or DEFAULT_SIZE
-    read = Read([], [], {})
+    read = RunReadings([], [], {})
     for pool in pools:
         items = list(pool.items) if experiment.include_seen else unseen(pool)
         if left := len(pool.items) - len(items):
@@ -102,7 +102,7 @@ def read_drawn(
 
 
 def _drawn_reading(
-    lens: LensChoice, pool: Group, drawn: Drawn, store: PartStore, progress: Progress
+    lens: LensChoice, pool: Group, drawn: DataSets, store: PartStore, progress: Progress
 ) -> Reading:
     able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
@@ -123,7 +123,7 @@ def _drawn_reading(
     )
 
 
-def _trained_on(lens: TrainingLens, drawn: Drawn, settings: LensSettings, language: str) -> dict[Arm, str]:
+def _trained_on(lens: TrainingLens, drawn: DataSets, settings: LensSettings, language: str) -> dict[Arm, str]:
     """Every arm with the fingerprint of what it is trained on."""
     arms = lens.arms(drawn.tasks, settings)
     named = {
@@ -160,7 +160,7 @@ def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartS
     )
 
 
-def follow_ups(answers: Sequence[Answer], scores: Mapping[str, Sequence[Score]]) -> list[Reading]:
+def follow_ups(answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]) -> list[Reading]:
     """What the lenses want to look at more closely, model by model, now that the scores are there."""
     more: list[Reading] = []
     for answer in answers:

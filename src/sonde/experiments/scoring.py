@@ -9,7 +9,7 @@ import polars as pl
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._progress import Advance
 from sonde.experiments.labels import read_labels
-from sonde.experiments.plan import Answer, Part, settings_of
+from sonde.experiments.plan import Part, ScoringJob, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, Scoring, TwinObservations
 from sonde.models import frequencies
@@ -22,7 +22,7 @@ _NAME = "scores.parquet"
 _LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
-def score_all(store: PartStore, answers: Sequence[Answer], advance: Advance) -> dict[str, list[Score]]:
+def score_all(store: PartStore, answers: Sequence[ScoringJob], advance: Advance) -> dict[str, list[Score]]:
     """Score everything that was observed, those answers excepted that are scored already.
 
     Returns:
@@ -53,12 +53,12 @@ def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str
     return key
 
 
-def _relative(answer: Answer) -> str:
+def _relative(answer: ScoringJob) -> str:
     lens, group = answer.reading.lens, answer.reading.group
     return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
-def _beside(answer: Answer, answers: Sequence[Answer]) -> list[Answer]:
+def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
     """What the other models answer to the same lens, at the same stage, over the same group."""
     lens, group = answer.reading.lens.folder, answer.reading.group.prefix
     return [
@@ -69,7 +69,7 @@ def _beside(answer: Answer, answers: Sequence[Answer]) -> list[Answer]:
     ]
 
 
-def _score(store: PartStore, answer: Answer, beside: Sequence[Answer], key: str) -> list[Score]:
+def _score(store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str) -> list[Score]:
     model, reading = answer.model, answer.reading
     lens, group = reading.lens, reading.group
     shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]

@@ -16,7 +16,7 @@ from sonde.facade.plotted import Plotted, plotted
 from sonde.facade.states import probe_states
 from sonde.lenses.probe.states import LayerStates
 from sonde.report import ModelInfo, RunData, build_report
-from sonde.results import scores as tables
+from sonde.results.scores import read_scores as read_table
 from sonde.store.rundir import RunDirectory
 
 
@@ -39,7 +39,7 @@ def read_scores(directory: Place) -> pl.DataFrame:
     if not file.is_file():
         raise InputError(f"{str(path)!r}: no scores here (no such file: {file})")
     try:
-        return tables.read_scores(file)
+        return read_table(file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{str(file)!r}: cannot be read as scores: {str(error).splitlines()[0]}") from error
 

@@ -31,7 +31,7 @@ import tree_sitter
 
 from sonde.languages._facets import facet_of
 from sonde.languages._flow import Flow
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 # A function and what is made of it are asked in turn, for one task after the other.
@@ -47,7 +47,7 @@ class Spot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class OwnVariables:
     """Variables that a function defines itself.
 
     Attributes:
@@ -104,7 +104,7 @@ class Bugs(Protocol):
         """Types of exceptions that are asked for; empty where the language has no such task."""
         ...
 
-    def variables(self, text: str) -> Variables:
+    def variables(self, text: str) -> OwnVariables:
         """The variables that a function defines."""
         ...
 
@@ -131,7 +131,7 @@ class Bugs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    variables: Variables
+    variables: OwnVariables
     operations: tuple[Operation, ...]
     caught: tuple[Spot, ...]
     undocumented: str
@@ -175,7 +175,7 @@ class QueryBugs:
         """Types of exceptions."""
         return tuple(self._raw["exceptions"])
 
-    def variables(self, text: str) -> Variables:
+    def variables(self, text: str) -> OwnVariables:
         """The variables that a function defines."""
         return self._read(text).variables
 
@@ -220,7 +220,7 @@ class QueryBugs:
         )
 
     @staticmethod
-    def _operations(node: tree_sitter.Node, source: Source) -> Iterator[Operation]:
+    def _operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
         """Each operator of a node between the operands beside it."""
         children = [child for child in node.children if not child.is_extra]
         for place in range(1, len(children) - 1, 2):
@@ -233,7 +233,7 @@ class QueryBugs:
                 chained=len(children) > 3,
             )
 
-    def _undocumented(self, captured: Mapping[str, list[tree_sitter.Node]], source: Source) -> str:
+    def _undocumented(self, captured: Mapping[str, list[tree_sitter.Node]], source: EncodedText) -> str:
         """The text with the first definition's documentation cut out."""
         text = source.text
         for node in sorted(captured.get("documentation", ()), key=lambda node: node.start_byte)[:1]:
@@ -248,14 +248,14 @@ class QueryBugs:
         return text
 
 
-def _spot(node: tree_sitter.Node, source: Source) -> Spot:
+def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
     start, end = source.at(node.start_byte), source.at(node.end_byte)
     return Spot(start, end, source.text[start:end])
 
 
 def _variables(
-    captured: Mapping[str, list[tree_sitter.Node]], source: Source, literals: list[Spot]
-) -> Variables:
+    captured: Mapping[str, list[tree_sitter.Node]], source: EncodedText, literals: list[Spot]
+) -> OwnVariables:
     def spots(what: str) -> set[Spot]:
         return {_spot(node, source) for node in captured.get(what, ())}
 
@@ -267,7 +267,7 @@ def _variables(
         if spot.surface in names and not _inside(spot, literals)
     ]
     written = defined | spots("written")
-    return Variables(
+    return OwnVariables(
         names=tuple(sorted(names)),
         uses=tuple(spot for spot in places if spot not in written),
         places=tuple(places),

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sonde.languages._grammar import Match
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._tree import Call, Definition, Function
 
 _ROLES = ("function", "declaration", "class", "scope", "barrier")
@@ -89,7 +89,9 @@ def sites(matches: Iterable[Match]) -> list[Site]:
     return ordered
 
 
-def functions(found: Iterable[Site], source: Source, docstring: Callable[[str], str]) -> tuple[Function, ...]:
+def functions(
+    found: Iterable[Site], source: EncodedText, docstring: Callable[[str], str]
+) -> tuple[Function, ...]:
     """Functions with no enclosing function; ``docstring`` takes the marks off documentation."""
     listed: list[Function] = []
     for site in found:
@@ -115,7 +117,7 @@ def functions(found: Iterable[Site], source: Source, docstring: Callable[[str], 
     return tuple(listed)
 
 
-def definitions(found: Iterable[Site], source: Source) -> tuple[Definition, ...]:
+def definitions(found: Iterable[Site], source: EncodedText) -> tuple[Definition, ...]:
     """All named definitions; a function directly in a class or scope is a method."""
     listed: list[Definition] = []
     for site in found:
@@ -129,7 +131,7 @@ def definitions(found: Iterable[Site], source: Source) -> tuple[Definition, ...]
     return tuple(sorted(listed, key=lambda definition: definition.start))
 
 
-def calls(matches: Iterable[Match], errors: list[tuple[int, int]], source: Source) -> tuple[Call, ...]:
+def calls(matches: Iterable[Match], errors: list[tuple[int, int]], source: EncodedText) -> tuple[Call, ...]:
     """Calls by name, in text order; ``errors`` are the byte spans of ERROR nodes."""
     starts = [start for start, _ in errors]
     listed: list[Call] = []

@@ -25,7 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 # Callers ask the same text for its tokens, its keywords and its blocks in turn.
@@ -34,7 +34,7 @@ _WITHOUT = "no."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """A stretch of a text: ``start`` and ``end`` in characters, what stands there, and its category."""
 
     start: int
@@ -75,19 +75,19 @@ class Edits(Protocol):
         """Words that mean something already: keywords and builtin names."""
         ...
 
-    def tokens(self, text: str) -> tuple[Place, ...]:
+    def tokens(self, text: str) -> tuple[TextPlace, ...]:
         """Code tokens without comments; a string is one. The category is the grammar's kind."""
         ...
 
-    def keyword_places(self, text: str) -> tuple[Place, ...]:
+    def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
         """Keywords with their categories."""
         ...
 
-    def places(self, text: str, what: str) -> tuple[Place, ...]:
+    def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
         """What a capture of ``edits.scm`` names; the category is the capture."""
         ...
 
-    def blocks(self, text: str) -> tuple[tuple[Place, ...], ...]:
+    def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
         """The statements of each block, blocks by their first statement."""
         ...
 
@@ -137,26 +137,26 @@ class QueryEdits:
         words = {word for category in self.keywords.values() for word in category}
         return frozenset(words) | self._language.builtins
 
-    def tokens(self, text: str) -> tuple[Place, ...]:
+    def tokens(self, text: str) -> tuple[TextPlace, ...]:
         """Code tokens without comments; a string is one."""
         return self._cut(text)
 
-    def keyword_places(self, text: str) -> tuple[Place, ...]:
+    def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
         """Keywords with their categories; a name that is spelled like a keyword is none."""
         return tuple(
-            Place(token.start, token.end, token.surface, self._category[token.surface])
+            TextPlace(token.start, token.end, token.surface, self._category[token.surface])
             for token in self.tokens(text)
             if token.surface in self._category and token.category not in self._names
         )
 
-    def places(self, text: str, what: str) -> tuple[Place, ...]:
+    def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
         """What a capture of ``edits.scm`` names."""
         return self._placed(text, what)
 
-    def blocks(self, text: str) -> tuple[tuple[Place, ...], ...]:
+    def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
         """The statements of each block."""
         source = self._language.syntax(text)[0]
-        found: dict[int, list[Place]] = {}
+        found: dict[int, list[TextPlace]] = {}
         for node in self._captured(text).get("statement", ()):
             around = node.parent
             if around is not None and node.type not in self._comments:
@@ -186,16 +186,16 @@ class QueryEdits:
     def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
         return dict(self._language.grammar.captures("edits", self._language.syntax(text)[1].root_node))
 
-    def _place_all(self, text: str, what: str) -> tuple[Place, ...]:
+    def _place_all(self, text: str, what: str) -> tuple[TextPlace, ...]:
         source, captured = self._language.syntax(text)[0], self._captured(text)
         out = {node.start_byte for node in captured.get(_WITHOUT + what, ())}
         nodes = (node for node in captured.get(what, ()) if node.start_byte not in out)
         return _ordered(_place(node, source, what) for node in nodes)
 
-    def _cut_all(self, text: str) -> tuple[Place, ...]:
+    def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
         return tuple(self._tokens(text))
 
-    def _tokens(self, text: str) -> Iterator[Place]:
+    def _tokens(self, text: str) -> Iterator[TextPlace]:
         source, parsed = self._language.syntax(text)
         whole = frozenset(self._raw["whole"])
         cursor = parsed.walk()
@@ -214,14 +214,14 @@ class QueryEdits:
                     return
 
 
-def _place(node: tree_sitter.Node, source: Source, category: str) -> Place:
+def _place(node: tree_sitter.Node, source: EncodedText, category: str) -> TextPlace:
     start, end = source.at(node.start_byte), source.at(node.end_byte)
-    return Place(start, end, source.text[start:end], category)
+    return TextPlace(start, end, source.text[start:end], category)
 
 
-def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
+def _ordered(places: Iterable[TextPlace]) -> tuple[TextPlace, ...]:
     return tuple(sorted(set(places), key=lambda place: (place.start, -place.end)))
 
 
-def _first(block: tuple[Place, ...]) -> int:
+def _first(block: tuple[TextPlace, ...]) -> int:
     return block[0].start

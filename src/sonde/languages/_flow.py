@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._grammar import Match
-from sonde.languages._leaves import Reading, nested, read
+from sonde.languages._leaves import ParsedText, nested, read
 from sonde.languages._metrics import read_table
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -37,7 +37,7 @@ _KEPT = 4
 _LED = frozenset({"subscript", "attribute", "array_access", "field_access"})
 
 
-class Place(NamedTuple):
+class VariablePlace(NamedTuple):
     """Characters of the text."""
 
     start: int
@@ -58,7 +58,7 @@ class Variable:
     name: str
     kind: str
     scope: int
-    places: tuple[Place, ...]
+    places: tuple[VariablePlace, ...]
 
 
 @runtime_checkable
@@ -177,7 +177,10 @@ class FlowOf:
         listed = sorted(places.items(), key=lambda entry: entry[1][0].start_byte)
         variables = tuple(
             Variable(
-                name, scopes[scope].names[name][1], scope, tuple(Place(*reading.span(node)) for node in nodes)
+                name,
+                scopes[scope].names[name][1],
+                scope,
+                tuple(VariablePlace(*reading.span(node)) for node in nodes),
             )
             for (scope, name), nodes in listed
         )
@@ -191,7 +194,7 @@ class FlowOf:
         scopes: list[_Scope],
         within: dict[int, int],
         captured: dict[str, list[tree_sitter.Node]],
-        reading: Reading,
+        reading: ParsedText,
     ) -> None:
         for node in captured.get("elsewhere", []):
             scopes[within[node.start_byte]].elsewhere.add(reading.text(node))

@@ -174,13 +174,13 @@ class Called:
 
 
 @dataclass(slots=True)
-class Region:
+class ScopeRegion:
     """Bytes that belong to a scope, which may be the one around the node that holds them."""
 
     start: int
     end: int
     scope: Scope
-    within: Region | None
+    within: ScopeRegion | None
 
 
 class Scopes:
@@ -196,7 +196,7 @@ class Scopes:
     def __init__(self, spans: Iterable[tuple[int, int, str]], end: int, *, see_through_classes: bool) -> None:
         self._see = see_through_classes
         self.module = Scope("module", None)
-        self._regions = [Region(-1, end + 1, self.module, None)]
+        self._regions = [ScopeRegion(-1, end + 1, self.module, None)]
         ordered = sorted(set(spans), key=lambda span: (span[0], -span[1], span[2] != "outside"))
         region = self._regions[0]
         for start, stop, kind in ordered:
@@ -204,7 +204,7 @@ class Scopes:
                 region = region.within
             around = region.scope.parent or region.scope
             scope = around if kind == "outside" else Scope(kind, region.scope)
-            region = Region(start, stop, scope, region)
+            region = ScopeRegion(start, stop, scope, region)
             self._regions.append(region)
         self._starts = [region.start for region in self._regions]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tree_sitter
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 
@@ -35,7 +35,7 @@ class Leaf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class ParsedText:
     """A parsed text, perhaps inside a wrapper.
 
     Attributes:
@@ -45,7 +45,7 @@ class Reading:
         length: Characters of the text.
     """
 
-    source: Source
+    source: EncodedText
     root: tree_sitter.Node
     before: int
     length: int
@@ -68,18 +68,18 @@ class Reading:
         return start >= 0 and self.source.at(node.end_byte) - self.before <= self.length
 
 
-def read(language: TreeSitterLanguage, text: str, wrappers: tuple[tuple[str, str], ...]) -> Reading:
+def read(language: TreeSitterLanguage, text: str, wrappers: tuple[tuple[str, str], ...]) -> ParsedText:
     """Parse a text; where it does not parse, the first wrapper in which it does is kept around it."""
     source, tree = language.syntax(text)
     if tree.root_node.has_error:
         for before, after in wrappers:
             wrapped, inside = language.syntax(before + text + after)
             if not inside.root_node.has_error:
-                return Reading(wrapped, inside.root_node, len(before), len(text))
-    return Reading(source, tree.root_node, 0, len(text))
+                return ParsedText(wrapped, inside.root_node, len(before), len(text))
+    return ParsedText(source, tree.root_node, 0, len(text))
 
 
-def leaves(reading: Reading, whole: frozenset[str], skipped: frozenset[str]) -> tuple[Leaf, ...]:
+def leaves(reading: ParsedText, whole: frozenset[str], skipped: frozenset[str]) -> tuple[Leaf, ...]:
     """The tokens of a text, in order.
 
     Args:

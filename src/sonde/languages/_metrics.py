@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf, Reading, leaves, nested, read
+from sonde.languages._leaves import Leaf, ParsedText, leaves, nested, read
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _KEPT = 4
@@ -84,7 +84,7 @@ PATTERNS: tuple[str, ...] = ("nested_loop", "if_in_loop", "early_return", "recur
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MetricsFile:
     """What a `metrics.toml` says.
 
     Attributes:
@@ -101,10 +101,10 @@ class Table:
     paper_operators: frozenset[str]
 
 
-def read_table(package: str) -> Table:
+def read_table(package: str) -> MetricsFile:
     """Read the `metrics.toml` of a language's package."""
     raw: dict[str, Any] = tomllib.loads((files(package) / "metrics.toml").read_text(encoding="utf-8"))
-    return Table(
+    return MetricsFile(
         wrappers=tuple((before, after) for before, after in raw["wrappers"]),
         strings=frozenset(raw["strings"]),
         operators=raw["operators"],
@@ -223,7 +223,7 @@ class MetricsOf:
             "recursion": sum(reading.text(node) in names for node in found.get("called", [])),
         }
 
-    def _read(self, text: str) -> Reading:
+    def _read(self, text: str) -> ParsedText:
         return read(self.language, text, self.table.wrappers)
 
     def _capture(self, text: str) -> Captured:

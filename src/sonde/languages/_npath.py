@@ -15,7 +15,7 @@ import tree_sitter
 from sonde.languages._leaves import nested
 
 
-class Weights:
+class OperatorPaths:
     """Operators with what each adds to the paths of the expression around it.
 
     Args:
@@ -37,7 +37,7 @@ class Weights:
 
 
 @dataclass(slots=True, eq=False)
-class Region:
+class Branching:
     """A statement or expression that branches.
 
     Attributes:
@@ -49,12 +49,12 @@ class Region:
     """
 
     node: tree_sitter.Node
-    parts: list[Region] = field(default_factory=list)
-    around: Region | None = None
+    parts: list[Branching] = field(default_factory=list)
+    around: Branching | None = None
     value: int = 0
     after: int = 0
 
-    def within(self, *places: tree_sitter.Node | None) -> list[Region]:
+    def within(self, *places: tree_sitter.Node | None) -> list[Branching]:
         """The direct parts that lie in any of the places, in text order."""
         return [
             part
@@ -67,7 +67,7 @@ class Region:
             )
         ]
 
-    def above(self) -> Iterator[Region]:
+    def above(self) -> Iterator[Branching]:
         """The regions around this one, innermost first."""
         region = self.around
         while region is not None:
@@ -75,17 +75,17 @@ class Region:
             region = region.around
 
 
-def paths(nodes: list[tree_sitter.Node], rule: Callable[[Region], None]) -> int:
+def paths(nodes: list[tree_sitter.Node], rule: Callable[[Branching], None]) -> int:
     """The number of paths through a row of statements.
 
     Args:
         nodes: Everything that branches.
         rule: Sets ``value`` (and ``after``) of a region whose parts are done.
     """
-    regions: list[Region] = []
-    top: list[Region] = []
+    regions: list[Branching] = []
+    top: list[Branching] = []
     for node, above in nested(nodes):
-        region = Region(node, around=regions[above] if above >= 0 else None)
+        region = Branching(node, around=regions[above] if above >= 0 else None)
         (top if above < 0 else regions[above].parts).append(region)
         regions.append(region)
     # Inner regions stand after outer ones, so no depth of nesting costs the interpreter's stack.
@@ -94,7 +94,7 @@ def paths(nodes: list[tree_sitter.Node], rule: Callable[[Region], None]) -> int:
     return max(row(top), 1)
 
 
-def row(parts: list[Region], start: int = 0) -> int:
+def row(parts: list[Branching], start: int = 0) -> int:
     """The value of statements in a row, beginning with ``start``; 0 where none counts."""
     value = start
     for part in parts:
@@ -103,7 +103,7 @@ def row(parts: list[Region], start: int = 0) -> int:
     return value
 
 
-def branch(region: Region, place: tree_sitter.Node | None) -> int:
+def branch(region: Branching, place: tree_sitter.Node | None) -> int:
     """Paths through one part of a region, at least one."""
     return max(row(region.within(place)), 1)
 

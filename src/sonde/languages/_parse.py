@@ -9,7 +9,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
 
 # tree-sitter's own number for ERROR nodes (ts_builtin_sym_error).
@@ -44,7 +44,9 @@ def _kinds(grammar: tree_sitter.Language) -> _Kinds:
     )
 
 
-def columns(parsed: tree_sitter.Tree, source: Source, language: str, grammar: tree_sitter.Language) -> Tree:
+def columns(
+    parsed: tree_sitter.Tree, source: EncodedText, language: str, grammar: tree_sitter.Language
+) -> Tree:
     """The columns of a parsed text.
 
     The walk keeps its own stack, so depth costs memory but never the interpreter's stack.
@@ -95,7 +97,7 @@ def columns(parsed: tree_sitter.Tree, source: Source, language: str, grammar: tr
 
 
 def _assemble(
-    source: Source,
+    source: EncodedText,
     language: str,
     grammar: tree_sitter.Language,
     rows: Int[np.ndarray, "column node"],

@@ -39,7 +39,7 @@ class Subtokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
+class MaskedProgram:
     """A function as a list of subtokens with masks over it, of one length.
 
     Attributes:
@@ -125,7 +125,7 @@ def masked(
     error: tuple[int, int] | None,
     targets: Iterable[tuple[int, int]],
     candidates: Iterable[tuple[int, int]],
-) -> Masked:
+) -> MaskedProgram:
     """A function as subtokens, with the masks of places in characters; only first subtokens are marked."""
     subtokens, first = [BEGIN], dict[int, int]()
     for token in _words(facet, text):
@@ -137,7 +137,7 @@ def masked(
         marked[0] = 1
     possible = _mask(len(subtokens), candidates, first)
     possible[0] = 1
-    return Masked(subtokens, marked, _mask(len(subtokens), targets, first), possible)
+    return MaskedProgram(subtokens, marked, _mask(len(subtokens), targets, first), possible)
 
 
 def _words(facet: Program, text: str) -> list[ProgramToken]:

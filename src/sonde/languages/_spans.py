@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import tree_sitter
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._tree import Construct
 
 
 def construct_spans(
-    captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: Source
+    captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: EncodedText
 ) -> tuple[Construct, ...]:
     """The labelled spans, each once, by start and outer before inner; empty spans are left out."""
     found = {

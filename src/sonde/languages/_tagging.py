@@ -62,7 +62,7 @@ class Tagging(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class TaggingTables:
     """What a `tagging.toml` says.
 
     Attributes:
@@ -80,10 +80,10 @@ class Tables:
     more: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_tables(package: str) -> Tables:
+def read_tables(package: str) -> TaggingTables:
     """Read the `tagging.toml` of a language's package."""
     raw: dict[str, Any] = tomllib.loads((files(package) / "tagging.toml").read_text(encoding="utf-8"))
-    return Tables(
+    return TaggingTables(
         classes=surfaces(raw["classes"]),
         under=raw["under"],
         words=surfaces(raw.get("words", {})),

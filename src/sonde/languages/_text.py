@@ -27,7 +27,7 @@ def encode(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class EncodedText:
     """A text with its bytes and the way from one to the other.
 
     Attributes:
@@ -42,7 +42,7 @@ class Source:
     character: Int[np.ndarray, " byte_and_end"] | None
 
     @classmethod
-    def of(cls, text: str) -> Source:
+    def of(cls, text: str) -> EncodedText:
         """Encode a text and prepare the way back."""
         data = encode(text)
         if len(data) == len(text):

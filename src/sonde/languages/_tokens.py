@@ -17,7 +17,7 @@ import tree_sitter
 from jaxtyping import Bool, Int
 
 from sonde.languages._settings import TokenRules
-from sonde.languages._text import Source, blank
+from sonde.languages._text import EncodedText, blank
 from sonde.languages._tree import TOKEN_KINDS, CodeTokens, Tree
 
 _NUMBER = {name: number for number, name in enumerate(TOKEN_KINDS)}
@@ -27,7 +27,7 @@ Captures = Iterable[tuple[str, list[tree_sitter.Node]]]
 Stretch = tuple[int, int, int]
 
 
-def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Source) -> CodeTokens:
+def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: EncodedText) -> CodeTokens:
     """The code tokens of a tree.
 
     Args:
@@ -162,7 +162,7 @@ def _roles(
     tree: Tree,
     rules: TokenRules,
     captures: Captures,
-    source: Source,
+    source: EncodedText,
     start: Int[np.ndarray, " token"],
     kind: Int[np.ndarray, " token"],
     node: Int[np.ndarray, " token"],

@@ -22,7 +22,7 @@ from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._parse import columns
 from sonde.languages._settings import Settings, read_settings
 from sonde.languages._spans import construct_spans
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
 
@@ -47,7 +47,7 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self._kept: OrderedDict[str, tuple[Source, tree_sitter.Tree]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[EncodedText, tree_sitter.Tree]] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
 
@@ -85,7 +85,7 @@ class TreeSitterLanguage:
         parts = (f"{name} {version(name)}" for name in ("tree-sitter", self.settings.distribution))
         return ", ".join([*parts, f"rules {self.settings.rules}"])
 
-    def syntax(self, text: str) -> tuple[Source, tree_sitter.Tree]:
+    def syntax(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
         found = self._kept.get(text)
         if found is None:
@@ -130,10 +130,10 @@ class TreeSitterLanguage:
         source, parsed = self.syntax(tree.text)
         return construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
 
-    def _parse(self, text: str) -> tuple[Source, tree_sitter.Tree]:
-        source = Source.of(text)
+    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
+        source = EncodedText.of(text)
         return source, self.grammar.parse(source.data)
 
-    def _sites(self, text: str) -> tuple[list[_definitions.Site], Source]:
+    def _sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
         source, parsed = self.syntax(text)
         return _definitions.sites(self.grammar.matches("definitions", parsed.root_node)), source

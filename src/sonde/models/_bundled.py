@@ -18,7 +18,7 @@ _PREFIX = "sonde/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class ManifestFiles:
     """Files beside a model's weights that say what it has seen; None where there is none.
 
     Attributes:
@@ -54,14 +54,14 @@ def bundled_folder(name: str) -> Path | None:
     return _home() / name.removeprefix(_PREFIX)
 
 
-def manifest(name: str) -> Manifest:
+def manifest(name: str) -> ManifestFiles:
     """Where a model says what it was trained on; any folder may hold the files that bundled ones do."""
     folder = bundled_folder(name) or Path(name).expanduser()
     found = {
         field: path if (path := folder / f"{file}.parquet").is_file() else None
         for field, file in (("files", "manifest"), ("seen", "seen"), ("frequencies", "frequencies"))
     }
-    return Manifest(**found)
+    return ManifestFiles(**found)
 
 
 def frequencies(name: str) -> pl.DataFrame | None:

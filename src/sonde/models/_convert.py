@@ -21,7 +21,7 @@ from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import cache_folder, write_atomic
 from sonde.models import _unpickle
 from sonde.models._family import ModelSpec
-from sonde.models._files import INDEX_SUFFIX, WEIGHTS, Weights, file_of, small_files, weights_of
+from sonde.models._files import INDEX_SUFFIX, WEIGHTS, WeightFiles, file_of, small_files, weights_of
 from sonde.models._headers import check_fetched, read_header
 from sonde.models._resolve import Location, files_hash, locate
 
@@ -38,7 +38,7 @@ _SECONDS, _BYTES_A_SECOND = 600, 4 << 20
 """A reading process may take this long, and a second more for every so many bytes."""
 
 
-def converted(place: Location, weights: Weights, model: str) -> Path:
+def converted(place: Location, weights: WeightFiles, model: str) -> Path:
     """The folder in sonde's cache that holds pickled weights as safetensors; written on first use.
 
     It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
@@ -91,7 +91,7 @@ def _folder_of(place: Location) -> Path:
     return Path(snapshot_download(place.name, revision=place.revision or None, allow_patterns=wanted))
 
 
-def _whole(folder: Path, weights: Weights, beside: list[Path], model: str) -> None:
+def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
     """Write a folder through a neighbour, so that it is there as a whole or not at all."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def _whole(folder: Path, weights: Weights, beside: list[Path], model: str) -> No
         ) from error
 
 
-def _write(folder: Path, weights: Weights, model: str) -> None:
+def _write(folder: Path, weights: WeightFiles, model: str) -> None:
     if weights.index is None:
         _read_apart(weights.files[0], folder / WEIGHTS, model)
         return

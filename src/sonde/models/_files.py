@@ -19,7 +19,7 @@ JSON_LIMIT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class WeightFiles:
     """The files that hold a model's weights.
 
     Attributes:
@@ -51,7 +51,7 @@ def file_of(place: Location, name: str) -> Path | None:
     return None if found is None else Path(found)
 
 
-def weights_of(place: Location, model: str) -> Weights:
+def weights_of(place: Location, model: str) -> WeightFiles:
     """Where a model's weights are: safetensors where there are any, else pickles.
 
     Args:
@@ -64,7 +64,7 @@ def weights_of(place: Location, model: str) -> Weights:
     for name in (WEIGHTS, PICKLED):
         whole = file_of(place, name)
         if whole is not None:
-            return Weights(files=(whole,), pickled=name == PICKLED, index=None)
+            return WeightFiles(files=(whole,), pickled=name == PICKLED, index=None)
         index = file_of(place, name + INDEX_SUFFIX)
         if index is not None:
             return _sharded(place, model, index, name)
@@ -74,7 +74,7 @@ def weights_of(place: Location, model: str) -> Weights:
     )
 
 
-def _sharded(place: Location, model: str, index: Path, kind: str) -> Weights:
+def _sharded(place: Location, model: str, index: Path, kind: str) -> WeightFiles:
     held = read_object(index, model)
     parts = held.get("weight_map")
     if not isinstance(parts, dict) or not parts or not isinstance(held.get("metadata"), dict):
@@ -93,7 +93,7 @@ def _sharded(place: Location, model: str, index: Path, kind: str) -> Weights:
         if file is None:
             raise InputError(f"model {model!r}: {index.name} names {name!r}, which is missing; fetch it")
         files.append(file)
-    return Weights(files=tuple(files), pickled=kind == PICKLED, index=parts)
+    return WeightFiles(files=tuple(files), pickled=kind == PICKLED, index=parts)
 
 
 def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:

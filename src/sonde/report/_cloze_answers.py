@@ -28,7 +28,7 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownQuiz:
     """A quiz with what one model answers.
 
     Attributes:
@@ -58,7 +58,7 @@ class Shown:
     top: tuple[tuple[str, float, bool], ...]
 
 
-def answered(run: RunData, model: ModelInfo) -> Iterator[Shown]:
+def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuiz]:
     """The quizzes shown of a model, wrong ones first, of each kind of statement alike."""
     answers, quizzes = run.table(LENS, model), _quizzes(run)
     if answers is None or quizzes is None:
@@ -72,7 +72,7 @@ def answered(run: RunData, model: ModelInfo) -> Iterator[Shown]:
         yield from _statements(answers, listed, model)
 
 
-def _statements(answers: pl.LazyFrame, quizzes: pl.DataFrame, model: ModelInfo) -> Iterator[Shown]:
+def _statements(answers: pl.LazyFrame, quizzes: pl.DataFrame, model: ModelInfo) -> Iterator[ShownQuiz]:
     """Quizzes decided by whole statements; the likeliest candidates with their share of the probability."""
     texts = answers.filter(pl.col("quiz_id").is_null()).select("item_id", "nats").collect()
     nats = dict(texts.iter_rows())
@@ -137,8 +137,8 @@ def _shown(
     rank: int,
     competing: int,
     top: Sequence[tuple[str, float, bool]],
-) -> Shown:
-    return Shown(
+) -> ShownQuiz:
+    return ShownQuiz(
         model=model.label,
         template=row["template"],
         mode=row["mode"],

@@ -30,7 +30,7 @@ Span = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownExample:
     """One example as the page shows it.
 
     Attributes:
@@ -95,11 +95,11 @@ def _confidence(row: Mapping[str, Any]) -> float:
     return float(dict(zip(row["classes"], row["probability"], strict=True))[row["predicted"]])
 
 
-def shown(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[Shown]:
+def shown(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[ShownExample]:
     """Examples with their text."""
     labels = labels_of(run, rows)
     items = items_of(run, labels)
-    found: list[Shown] = []
+    found: list[ShownExample] = []
     for row in rows:
         label = labels.get(row["example_id"])
         item = items.get(row["item_id"])
@@ -147,11 +147,11 @@ def _shown(
     label: Mapping[str, Any],
     item: Mapping[str, Any],
     source: Mapping[str, Any] | None,
-) -> Shown:
+) -> ShownExample:
     text = item["text"]
     spans = list(_spans(row, label, text, source["text"] if source else text))
     name, _, edit = (item["name"] or "").partition("/")
-    return Shown(
+    return ShownExample(
         name=name or item["path"],
         path=item["path"],
         gold=row["label"],

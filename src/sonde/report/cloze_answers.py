@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sonde.report._cloze import LENS, TEMPLATES
-from sonde.report._cloze_answers import ANSWERS, Shown, answered
+from sonde.report._cloze_answers import ANSWERS, ShownQuiz, answered
 from sonde.report._numbers import DASH, count, number, readable
 from sonde.report._plot import Cell, Embed, Figure, Table
 from sonde.report._run import RunData
@@ -47,7 +47,7 @@ class ClozeAnswers:
         )
 
 
-def _data(shown: Sequence[Shown]) -> Mapping[str, Any]:
+def _data(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
     models = list(dict.fromkeys(one.model for one in shown))
     return {
         "templates": dict(TEMPLATES),
@@ -71,7 +71,7 @@ def _data(shown: Sequence[Shown]) -> Mapping[str, Any]:
     }
 
 
-def _context(shown: Sequence[Shown]) -> Mapping[str, Any]:
+def _context(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
     held = {one.template for one in shown}
     modes = dict.fromkeys(one.mode for one in shown)
     return {
@@ -82,7 +82,7 @@ def _context(shown: Sequence[Shown]) -> Mapping[str, Any]:
     }
 
 
-def _cells(shown: Sequence[Shown]) -> Iterator[Sequence[Cell]]:
+def _cells(shown: Sequence[ShownQuiz]) -> Iterator[Sequence[Cell]]:
     for one in shown:
         said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
         yield (

@@ -26,11 +26,11 @@ from sonde.corpora import Given, Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
-from sonde.tasks._drawn import Asked
-from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._drawn import DatasetRequest
+from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool, in_turns, tier_of
-from sonde.tasks._spread import ONE, Part, Spread
+from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
 CORRECT = "Correct"
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class BugExample:
     """One example that a function gives.
 
     Attributes:
@@ -117,7 +117,7 @@ class BugTask(ABC):
     hint: ClassVar[str] = ""
 
     @abstractmethod
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """The examples of a function, the one without a bug first; none where it is not eligible."""
 
     def label(
@@ -137,8 +137,8 @@ class BugTask(ABC):
         return {item.item_id: self._table(item) for item in items}
 
     def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
-    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """The functions of a pool with their examples, in its order; with none where one is not eligible."""
         return spread.over(_make, (self.name, asked.language, asked.seed), pool.items)
 
@@ -170,7 +170,7 @@ def choice_of(seed: int, item: Item) -> Choice:
     return Choice(seed, item.item_id)
 
 
-def _make(part: Part[tuple[str, str, int]]) -> list[tuple[Variant, ...]]:
+def _make(part: ItemChunk[tuple[str, str, int]]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
     name, language, seed = part.rule
     task = importlib.import_module(f"{__package__}.{name}").task
@@ -186,7 +186,7 @@ _STRETCH = 2_000
 """Functions that are read before it is asked whether there are enough; then twice as many, and so on."""
 
 
-def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
+def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitExamples:
     """The examples of as many functions as are asked for, clusters dealt to splits.
 
     Functions are read in the order of the pool, only until there are enough.
@@ -227,7 +227,7 @@ def draw_bugs(pool: Pool, asked: Asked, spread: Spread = ONE) -> Drawn:
             f"task {task.name!r} in {asked.language}: the {scarce} split has {len(found[scarce])} eligible "
             f"functions, of {counts['read']} functions read; draw from more code"
         )
-    drawn = Drawn(report=dict(counts))
+    drawn = SplitExamples(report=dict(counts))
     for name, size in split_sizes(number).items():
         drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
     return drawn
@@ -249,7 +249,7 @@ def _sizes(pool: Pool) -> Counter[str]:
     return Counter(item.cluster for item in pool.items)
 
 
-def _example(item: Item, variant: Variant, task: str, tokens: int) -> Example:
+def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:
     """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
     derived = item
     if variant.text != item.text:

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 from sonde.base.errors import InputError
 from sonde.base.options import LARGEST, Count, OneOf, Options, Share, option
 from sonde.tasks._cloze_candidates import MOST
-from sonde.tasks._cloze_quizzes import Wanted
+from sonde.tasks._cloze_quizzes import QuizRules
 from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import ALIAS, CALL, IMPORT, TEMPLATES
 from sonde.tasks._names import SCOPES, SHARED, WITHIN
@@ -96,13 +96,13 @@ class StatementOptions(PairOptions):
         MOST, "names for each level at most, with candidates and pll"
     )
 
-    def wanted(self, size: int, seed: int) -> Wanted:
+    def wanted(self, size: int, seed: int) -> QuizRules:
         """The quizzes of at most ``size`` names that they describe.
 
         Raises:
             InputError: The file of queries cannot be read.
         """
-        return Wanted(
+        return QuizRules(
             templates=self.templates,
             reference=self.reference,
             contexts=self.contexts,

@@ -28,7 +28,7 @@ from sonde.tasks._cloze_statements import (
     aliased,
     plain,
 )
-from sonde.tasks._names import ALL, Gathered, Name
+from sonde.tasks._names import ALL, Name, NameUses
 
 QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
@@ -74,7 +74,7 @@ _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class QuizRules:
     """Which quizzes are made of the names of a corpus.
 
     Attributes:
@@ -116,7 +116,7 @@ class Quizzes:
     left_out: Counter[str]
 
 
-def quizzes(gathered: Gathered, wanted: Wanted, frequent: FrequentPieces | None = None) -> Quizzes:
+def quizzes(gathered: NameUses, wanted: QuizRules, frequent: FrequentPieces | None = None) -> Quizzes:
     """Make the quizzes of a corpus's names.
 
     Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
@@ -149,7 +149,9 @@ def quizzes(gathered: Gathered, wanted: Wanted, frequent: FrequentPieces | None 
     return Quizzes(pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row"), asked_about, left_out)
 
 
-def _in_turn(gathered: Gathered, names: Sequence[Name], wanted: Wanted, left_out: Counter[str]) -> list[Name]:
+def _in_turn(
+    gathered: NameUses, names: Sequence[Name], wanted: QuizRules, left_out: Counter[str]
+) -> list[Name]:
     """The names that may be asked about: the first of every library, the second of every library, and on."""
     held: dict[tuple[str, str], list[tuple[float, Name]]] = {}
     for name in names:
@@ -171,9 +173,9 @@ class _Maker:
 
     def __init__(
         self,
-        gathered: Gathered,
+        gathered: NameUses,
         names: Sequence[Name],
-        wanted: Wanted,
+        wanted: QuizRules,
         left_out: Counter[str],
         pieces: FrequentPieces | None,
     ) -> None:

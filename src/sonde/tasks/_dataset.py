@@ -15,13 +15,13 @@ from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, draw_bugs
 from sonde.tasks._drawn import (
     ITEMS_FOR_TOKENS,
-    Asked,
+    DatasetRequest,
     draw_items,
     draw_pairs,
     draw_tokens,
     texts_beside,
 )
-from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, Drawn, example_table
+from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
 from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
 from sonde.tasks._picked import PICKED, Pick, Picks, Question, pick_all, picks_of
@@ -103,7 +103,7 @@ def build(
     """
     task = TASKS.load(task_name)
     wanted = [item for item in items if item.language == language]
-    asked = Asked(task, size, seed, language, mode, quirks, repositories, picks)
+    asked = DatasetRequest(task, size, seed, language, mode, quirks, repositories, picks)
     if is_given(wanted, task.name):
         drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
         given_split = brings_splits(wanted, task.name)
@@ -238,7 +238,7 @@ def _answers(question: Question, item: Item) -> bool:
     return True
 
 
-def _dataset(task: Task, drawn: Drawn, pool: Pool, size: int, given_split: bool) -> Dataset:
+def _dataset(task: Task, drawn: SplitExamples, pool: Pool, size: int, given_split: bool) -> Dataset:
     kept = Counter(one.label for _, _, one in drawn.rows)
     splits = Counter(split for split, _, _ in drawn.rows)
     derived = {one.item.item_id: one.item for _, _, one in drawn.rows if one.item is not one.source}

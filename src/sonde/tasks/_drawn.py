@@ -14,7 +14,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, deal, largest, matched_first, split_sizes, weight_in_turns
-from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._picked import Pick, Picks, picks_of
 from sonde.tasks._pool import Pool, count_tokens, edits_of, in_turns, length_class, tier_of
 from sonde.tasks._task import Repository, Task, classes_of
@@ -33,7 +33,7 @@ ITEMS_FOR_TOKENS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DatasetRequest:
     """What a data set is asked for; see `sonde.tasks.build`."""
 
     task: Task
@@ -46,7 +46,7 @@ class Asked:
     picks: Picks = field(default_factory=dict[str, tuple[Pick, ...]])
 
 
-def draw_items(pool: Pool, asked: Asked) -> Drawn:
+def draw_items(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     """Whole functions: splits disjoint by cluster, classes alike in length as far as they overlap."""
     examples = [
         _example(item, item, pick, pool.tokens[item.item_id], start=0, end=len(item.text))
@@ -58,7 +58,7 @@ def draw_items(pool: Pool, asked: Asked) -> Drawn:
     return _balanced(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
 
 
-def draw_pairs(pool: Pool, asked: Asked) -> Drawn:
+def draw_pairs(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     """Pairs of tokens, one of each class at most a function; classes alike in their distance."""
     examples: list[Example] = []
     unlabelled = 0
@@ -81,7 +81,7 @@ class _Beside(Protocol):
         ...
 
 
-def draw_tokens(pool: Pool, asked: Asked) -> Drawn:
+def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     """Tokens in real functions: no surface in two splits, the surfaces of a class in turn.
 
     A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
@@ -120,7 +120,11 @@ def texts_beside(
 
 
 def _gather(
-    source: Item, item: Item, tokens: int, asked: Asked, found: defaultdict[tuple[str, str], list[Example]]
+    source: Item,
+    item: Item,
+    tokens: int,
+    asked: DatasetRequest,
+    found: defaultdict[tuple[str, str], list[Example]],
 ) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
     picks = _picks(item, asked)
@@ -132,7 +136,7 @@ def _gather(
     return bool(picks)
 
 
-def _picks(item: Item, asked: Asked) -> tuple[Pick, ...]:
+def _picks(item: Item, asked: DatasetRequest) -> tuple[Pick, ...]:
     """The labelled places of an item, as they were gathered before or are now."""
     known = asked.picks.get(item.item_id)
     if known is not None:
@@ -178,11 +182,11 @@ def _by_distance(example: Example) -> Hashable:
 
 def _balanced(
     examples: Sequence[Example],
-    asked: Asked,
+    asked: DatasetRequest,
     stratum: Callable[[Example], Hashable] | None,
     unlabelled: int,
     splits: Mapping[str, str],
-) -> Drawn:
+) -> SplitExamples:
     """Deal clusters to splits and take equally many of each class, in the order of ``examples``.
 
     Of each class and tier of length the clusters take turns; tokens come in turns of their types already.
@@ -212,7 +216,7 @@ def _balanced(
     number = largest(available, asked.size // len(labels))
     if number < SMALLEST:
         raise InputError(_too_few(chosen, labels, asked))
-    drawn = Drawn()
+    drawn = SplitExamples()
     for name, size in split_sizes(number).items():
         found, matched = chosen[name]
         for label in labels:
@@ -223,7 +227,7 @@ def _balanced(
     return drawn
 
 
-def _classes(examples: Sequence[Example], asked: Asked) -> tuple[str, ...]:
+def _classes(examples: Sequence[Example], asked: DatasetRequest) -> tuple[str, ...]:
     """All classes of the task, or those that occur where it does not name them.
 
     Raises:
@@ -249,7 +253,7 @@ def _classes(examples: Sequence[Example], asked: Asked) -> tuple[str, ...]:
 
 
 def _too_few(
-    chosen: Mapping[str, tuple[dict[str, list[Example]], int]], labels: Sequence[str], asked: Asked
+    chosen: Mapping[str, tuple[dict[str, list[Example]], int]], labels: Sequence[str], asked: DatasetRequest
 ) -> str:
     name, label = min(
         ((name, label) for name in SHARES for label in labels),

@@ -66,7 +66,7 @@ class Example:
 
 
 @dataclass(slots=True)
-class Drawn:
+class SplitExamples:
     """Examples with their splits, on the way to a table.
 
     Attributes:

@@ -9,8 +9,8 @@ from sonde.base.errors import InputError
 from sonde.corpora import Given, Item
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, deal
-from sonde.tasks._drawn import Asked
-from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._drawn import DatasetRequest
+from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._pool import count_tokens, edits_of
 
 
@@ -40,7 +40,7 @@ def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "")
     )
 
 
-def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
+def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     """All labels that the items bring for the task, none balanced away.
 
     Where the source says no split, whole clusters are dealt to splits.
@@ -50,7 +50,7 @@ def draw_given(items: Sequence[Item], asked: Asked) -> Drawn:
     """
     edits = edits_of(asked.language)
     tokens_alone = asked.task.target == "span"
-    drawn = Drawn()
+    drawn = SplitExamples()
     rows: list[tuple[str, Example]] = []
     for item in items:
         for given in item.given:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import ClassVar
 
-from sonde.languages._edits import Edits, Place
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings, replaced
 
 _DRAWS = 8
@@ -38,7 +38,7 @@ class Exchange(Mutation):
     """Base of the tasks whose fault is two stretches of code exchanged so that it still parses."""
 
     @abstractmethod
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
         """The stretches that may be exchanged."""
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
@@ -55,7 +55,7 @@ class Exchange(Mutation):
         return None
 
 
-def exchanged(text: str, first: Place, second: Place) -> str:
+def exchanged(text: str, first: TextPlace, second: TextPlace) -> str:
     """A text with what stands at two places exchanged; all else stays where it is."""
     return replaced(text, (first, second.surface), (second, first.surface))
 
@@ -71,7 +71,7 @@ def joins(left: str, right: str) -> bool:
     return word or sign or string
 
 
-def neighbours(text: str, tokens: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+def neighbours(text: str, tokens: Sequence[TextPlace]) -> Iterator[tuple[TextPlace, TextPlace]]:
     """Tokens that follow each other on a line and stay two different tokens when they are exchanged."""
     for place in range(len(tokens) - 1):
         first, second = tokens[place], tokens[place + 1]
@@ -89,7 +89,7 @@ def neighbours(text: str, tokens: Sequence[Place]) -> Iterator[tuple[Place, Plac
         yield first, second
 
 
-def shuffled(text: str, tokens: Sequence[Place], share: float, draw: Random) -> str | None:
+def shuffled(text: str, tokens: Sequence[TextPlace], share: float, draw: Random) -> str | None:
     """A share of the tokens put into another order among themselves; None where nothing changes.
 
     A blank parts two tokens that would be read as one.

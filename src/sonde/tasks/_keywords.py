@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import ClassVar
 
-from sonde.languages._edits import Edits, Place
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._mutation import (
     Fault,
     Mutation,
@@ -73,7 +73,7 @@ class KeywordSwitch(Mutation):
                     return Fault(changed, (word, capped(surfaces(places)[word] + 1)))
         return None
 
-    def _words(self, place: Place, edits: Edits) -> list[str]:
+    def _words(self, place: TextPlace, edits: Edits) -> list[str]:
         return [
             word
             for category, words in edits.keywords.items()

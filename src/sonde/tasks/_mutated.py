@@ -17,11 +17,11 @@ from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes, weight_in_turns
-from sonde.tasks._drawn import Asked
-from sonde.tasks._examples import Drawn, Example
+from sonde.tasks._drawn import DatasetRequest
+from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
-from sonde.tasks._spread import ONE, Part, Spread
+from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._words import leaning
 
 _SURVEYED = 2_000
@@ -33,7 +33,7 @@ _WIDER = 3
 """Sides differ in length by chance alone, so bins of three quarters of an octave are enough."""
 
 
-def draw_mutated(pool: Pool, asked: Asked, name: str, spread: Spread = ONE) -> Drawn:
+def draw_mutated(pool: Pool, asked: DatasetRequest, name: str, spread: Spread = ONE) -> SplitExamples:
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
@@ -62,7 +62,7 @@ def draw_mutated(pool: Pool, asked: Asked, name: str, spread: Spread = ONE) -> D
             f"{len(matching[scarce].blocks)} faults with an untouched function to match, "
             f"of {counts['read']} functions read; draw from more code"
         )
-    drawn = Drawn(report={**counts, "matched": 1.0})
+    drawn = SplitExamples(report={**counts, "matched": 1.0})
     for name, size in split_sizes(number).items():
         drawn.rows += [(name, True, one) for block in matching[name].blocks[:size] for one in block]
     return drawn
@@ -102,7 +102,7 @@ class _Rule:
         )
 
 
-def _rule(pool: Pool, asked: Asked, name: str, sides: Mapping[str, str]) -> _Rule:
+def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]) -> _Rule:
     edits = facet_of(asked.language, "edits", Edits)
     survey = cast(Mutation, asked.task).survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
     return _Rule(name, asked.language, asked.mode == "paper", survey, sides, pool.tokens, asked.seed)
@@ -120,7 +120,7 @@ def _candidates(
             yield rule.splits[item.cluster], *found
 
 
-def _examples(part: Part[_Rule]) -> list[tuple[Hashable, Example] | None]:
+def _examples(part: ItemChunk[_Rule]) -> list[tuple[Hashable, Example] | None]:
     """The examples of some items; runs in any process."""
     from sonde.tasks import TASKS
 

@@ -22,7 +22,7 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
-from sonde.languages._edits import Edits, Place
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
@@ -125,7 +125,7 @@ def mutated(item: Item, text: str, task: str) -> Item:
     )
 
 
-def replaced(text: str, *changes: tuple[Place, str]) -> str:
+def replaced(text: str, *changes: tuple[TextPlace, str]) -> str:
     """A text with other words at places that do not overlap."""
     parts: list[str] = []
     position = 0
@@ -146,6 +146,6 @@ def by_weight(weights: Mapping[str, int], draw: Random) -> str:
     return draw.choices(words, [weights[word] for word in words])[0]
 
 
-def surfaces(places: Sequence[Place]) -> Counter[str]:
+def surfaces(places: Sequence[TextPlace]) -> Counter[str]:
     """How often each surface stands at the places."""
     return Counter(place.surface for place in places)

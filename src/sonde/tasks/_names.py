@@ -86,7 +86,7 @@ class Name:
 
 
 @dataclass(slots=True)
-class Gathered:
+class NameUses:
     """What the files of a corpus call and import.
 
     Attributes:
@@ -127,7 +127,7 @@ class Gathered:
         return any(definition.startswith(f"{module}.") for definition in found)
 
 
-def gather(files: Iterable[File], *, within: str = "file", propagate: bool = False) -> Gathered:
+def gather(files: Iterable[File], *, within: str = "file", propagate: bool = False) -> NameUses:
     """Read the names of all files.
 
     Args:
@@ -144,7 +144,7 @@ def gather(files: Iterable[File], *, within: str = "file", propagate: bool = Fal
     held: dict[str, list[File]] = defaultdict(list)
     for file in files:
         held[file.language].append(file)
-    gathered = Gathered()
+    gathered = NameUses()
     for language in sorted(held):
         if has_facet(language, "imports"):
             _gather_language(held[language], language, within, propagate, gathered)
@@ -155,7 +155,7 @@ def gather(files: Iterable[File], *, within: str = "file", propagate: bool = Fal
 
 
 def _gather_language(
-    files: Sequence[File], language: str, within: str, propagate: bool, gathered: Gathered
+    files: Sequence[File], language: str, within: str, propagate: bool, gathered: NameUses
 ) -> None:
     facet = facet_of(language, "imports", Imports)
     held: dict[str, list[str]] = defaultdict(list)
@@ -203,7 +203,7 @@ def _dotted(path: str) -> str:
     return stem.removesuffix("/__init__").replace("/", ".")
 
 
-def _count(gathered: Gathered, call: ApiCall, file: File, levels: int, inside: Function | None) -> None:
+def _count(gathered: NameUses, call: ApiCall, file: File, levels: int, inside: Function | None) -> None:
     key = (file.language, call.name, call.kind)
     if key not in gathered.names:
         library = ".".join(call.name.split(".")[:levels])

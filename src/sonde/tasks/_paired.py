@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
-from sonde.languages._flow import Flow, Place, Variable
+from sonde.languages._flow import Flow, Variable, VariablePlace
 from sonde.languages._metrics import Metrics
 from sonde.tasks._task import LABEL_SCHEMA, Repository
 
@@ -25,11 +25,11 @@ PAIR_SCHEMA: Mapping[str, type[pl.DataType]] = {
 _BETWEEN = 100
 
 
-class Pair(NamedTuple):
+class MarkedPair(NamedTuple):
     """Two marked places with what holds between them."""
 
-    place: Place
-    other: Place
+    place: VariablePlace
+    other: VariablePlace
     label: str
     value: float | None = None
 
@@ -55,7 +55,7 @@ class VariablePairs(ABC):
         return {item.item_id: self._table(item) for item in items}
 
     @abstractmethod
-    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """The pairs of a text."""
 
     def _table(self, item: Item) -> pl.DataFrame:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.tasks._spread import Part, Spread
-from sonde.tasks._task import Repository, Task, gives_rows
+from sonde.tasks._spread import ItemChunk, Spread
+from sonde.tasks._task import Repository, Task, row_labels
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -65,8 +65,8 @@ def picks_of(
     quirks: AbstractSet[str],
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    if gives_rows(task):
-        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
+    if (by_row := row_labels(task)) is not None:
+        labelled = by_row.label_rows(item, repositories, mode=mode, quirks=quirks)
         rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
     else:
         table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
@@ -110,7 +110,7 @@ def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Sprea
     return {**found}
 
 
-def _pick(part: Part[tuple[Question, ...]]) -> list[tuple[tuple[Pick, ...], ...]]:
+def _pick(part: ItemChunk[tuple[Question, ...]]) -> list[tuple[tuple[Pick, ...], ...]]:
     """The places of some items; runs in any process."""
     from sonde.tasks import TASKS
 

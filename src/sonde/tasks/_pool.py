@@ -16,7 +16,7 @@ from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
 from sonde.languages import facet_of, has_facet
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES
-from sonde.tasks._spread import ONE, Part, Spread
+from sonde.tasks._spread import ONE, ItemChunk, Spread
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -153,7 +153,7 @@ def _spread(items: Sequence[Item], seed: int) -> list[Item]:
     return kept
 
 
-def _measure(part: Part[str]) -> list[tuple[str, int]]:
+def _measure(part: ItemChunk[str]) -> list[tuple[str, int]]:
     """Why each of some items is left out, and its code tokens; runs in any process."""
     edits = edits_of(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]

@@ -35,7 +35,7 @@ class Spread:
 
     def over(
         self,
-        function: Callable[[Part[Rule]], Sequence[Answer]],
+        function: Callable[[ItemChunk[Rule]], Sequence[Answer]],
         rule: Rule,
         items: Sequence[Item],
         *,
@@ -53,7 +53,7 @@ class Spread:
                 be enough; None answers all.
         """
         parts = [
-            Part(begin, share(rule, some) if share else rule, tuple(some))
+            ItemChunk(begin, share(rule, some) if share else rule, tuple(some))
             for begin in range(0, len(items), _CHUNK)
             for some in [items[begin : begin + _CHUNK]]
         ]
@@ -73,7 +73,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[Rule]):
+class ItemChunk(Generic[Rule]):
     """Some of the items, with what is to be done.
 
     Attributes:

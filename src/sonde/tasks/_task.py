@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import polars as pl
 
@@ -102,9 +102,9 @@ class RowLabels(Protocol):
         ...
 
 
-def gives_rows(task: Task) -> TypeGuard[RowLabels]:
-    """Whether a task is one of `RowLabels`; asked for each item, which a protocol itself answers slowly."""
-    return _has_row_labels(type(task))
+def row_labels(task: Task) -> RowLabels | None:
+    """The task as one of `RowLabels`, if it is: a protocol is slow to answer that for each item."""
+    return cast("RowLabels", task) if _has_row_labels(type(task)) else None
 
 
 @functools.cache

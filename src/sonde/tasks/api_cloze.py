@@ -18,8 +18,8 @@ from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_quizzes
 from sonde.tasks._cloze_items import items_of_quizzes, listed
 from sonde.tasks._cloze_options import StatementOptions
-from sonde.tasks._cloze_quizzes import Wanted, quizzes
-from sonde.tasks._names import Gathered, gather
+from sonde.tasks._cloze_quizzes import QuizRules, quizzes
+from sonde.tasks._names import NameUses, gather
 
 
 class ApiCloze:
@@ -37,7 +37,7 @@ class ApiCloze:
         """
         held = list(files)
         given = given_quizzes(held, limit=None, seed=0)
-        table = quizzes(gather(held), Wanted()).table if given.is_empty() else given
+        table = quizzes(gather(held), QuizRules()).table if given.is_empty() else given
         return listed(table)
 
     def draw(
@@ -107,7 +107,7 @@ def _called_in(corpus: str, language: str) -> pl.Expr:
     return pl.col("library").is_in(sorted({name.library for name in found}))
 
 
-def _alias_statistics(gathered: Gathered) -> dict[str, float | int]:
+def _alias_statistics(gathered: NameUses) -> dict[str, float | int]:
     """Names that the corpus calls under an alias, those of them with several, and how many on average.
 
     As INK counts them (section 5.2): an alias counts once for a name, however often it is called so.

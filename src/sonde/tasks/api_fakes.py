@@ -26,7 +26,7 @@ from sonde.tasks._cloze_margins import (
 )
 from sonde.tasks._cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks._cloze_segments import REFERENCE, segments
-from sonde.tasks._names import ALL, PUBLIC, Gathered, Name, gather
+from sonde.tasks._names import ALL, PUBLIC, Name, NameUses, gather
 
 
 class ApiFakes:
@@ -88,7 +88,7 @@ class ApiFakes:
 
 
 def made_up(
-    gathered: Gathered, known: set[str], seed: int, per_library: int, reference: str, scope: str
+    gathered: NameUses, known: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
     """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
     by_language: dict[str, list[Name]] = defaultdict(list)

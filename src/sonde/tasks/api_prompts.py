@@ -16,9 +16,9 @@ from sonde.corpora import SourceFile
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_items import items_of_quizzes, listed
 from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks._cloze_quizzes import Wanted, quizzes
+from sonde.tasks._cloze_quizzes import QuizRules, quizzes
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST
-from sonde.tasks._names import Gathered, gather
+from sonde.tasks._names import NameUses, gather
 
 
 class ApiPrompts:
@@ -70,9 +70,9 @@ class ApiPrompts:
         return Dataset(self.name, self.version, examples, tuple(items_of_quizzes(examples)), report)
 
 
-def _asked(gathered: Gathered, options: PromptOptions, seed: int) -> pl.DataFrame:
+def _asked(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
     """The quizzes in an order by hash."""
-    wanted = Wanted(
+    wanted = QuizRules(
         templates=options.templates,
         reference=options.reference,
         per_library=PER_LIBRARY,

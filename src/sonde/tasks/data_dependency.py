@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._paired import Pair, VariablePairs, declarations
+from sonde.tasks._paired import MarkedPair, VariablePairs, declarations
 
 
 class DataDependency(VariablePairs):
@@ -22,12 +22,12 @@ class DataDependency(VariablePairs):
     name = "data_dependency"
     labels = ("NO", "YES")
 
-    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Every two variables by their declarations."""
         variables, computed = flow.variables(text), flow.dependencies(text)
         for one, other in declarations(variables):
             depends = (one, other) in computed or (other, one) in computed
-            yield Pair(variables[one].places[0], variables[other].places[0], "YES" if depends else "NO")
+            yield MarkedPair(variables[one].places[0], variables[other].places[0], "YES" if depends else "NO")
 
 
 task = DataDependency()

@@ -8,8 +8,8 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs, Spot
-from sonde.tasks._bugs import BugTask, Choice, Variant, choice_of
-from sonde.tasks._drawn import Asked
+from sonde.tasks._bugs import BugExample, BugTask, Choice, choice_of
+from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
 from sonde.tasks._spread import Spread
 
@@ -33,17 +33,17 @@ class ExceptionType(BugTask):
     each = 1
     hint = "except"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         place = _place(text, bugs, choice)
         if place is None:
             return ()
         changed = text[: place.start] + HOLE + text[place.end :]
-        return (Variant(place.surface, changed, "", place.start, place.start + len(HOLE)),)
+        return (BugExample(place.surface, changed, "", place.start, place.start + len(HOLE)),)
 
     def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
-    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.drawn`.
 
         Raises:

@@ -9,8 +9,8 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
-from sonde.tasks._drawn import Asked
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
 from sonde.tasks._spread import Spread
 
@@ -37,7 +37,7 @@ class FunctionDocstring(BugTask):
     target = "pair"
     quirks = QUIRKS
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """None: a function alone does not say whose summary it gets, see `drawn`."""
         return ()
 
@@ -46,8 +46,8 @@ class FunctionDocstring(BugTask):
         return 0, len(item.text), CORRECT if summary(item) else None
 
     def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: Asked, spread: Spread
-    ) -> Iterator[tuple[Item, Sequence[Variant]]]:
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.drawn`; one process pairs them all, which takes little."""
         bugs = facet_of(asked.language, "bugs", Bugs)
         paper = asked.mode == "paper" or GLOBAL in asked.quirks
@@ -72,7 +72,7 @@ def summary(item: Item) -> str:
     return item.docstring.strip().partition("\n")[0].strip()
 
 
-def pair(item: Item, other: Item, bugs: Bugs) -> tuple[Variant, Variant]:
+def pair(item: Item, other: Item, bugs: Bugs) -> tuple[BugExample, BugExample]:
     """A function with its own summary and with another function's."""
     function = bugs.undocumented(item.text).rstrip()
     place = f"{other.repository}/{other.path} {other.name}"
@@ -82,9 +82,9 @@ def pair(item: Item, other: Item, bugs: Bugs) -> tuple[Variant, Variant]:
     )
 
 
-def _variant(label: str, function: str, words: str, edit: str) -> Variant:
+def _variant(label: str, function: str, words: str, edit: str) -> BugExample:
     start = len(function) + 1
-    return Variant(label, f"{function}\n{words}", edit, 0, len(function), start, start + len(words))
+    return BugExample(label, f"{function}\n{words}", edit, 0, len(function), start, start + len(words))
 
 
 task = FunctionDocstring()

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, Place
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._jumble import Exchange
 
 ALIASES = ["block_jumbling"]
@@ -21,10 +21,10 @@ class JumbledBlocks(Exchange):
 
     name = "jbk"
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
         """Two blocks of one depth, neither in the other."""
         bodies = edits.places(text, "body")
-        alike: defaultdict[tuple[int, bool], deque[Place]] = defaultdict(deque)
+        alike: defaultdict[tuple[int, bool], deque[TextPlace]] = defaultdict(deque)
         kinds: list[tuple[int, bool]] = []
         ends: list[int] = []
         for body in bodies:
@@ -40,7 +40,7 @@ class JumbledBlocks(Exchange):
                 yield from ((body, later) for later in alike[kind] if body.surface != later.surface)
 
 
-def _opens_line(text: str, place: Place) -> bool:
+def _opens_line(text: str, place: TextPlace) -> bool:
     """Whether only blanks stand before it; a block on the line of its head cannot stand elsewhere."""
     return not text[text.rfind("\n", 0, place.start) + 1 : place.start].strip()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from sonde.languages._edits import Place
+from sonde.languages._edits import TextPlace
 from sonde.tasks._jumble import exchanged
 from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings
 
@@ -35,8 +35,8 @@ class JumbledOperands(Mutation):
         return None
 
 
-def _pairs(text: str, around: Surroundings) -> Iterator[tuple[Place, Place]]:
-    latest: dict[str, Place] = {}
+def _pairs(text: str, around: Surroundings) -> Iterator[tuple[TextPlace, TextPlace]]:
+    latest: dict[str, TextPlace] = {}
     for token in around.edits.tokens(text):
         if token.category == token.surface:
             continue

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sonde.languages._edits import Edits, Place
+from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._jumble import Exchange
 
 ALIASES = ["statement_jumbling"]
@@ -21,7 +21,7 @@ class JumbledStatements(Exchange):
 
     name = "jst"
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[Place, Place]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
         """Two statements of one block, the later one of which needs the earlier one."""
         bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
         for block in edits.blocks(text):
@@ -45,11 +45,11 @@ class JumbledStatements(Exchange):
 class _Names:
     """Names by where they stand; ``places`` are in text order."""
 
-    def __init__(self, places: tuple[Place, ...]) -> None:
+    def __init__(self, places: tuple[TextPlace, ...]) -> None:
         self._places = places
         self._starts = [place.start for place in places]
 
-    def inside(self, statement: Place) -> set[str]:
+    def inside(self, statement: TextPlace) -> set[str]:
         """The names that a statement holds."""
         first = bisect_left(self._starts, statement.start)
         beyond = bisect_right(self._starts, statement.end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 from sonde.tasks._misuse import MISUSE, misuse
 
 
@@ -17,14 +17,14 @@ class MisuseRepair(BugTask):
     labels = (CORRECT, MISUSE)
     version = "2"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         found = misuse(text, bugs, choice)
         if found is None:
             return ()
         places = bugs.variables(found.text).places
         repair = next(place for place in places if place.surface == found.right)
-        buggy = Variant(
+        buggy = BugExample(
             MISUSE,
             found.text,
             f"VarMisuse `{found.wrong}`->`{found.right}`",
@@ -33,7 +33,7 @@ class MisuseRepair(BugTask):
             repair.start,
             repair.end,
         )
-        return Variant(CORRECT, text, end=0), buggy
+        return BugExample(CORRECT, text, end=0), buggy
 
 
 task = MisuseRepair()

@@ -13,7 +13,7 @@ from itertools import pairwise
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
 from sonde.tasks._measured import binned
-from sonde.tasks._paired import Pair, VariablePairs
+from sonde.tasks._paired import MarkedPair, VariablePairs
 
 _BINS = binned("1-3", "4-7", "8-15", "16-31", "32-")
 
@@ -24,7 +24,7 @@ class NextUse(VariablePairs):
     name = "next_use"
     labels = _BINS.names
 
-    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Every occurrence of a variable with the next one."""
         starts = [leaf.start for leaf in metrics.leaves(text)]
         for variable in flow.variables(text):
@@ -32,7 +32,7 @@ class NextUse(VariablePairs):
                 distance = bisect_left(starts, other.start) - bisect_left(starts, place.start)
                 label = _BINS.of(distance)
                 if label is not None:
-                    yield Pair(place, other, label, float(distance))
+                    yield MarkedPair(place, other, label, float(distance))
 
 
 task = NextUse()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._paired import Pair, VariablePairs, declarations
+from sonde.tasks._paired import MarkedPair, VariablePairs, declarations
 
 
 class SameScope(VariablePairs):
@@ -20,12 +20,12 @@ class SameScope(VariablePairs):
     name = "same_scope"
     labels = ("NO", "YES")
 
-    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[Pair]:
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Every two variables by their declarations."""
         variables = flow.variables(text)
         for one, other in declarations(variables):
             same = variables[one].scope == variables[other].scope
-            yield Pair(variables[one].places[0], variables[other].places[0], "YES" if same else "NO")
+            yield MarkedPair(variables[one].places[0], variables[other].places[0], "YES" if same else "NO")
 
 
 task = SameScope()

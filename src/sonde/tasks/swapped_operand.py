@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.languages._bugs import Bugs, Operation
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 
 SWAPPED = "Swapped operands"
 
@@ -18,14 +18,14 @@ class SwappedOperand(BugTask):
     name = "swapped_operand"
     labels = (CORRECT, SWAPPED)
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
         for operation in choice.first(eligible, about="operation"):
             changed = _swapped(text, operation)
             if bugs.parses(changed) and _stands(bugs, changed, operation):
                 edit = f"swapped operands of `{operation.operator.surface}`"
-                return Variant(CORRECT, text), Variant(SWAPPED, changed, edit)
+                return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
         return ()
 
 

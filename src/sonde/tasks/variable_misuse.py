@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.languages._bugs import Bugs
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 from sonde.tasks._misuse import MISUSE, misuse
 
 
@@ -17,12 +17,12 @@ class VariableMisuse(BugTask):
     labels = (CORRECT, MISUSE)
     version = "2"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         found = misuse(text, bugs, choice)
         if found is None:
             return ()
-        return Variant(CORRECT, text), Variant(
+        return BugExample(CORRECT, text), BugExample(
             MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sonde.tasks._measured import Measured, exact, flow, metrics
 
 
-class Variables(Measured):
+class VariableUses(Measured):
     """Number of occurrences of variables."""
 
     name = "vct"
@@ -27,4 +27,4 @@ class Variables(Measured):
         return sum(len(variable.places) for variable in flow(language).variables(text))
 
 
-task = Variables()
+task = VariableUses()

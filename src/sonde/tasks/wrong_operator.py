@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.languages._bugs import Bugs, Operation
-from sonde.tasks._bugs import CORRECT, BugTask, Choice, Variant
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 
 WRONG = "Wrong binary operator"
 
@@ -14,14 +14,14 @@ class WrongOperator(BugTask):
     name = "wrong_operator"
     labels = (CORRECT, WRONG)
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[Variant, ...]:
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         for operation in choice.first(bugs.operations(text), about="operation"):
             right = operation.operator.surface
             wrong = choice.pick(bugs.rows[right], about="operator")
             changed = _replaced(text, operation, wrong)
             if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
-                return Variant(CORRECT, text), Variant(WRONG, changed, f"`{right}`-> `{wrong}`")
+                return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
         return ()
 
 

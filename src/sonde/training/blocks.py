@@ -28,7 +28,7 @@ def block_start(index: int, tokens: int, width: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class BlockOrder:
     """Which block each sample of a run is; a pure function of its fields.
 
     Blocks are shuffled within stretches of the stream, which is itself in an order by hash. So a longer run
@@ -90,7 +90,7 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
         training = recipe.training
         self._decoder = recipe.model.role == "decoder"
         self.width = training.block - 1 if self._decoder else training.block - 2
-        self.course = Course(block_count(len(stream), self.width), recipe.seed)
+        self.course = BlockOrder(block_count(len(stream), self.width), recipe.seed)
         self._samples = training.steps * training.blocks_per_step
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ from sonde.languages._program import Program
 from sonde.training.evaluate import NextSentence
 from sonde.training.lines import break_offsets
 from sonde.training.packing import edges_of, encode_document
-from sonde.training.pairs import Lines, Pair, all_pairs, framed
+from sonde.training.pairs import DocumentLines, SentencePair, all_pairs, framed
 from sonde.training.recipe import Recipe
 
 _MOST = 2_000
@@ -39,7 +39,7 @@ def held_out_pairs(
             streams += encode_document(vocabulary, [file.text])
             edges.append(edges_of(vocabulary, file.text, breaks, place))
             place += len(streams[-1])
-    lines = Lines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
+    lines = DocumentLines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
     once = dataclasses.replace(recipe.pairs, duplicates=1)
     pairs = all_pairs(lines, recipe.training.block, once, seed)
     chosen = np.random.default_rng(seed).permutation(len(pairs))[:_MOST]
@@ -83,5 +83,5 @@ def evaluate_next(
         )
         told = output.seq_relationship_logits.argmax(-1).cpu()
         right += int((told == torch.tensor([answer for _, _, answer in rows])).sum())
-    random = float(pairs[:, Pair._fields.index("random")].mean())
+    random = float(pairs[:, SentencePair._fields.index("random")].mean())
     return NextSentence(accuracy=right / len(pairs), majority=max(random, 1 - random), pairs=len(pairs))

@@ -41,7 +41,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedModel:
     """What a training run left.
 
     Attributes:
@@ -269,7 +269,7 @@ def train(
     *,
     resume: bool,
     report: Callable[[str], None],
-) -> Trained:
+) -> TrainedModel:
     """Train a fresh model, or go on from its last checkpoint.
 
     Killed at any moment and started again, a run ends with the weights of an undisturbed one (one thread,
@@ -320,7 +320,7 @@ def train(
         for entry in trainer.state.log_history
         if "loss" in entry
     )
-    return Trained(
+    return TrainedModel(
         _plain(trainer, model, recipe),
         progress.seconds,
         curve[-1][1] if curve else math.nan,

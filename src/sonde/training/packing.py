@@ -24,7 +24,7 @@ from sonde.languages._program import Program
 from sonde.training.checkpoints import storing
 from sonde.training.documents import Document, choose_documents
 from sonde.training.lines import break_offsets, line_starts
-from sonde.training.pairs import Lines, all_pairs
+from sonde.training.pairs import DocumentLines, all_pairs
 from sonde.training.program_vocabulary import learn_program_vocabulary
 from sonde.training.recipe import SMALL_VOCABULARY, Recipe
 from sonde.training.vocabulary import (
@@ -138,7 +138,7 @@ def _pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.
     """The pairs of a recipe, made once for each length, seed and way to make them."""
     path = home / f"pairs-{fingerprint(recipe.pairs, recipe.training.block, recipe.seed)[:12]}.npy"
     if not path.is_file():
-        lines = Lines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
+        lines = DocumentLines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
         made = all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
         temporary = path.with_suffix(f".{os.getpid()}.npy")
         np.save(temporary, made)

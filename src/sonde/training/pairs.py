@@ -25,7 +25,7 @@ from torch.utils.data import Dataset
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.training.blocks import Course
+from sonde.training.blocks import BlockOrder
 from sonde.training.objectives import hide_some
 from sonde.training.recipe import PairsConfig, Recipe
 from sonde.training.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
@@ -37,7 +37,7 @@ _ELSEWHERE = 10
 """How often another document is asked for before a line of the same one is taken."""
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """Two stretches of the stream, ends exclusive, and whether B is from elsewhere (1) or follows A (0)."""
 
     first: int
@@ -48,7 +48,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lines:
+class DocumentLines:
     """Documents as lines on a stream of subwords.
 
     Attributes:
@@ -67,7 +67,7 @@ class Lines:
         return self.edges[self.documents[index] : self.documents[index + 1]].tolist()
 
 
-def all_pairs(lines: Lines, length: int, config: PairsConfig, seed: int) -> Int[np.ndarray, "pair 5"]:
+def all_pairs(lines: DocumentLines, length: int, config: PairsConfig, seed: int) -> Int[np.ndarray, "pair 5"]:
     """The pairs of every duplicate of the data, in the order of the stream.
 
     Args:
@@ -77,7 +77,7 @@ def all_pairs(lines: Lines, length: int, config: PairsConfig, seed: int) -> Int[
         seed: Of every choice; what a document gives depends on it and the document's number alone.
 
     Returns:
-        One row a pair, with the columns of `Pair`.
+        One row a pair, with the columns of `SentencePair`.
 
     Raises:
         InputError: Fewer than two documents have lines, so that nothing is from elsewhere.
@@ -105,7 +105,7 @@ def all_pairs(lines: Lines, length: int, config: PairsConfig, seed: int) -> Int[
 
 def document_pairs(
     documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
-) -> Iterator[Pair]:
+) -> Iterator[SentencePair]:
     """The pairs of one document.
 
     Args:
@@ -129,9 +129,9 @@ def document_pairs(
             second = _stretch(documents[other], aim - (edges[split] - edges[begin]), draw)
             # What was not used comes again.
             line = split
-            pair = Pair(edges[begin], edges[split], *second, 1)
+            pair = SentencePair(edges[begin], edges[split], *second, 1)
         else:
-            pair = Pair(edges[begin], edges[split], edges[split], edges[line], 0)
+            pair = SentencePair(edges[begin], edges[split], edges[split], edges[line], 0)
         yield _fitted(pair, most, draw)
 
 
@@ -153,7 +153,7 @@ def _stretch(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, i
     return edges[begin], edges[end]
 
 
-def _fitted(pair: Pair, most: int, draw: random.Random) -> Pair:
+def _fitted(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
     """A pair without what is too much: subword by subword from the longer side, B of two alike."""
     first, second = pair.first_end - pair.first, pair.second_end - pair.second
     over = first + second - most
@@ -165,7 +165,7 @@ def _fitted(pair: Pair, most: int, draw: random.Random) -> Pair:
     from_second = rest - rest // 2 + (lead if second > first else 0)
     # Each one goes from the front or the back with equal chance.
     front, other_front = _heads(from_first, draw), _heads(from_second, draw)
-    return Pair(
+    return SentencePair(
         pair.first + front,
         pair.first_end - (from_first - front),
         pair.second + other_front,
@@ -200,7 +200,7 @@ class PairDataset(Dataset[dict[str, Tensor]]):
         self._stream = stream
         self._pairs = pairs
         self._recipe = recipe
-        self.course = Course(len(pairs), recipe.seed, stretch=len(pairs))
+        self.course = BlockOrder(len(pairs), recipe.seed, stretch=len(pairs))
         self._samples = recipe.training.steps * recipe.training.blocks_per_step
 
     def __len__(self) -> int:
@@ -242,7 +242,7 @@ def framed(
     stream: Int[np.ndarray, " token"], row: Int[np.ndarray, " 5"]
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
     """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
-    pair = Pair(*row.tolist())
+    pair = SentencePair(*row.tolist())
     bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
     tokens = np.concatenate([bos, first, eos, second, eos]).astype(np.int64)

@@ -25,7 +25,7 @@ from sonde.training.export import (
     write_weights,
 )
 from sonde.training.initial import check_vocabulary, model_class
-from sonde.training.loop import Trained, check_compiler, train
+from sonde.training.loop import TrainedModel, check_compiler, train
 from sonde.training.ngram import NGram
 from sonde.training.packing import Packed, prepare
 from sonde.training.recipe import Recipe, read_recipe
@@ -85,7 +85,7 @@ def _leave_processes() -> None:
 
 
 def finish(
-    recipe_path: Path, packed: Packed, trained: Trained, folder: Path, report: Callable[[str], None]
+    recipe_path: Path, packed: Packed, trained: TrainedModel, folder: Path, report: Callable[[str], None]
 ) -> None:
     """Export a trained model, measure it and write its account.
 

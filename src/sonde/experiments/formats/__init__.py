@@ -1,8 +1,8 @@
 """File formats of ``sonde label``: ours and those of the published data sets."""
 
 from sonde.base.registry import Registry
-from sonde.experiments.formats._form import Form, Labelled
+from sonde.experiments.formats._form import FileFormat, Labelled
 
-FORMATS: Registry[Form] = Registry("sonde.experiments.formats", "label format", "form")
+FORMATS: Registry[FileFormat] = Registry("sonde.experiments.formats", "label format", "form")
 
-__all__ = ["FORMATS", "Form", "Labelled"]
+__all__ = ["FORMATS", "FileFormat", "Labelled"]

@@ -26,7 +26,7 @@ class Labelled:
 
 
 @runtime_checkable
-class Form(Protocol):
+class FileFormat(Protocol):
     """A file format."""
 
     @property

@@ -84,7 +84,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class RelationTables:
     """What `relations.toml` says.
 
     Attributes:
@@ -107,13 +107,13 @@ class Tables:
 
 
 @cache
-def tables() -> Tables:
+def tables() -> RelationTables:
     """The tables of `relations.toml`, read once."""
     text = (files("sonde.languages.java") / "relations.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     leaves: dict[str, list[str]] = data["leaves"]
     nodes: dict[str, list[str]] = data["nodes"]
-    return Tables(
+    return RelationTables(
         relations=tuple(data["relations"]),
         not_averaged=frozenset(data["not_averaged"]),
         keywords=tuple(data["keywords"]),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages.java._relations_nodes import Frame, Node, tables
 from sonde.languages.java._relations_old import old_leaf
 from sonde.languages.java._relations_shapes import shape
@@ -22,7 +22,7 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: Source, tree: tree_sitter.Tree, *, old: bool) -> Node:
+def read_tree(source: EncodedText, tree: tree_sitter.Tree, *, old: bool) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
@@ -34,7 +34,7 @@ def read_tree(source: Source, tree: tree_sitter.Tree, *, old: bool) -> Node:
 
 
 class _Walk:
-    def __init__(self, source: Source, old: bool) -> None:
+    def __init__(self, source: EncodedText, old: bool) -> None:
         self._source = source
         self._old = old
         self._tables = tables()

@@ -33,7 +33,7 @@ def with_newlines(text: str, words: list[Word]) -> list[Word]:
 
 
 @dataclass(slots=True)
-class Finder:
+class WordFinder:
     """Finds the words of spans.
 
     Attributes:

@@ -15,7 +15,7 @@ import tree_sitter
 
 from sonde.languages._grammar import error_spans
 from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 # What a lookup key of a method ends with, since methods and variables have separate names.
@@ -77,7 +77,7 @@ def _scopes(captures: Mapping[str, list[tree_sitter.Node]], end: int) -> Scopes:
     return scopes
 
 
-def _imported(node: tree_sitter.Node, source: Source) -> Imported:
+def _imported(node: tree_sitter.Node, source: EncodedText) -> Imported:
     named = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
     name = ".".join(_levels(named) or ())
     static = any(child.type == "static" for child in node.children)
@@ -88,7 +88,7 @@ def _imported(node: tree_sitter.Node, source: Source) -> Imported:
 def _calls(
     captures: Mapping[str, list[tree_sitter.Node]],
     scopes: Scopes,
-    source: Source,
+    source: EncodedText,
     errors: list[tuple[int, int]],
 ) -> Iterator[ApiCall]:
     found = [(node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._metrics import MetricsOf, braces
-from sonde.languages._npath import Region, Weights, branch, paths, row
+from sonde.languages._npath import Branching, OperatorPaths, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
@@ -65,9 +65,9 @@ class _Checkstyle:
     """
 
     def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
-        self._weights = Weights(signs, ternaries)
+        self._weights = OperatorPaths(signs, ternaries)
 
-    def rule(self, region: Region) -> None:
+    def rule(self, region: Branching) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         start, end = node.start_byte, node.end_byte
@@ -101,7 +101,7 @@ class _Checkstyle:
         start, end = _header_of(node)
         return self._weights.between(start, end)
 
-    def _try(self, region: Region) -> None:
+    def _try(self, region: Branching) -> None:
         closing = [child for child in region.node.named_children if child.type == "finally_clause"]
         catches = [part for part in region.parts if part.node.type == "catch_clause"]
         last = region.within(*closing)
@@ -120,7 +120,7 @@ class _Released:
     def __init__(self, signs: list[tree_sitter.Node]) -> None:
         self._count = _Checkstyle(signs, [])
 
-    def rule(self, region: Region) -> None:
+    def rule(self, region: Branching) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         if kind == "ternary_expression":

@@ -21,7 +21,7 @@ from sonde.languages.java._relations_quirks import (
 )
 from sonde.languages.java._relations_rules import Span, spans
 from sonde.languages.java._relations_tree import read_tree
-from sonde.languages.java._relations_words import Finder, closing, with_newlines
+from sonde.languages.java._relations_words import WordFinder, closing, with_newlines
 
 # A piece of a class is parsed inside of one, since the grammar takes no constructor alone.
 _BEFORE, _AFTER = "public class A {\n", "\n}"
@@ -94,7 +94,7 @@ class JavaRelations:
         found = self._spans(text, mode, on)
         if found is None:
             return Related(columns, problem="does not parse")
-        finder = Finder(
+        finder = WordFinder(
             text,
             words,
             newlines=delimiters.newlines,

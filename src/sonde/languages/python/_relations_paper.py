@@ -19,7 +19,7 @@ from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NEW
 from sonde.languages.python._relations_rules import (
     CHILDREN,
     IF_ELSE,
-    Relation,
+    RelationRule,
     is_function,
     parts,
     relations_of,
@@ -74,7 +74,7 @@ def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
         waiting.extend((above, child) for child in reversed(list(parts(node))))
 
 
-def _edge(relation: Relation, places: Places, quirks: Set[str]) -> Edge:
+def _edge(relation: RelationRule, places: Places, quirks: Set[str]) -> Edge:
     final = relation.last
     if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
         final = relation.first

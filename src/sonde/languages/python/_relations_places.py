@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence, Set
 from functools import cached_property
 
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages.python._relations_quirks import (
     BYTE_COLUMNS,
     EMPTY_ENDS,
@@ -111,7 +111,7 @@ class Places:
         self._quirks = quirks
         self._newlines = newlines
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._source = Source.of(text)
+        self._source = EncodedText.of(text)
         self._line_bytes = [0, *(found.end() for found in re.finditer(b"\n", self._source.data))]
         self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
         self._ends: dict[tuple[int, int], int] = {}

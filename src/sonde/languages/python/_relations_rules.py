@@ -72,7 +72,7 @@ KEYWORDS: tuple[str, ...] = (
 )
 
 
-class Relation(NamedTuple):
+class RelationRule(NamedTuple):
     """A relation between nodes.
 
     Attributes:
@@ -92,7 +92,7 @@ class Relation(NamedTuple):
     end_only: bool = False
 
 
-def relations_of(node: ast.AST) -> Iterator[Relation]:
+def relations_of(node: ast.AST) -> Iterator[RelationRule]:
     """The relations that a construct's own parts have, `CHILDREN` and `IF_ELSE` excepted."""
     rule = _RULES.get(type(node))
     return rule(node) if rule is not None else iter(())
@@ -119,123 +119,123 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
 _WITHOUT_PLACE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
 
 
-def _if(node: ast.If) -> Iterator[Relation]:
+def _if(node: ast.If) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
-    yield Relation("If:if->test", node, node.test, node.test)
-    yield Relation("If:if->body", node, first, last)
-    yield Relation("If:test->body", node.test, first, last)
+    yield RelationRule("If:if->test", node, node.test, node.test)
+    yield RelationRule("If:if->body", node, first, last)
+    yield RelationRule("If:test->body", node.test, first, last)
     if node.orelse:
-        yield Relation("If:test->orelse", node.test, node.orelse[0], node.orelse[-1])
-        yield Relation("If:body->orelse", first, node.orelse[0], node.orelse[-1])
+        yield RelationRule("If:test->orelse", node.test, node.orelse[0], node.orelse[-1])
+        yield RelationRule("If:body->orelse", first, node.orelse[0], node.orelse[-1])
 
 
-def _call(node: ast.Call) -> Iterator[Relation]:
+def _call(node: ast.Call) -> Iterator[RelationRule]:
     if node.args:
-        yield Relation("Call:func->args", node.func, node.args[0], node.args[-1], head_end=True)
+        yield RelationRule("Call:func->args", node.func, node.args[0], node.args[-1], head_end=True)
     if node.keywords:
         first, last = node.keywords[0], node.keywords[-1]
         if node.args:
-            yield Relation("Call:args->keywords", node.args[0], first, last, head_end=True)
-        yield Relation("Call:func->keywords", node.func, first, last, head_end=True)
+            yield RelationRule("Call:args->keywords", node.args[0], first, last, head_end=True)
+        yield RelationRule("Call:func->keywords", node.func, first, last, head_end=True)
 
 
-def _assign(node: ast.Assign) -> Iterator[Relation]:
-    yield Relation("Assign:target->value", node.targets[0], node.value, node.value)
+def _assign(node: ast.Assign) -> Iterator[RelationRule]:
+    yield RelationRule("Assign:target->value", node.targets[0], node.value, node.value)
 
 
-def _augmented(node: ast.AugAssign) -> Iterator[Relation]:
-    yield Relation("AugAssign:target->value", node.target, node.value, node.value)
+def _augmented(node: ast.AugAssign) -> Iterator[RelationRule]:
+    yield RelationRule("AugAssign:target->value", node.target, node.value, node.value)
 
 
-def _while(node: ast.While) -> Iterator[Relation]:
+def _while(node: ast.While) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
-    yield Relation("While:while->test", node, node.test, node.test)
-    yield Relation("While:while->body", node, first, last)
-    yield Relation("While:test->body", node.test, first, last)
+    yield RelationRule("While:while->test", node, node.test, node.test)
+    yield RelationRule("While:while->body", node, first, last)
+    yield RelationRule("While:test->body", node.test, first, last)
 
 
-def _for(node: ast.For) -> Iterator[Relation]:
+def _for(node: ast.For) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
-    yield Relation("For:for->body", node, first, last)
-    yield Relation("For:for->target", node, node.target, node.target)
-    yield Relation("For:for->iter", node, node.iter, node.iter)
-    yield Relation("For:target->iter", node.target, node.iter, node.iter)
-    yield Relation("For:target->body", node.target, first, last)
-    yield Relation("For:iter->body", node.iter, first, last)
+    yield RelationRule("For:for->body", node, first, last)
+    yield RelationRule("For:for->target", node, node.target, node.target)
+    yield RelationRule("For:for->iter", node, node.iter, node.iter)
+    yield RelationRule("For:target->iter", node.target, node.iter, node.iter)
+    yield RelationRule("For:target->body", node.target, first, last)
+    yield RelationRule("For:iter->body", node.iter, first, last)
 
 
-def _binary(node: ast.BinOp) -> Iterator[Relation]:
-    yield Relation("BinOp:left->right", node.left, node.right, node.right)
+def _binary(node: ast.BinOp) -> Iterator[RelationRule]:
+    yield RelationRule("BinOp:left->right", node.left, node.right, node.right)
 
 
-def _boolean(node: ast.BoolOp) -> Iterator[Relation]:
-    yield Relation("BoolOp:value->value", node.values[0], node.values[1], node.values[1])
+def _boolean(node: ast.BoolOp) -> Iterator[RelationRule]:
+    yield RelationRule("BoolOp:value->value", node.values[0], node.values[1], node.values[1])
 
 
-def _compare(node: ast.Compare) -> Iterator[Relation]:
-    yield Relation("Compare:left->comparator", node.left, node.comparators[0], node.comparators[-1])
+def _compare(node: ast.Compare) -> Iterator[RelationRule]:
+    yield RelationRule("Compare:left->comparator", node.left, node.comparators[0], node.comparators[-1])
 
 
-def _try(node: ast.Try) -> Iterator[Relation]:
+def _try(node: ast.Try) -> Iterator[RelationRule]:
     body, handlers, orelse, final = node.body[0], node.handlers, node.orelse, node.finalbody
     if handlers:
-        yield Relation("Try:body->handler", body, handlers[0], handlers[-1])
+        yield RelationRule("Try:body->handler", body, handlers[0], handlers[-1])
         if orelse:
-            yield Relation("Try:handler->orelse", handlers[0], orelse[0], orelse[-1])
+            yield RelationRule("Try:handler->orelse", handlers[0], orelse[0], orelse[-1])
         if final:
-            yield Relation("Try:handler->finalbody", handlers[0], final[0], final[-1])
+            yield RelationRule("Try:handler->finalbody", handlers[0], final[0], final[-1])
     if orelse:
-        yield Relation("Try:body->orelse", body, orelse[0], orelse[-1])
+        yield RelationRule("Try:body->orelse", body, orelse[0], orelse[-1])
     if final:
-        yield Relation("Try:body->finalbody", body, final[0], final[-1])
+        yield RelationRule("Try:body->finalbody", body, final[0], final[-1])
 
 
-def _conditional(node: ast.IfExp) -> Iterator[Relation]:
-    yield Relation("IfExp:body->test", node.body, node.test, node.test)
-    yield Relation("IfExp:test->orelse", node.test, node.orelse, node.orelse)
-    yield Relation("IfExp:body->orelse", node.body, node.orelse, node.orelse)
+def _conditional(node: ast.IfExp) -> Iterator[RelationRule]:
+    yield RelationRule("IfExp:body->test", node.body, node.test, node.test)
+    yield RelationRule("IfExp:test->orelse", node.test, node.orelse, node.orelse)
+    yield RelationRule("IfExp:body->orelse", node.body, node.orelse, node.orelse)
 
 
-def _attribute(node: ast.Attribute) -> Iterator[Relation]:
-    yield Relation("Attribute:value->attr", node.value, node, node, end_only=True)
+def _attribute(node: ast.Attribute) -> Iterator[RelationRule]:
+    yield RelationRule("Attribute:value->attr", node.value, node, node, end_only=True)
 
 
-def _dict(node: ast.Dict) -> Iterator[Relation]:
+def _dict(node: ast.Dict) -> Iterator[RelationRule]:
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None:
-            yield Relation("Dict:key->value", key, value, value)
+            yield RelationRule("Dict:key->value", key, value, value)
 
 
-def _subscript(node: ast.Subscript) -> Iterator[Relation]:
-    yield Relation("Subscript:value->slice", node.value, node.slice, node.slice)
+def _subscript(node: ast.Subscript) -> Iterator[RelationRule]:
+    yield RelationRule("Subscript:value->slice", node.value, node.slice, node.slice)
 
 
-def _slice(node: ast.Slice) -> Iterator[Relation]:
+def _slice(node: ast.Slice) -> Iterator[RelationRule]:
     if node.lower is not None and node.upper is not None:
-        yield Relation("Slice:lower->upper", node.lower, node.upper, node.upper)
+        yield RelationRule("Slice:lower->upper", node.lower, node.upper, node.upper)
 
 
-def _with(node: ast.With) -> Iterator[Relation]:
-    yield Relation("With:item->body", node.items[0].context_expr, node.body[0], node.body[-1])
+def _with(node: ast.With) -> Iterator[RelationRule]:
+    yield RelationRule("With:item->body", node.items[0].context_expr, node.body[0], node.body[-1])
 
 
-def _elements(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[Relation]:
+def _elements(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[RelationRule]:
     first, last = node.generators[0].target, node.generators[-1].iter
-    yield Relation(f"{type(node).__name__}:elt->generator", node.elt, first, last)
+    yield RelationRule(f"{type(node).__name__}:elt->generator", node.elt, first, last)
 
 
-def _entries(node: ast.DictComp) -> Iterator[Relation]:
+def _entries(node: ast.DictComp) -> Iterator[RelationRule]:
     first, last = node.generators[0].target, node.generators[-1].iter
-    yield Relation("DictComp:key->value", node.key, node.value, node.value)
-    yield Relation("DictComp:key->generator", node.key, first, last)
-    yield Relation("DictComp:value->generator", node.value, first, last)
+    yield RelationRule("DictComp:key->value", node.key, node.value, node.value)
+    yield RelationRule("DictComp:key->generator", node.key, first, last)
+    yield RelationRule("DictComp:value->generator", node.value, first, last)
 
 
-def _comprehension(node: ast.comprehension) -> Iterator[Relation]:
-    yield Relation("comprehension:target->iter", node.target, node.iter, node.iter)
+def _comprehension(node: ast.comprehension) -> Iterator[RelationRule]:
+    yield RelationRule("comprehension:target->iter", node.target, node.iter, node.iter)
 
 
-_RULES: dict[type[ast.AST], Callable[..., Iterator[Relation]]] = {
+_RULES: dict[type[ast.AST], Callable[..., Iterator[RelationRule]]] = {
     ast.If: _if,
     ast.Call: _call,
     ast.Assign: _assign,

@@ -14,7 +14,7 @@ import tree_sitter
 
 from sonde.languages._grammar import Match
 from sonde.languages._relations import Edge
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages.python._relations_places import Brackets, is_layout
 from sonde.languages.python._relations_rules import CHILDREN, RELATION_TYPES
 from sonde.languages.python._scan import Scan
@@ -78,7 +78,7 @@ class Spans:
         newlines: Whether a dependent takes in the newline behind it.
     """
 
-    def __init__(self, words: Scan, source: Source, shift: int, *, newlines: bool) -> None:
+    def __init__(self, words: Scan, source: EncodedText, shift: int, *, newlines: bool) -> None:
         self._surface = words.surface
         self._brackets = Brackets(words.surface)
         self._starts = words.start

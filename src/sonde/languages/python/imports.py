@@ -14,7 +14,7 @@ import tree_sitter
 
 from sonde.languages._grammar import error_spans
 from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
-from sonde.languages._text import Source
+from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _PACKAGE_FILE = "__init__"
@@ -117,7 +117,7 @@ def _scopes(captures: _Captures, end: int) -> Scopes:
 
 
 def _calls(
-    captures: _Captures, scopes: Scopes, source: Source, errors: list[tuple[int, int]]
+    captures: _Captures, scopes: Scopes, source: EncodedText, errors: list[tuple[int, int]]
 ) -> Iterator[ApiCall]:
     for node in sorted(captures.get("called"), key=lambda node: (node.start_byte, node.end_byte)):
         levels = _chain(node)
@@ -129,7 +129,7 @@ def _calls(
             yield found
 
 
-def _propagate(captures: _Captures, scopes: Scopes, source: Source) -> None:
+def _propagate(captures: _Captures, scopes: Scopes, source: EncodedText) -> None:
     """Let ``x`` in ``x = m.C()`` stand for ``m.C``; all are resolved before any is bound, so one step far."""
     reached: list[tuple[tree_sitter.Node, Imported]] = []
     for target in captures.get("assigned"):
@@ -166,7 +166,7 @@ def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
 class _Reader:
     """Reads import statements; counts what binds nothing."""
 
-    source: Source
+    source: EncodedText
     package: list[str] | None
     stars: list[str] = field(default_factory=list)
     unplaced: int = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._metrics import Cover, MetricsOf, holds, outermost
-from sonde.languages._npath import Region, Weights, ancestors, branch, paths, row
+from sonde.languages._npath import Branching, OperatorPaths, ancestors, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
@@ -67,13 +67,13 @@ class _Rule:
 
     def __init__(self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node]) -> None:
         ternaries = [node for node in own if node.type == "conditional_expression"]
-        self._weights = Weights(signs, ternaries)
+        self._weights = OperatorPaths(signs, ternaries)
 
     def operators(self, place: tree_sitter.Node | None) -> int:
         """What the operators in a part add."""
         return 0 if place is None else self._weights.between(place.start_byte, place.end_byte)
 
-    def rule(self, region: Region) -> None:
+    def rule(self, region: Branching) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         field = node.child_by_field_name
@@ -109,7 +109,7 @@ class _Rule:
             region.value = (max(body, 1) + handlers) * branch(region, kinds.get("finally_clause"))
 
 
-def _hidden(region: Region) -> bool:
+def _hidden(region: Branching) -> bool:
     """Whether an expression counts with what stands around it: another one, or the head of a statement."""
     for above in region.above():
         kind = above.node.type

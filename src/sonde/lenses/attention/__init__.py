@@ -45,7 +45,7 @@ from sonde.lenses.attention.scores import (
     relation_scores,
 )
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
-from sonde.lenses.attention.sums import Key, Relation, clusters_of, collect
+from sonde.lenses.attention.sums import Key, RelationEdges, clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
 from sonde.results.scores import Score
@@ -212,7 +212,10 @@ def splits_of(scoring: Scoring) -> dict[str, str]:
 
 
 def _of_heads(
-    relations: Mapping[Key, Relation], observations: pl.LazyFrame, splits: Mapping[str, str], quirks: Set[str]
+    relations: Mapping[Key, RelationEdges],
+    observations: pl.LazyFrame,
+    splits: Mapping[str, str],
+    quirks: Set[str],
 ) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
     """Of each relation the best head, and the one head for all relations."""
     best, one = heads(relations, observations, splits, quirks)

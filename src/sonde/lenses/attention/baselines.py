@@ -26,7 +26,7 @@ def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class NumberRuns:
     """The predictors that hit each edge where these are a run of numbers, such as offsets.
 
     Attributes:
@@ -40,9 +40,9 @@ class Ranges:
     def __len__(self) -> int:
         return len(self.low)
 
-    def take(self, edges: Bool[np.ndarray, " edge"]) -> Ranges:
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberRuns:
         """Some of the edges."""
-        return Ranges(self.low[edges], self.high[edges])
+        return NumberRuns(self.low[edges], self.high[edges])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
         """Which edges a predictor hits."""
@@ -104,7 +104,7 @@ class Sets:
         return int(hits.argmax()) + least, int(hits.max())
 
 
-Hits = Ranges | Sets
+Hits = NumberRuns | Sets
 
 
 def greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:

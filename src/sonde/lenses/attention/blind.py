@@ -34,7 +34,7 @@ def blind_ranks(
     """
     import torch
 
-    from sonde.capture.words import Asked, WordReader
+    from sonde.capture.words import RowWords, WordReader
 
     place = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.
@@ -42,7 +42,7 @@ def blind_ranks(
     random = np.random.default_rng(seed).random((PICKS, len(place)))
     lookups = WordLookups(place, place + 1, words.candidate, edges.ahead, edges.behind, rules)
     causal = side == "decoder"
-    asked = Asked(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
+    asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
     reader = WordReader(side, [asked], rules, causal, torch.device("cpu"))
     orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
     reader.read(orders[None, :, None].expand(-1, -1, reader.columns.shape[1], -1))

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from sonde.lenses.attention.baselines import FARTHEST, Hits, greedy, ranks
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.quirks import FITTED_ON_TEST, LARGER_HEAD, ORACLE
-from sonde.lenses.attention.sums import PLACES, TOP, Key, Relation, follow
+from sonde.lenses.attention.sums import PLACES, TOP, Key, RelationEdges, follow
 
 ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
@@ -41,7 +41,7 @@ class Predicted:
     @classmethod
     def of(
         cls,
-        relation: Relation,
+        relation: RelationEdges,
         edges: ByEdge,
         fitted: Float[np.ndarray, "metric k"] | Int[np.ndarray, "metric k"],
         *,
@@ -64,14 +64,17 @@ _NO_HEAD = np.full((len(METRICS), TOP), -1)
 _UNNAMED = (("",) * TOP,) * len(METRICS)
 
 
-def usable(relation: Relation, quirks: Set[str]) -> bool:
+def usable(relation: RelationEdges, quirks: Set[str]) -> bool:
     """Whether there are edges to choose on and edges to score."""
     scored = int(relation.edges[relation.test].sum())
     return scored > 0 and (ORACLE in quirks or scored < int(relation.edges.sum()))
 
 
 def heads(
-    relations: Mapping[Key, Relation], observations: pl.LazyFrame, splits: Mapping[str, str], quirks: Set[str]
+    relations: Mapping[Key, RelationEdges],
+    observations: pl.LazyFrame,
+    splits: Mapping[str, str],
+    quirks: Set[str],
 ) -> tuple[dict[Key, Predicted], dict[Key, Predicted]]:
     """For each metric the best head of each relation, and the one that is best for all of its side together.
 
@@ -101,18 +104,18 @@ def heads(
     return best, one
 
 
-def longest(relation: Relation) -> Predicted:
+def longest(relation: RelationEdges) -> Predicted:
     """The longest words among the candidates."""
     return _blind(relation, lambda hits: hits[..., 0])
 
 
-def chance(relation: Relation) -> Predicted:
+def chance(relation: RelationEdges) -> Predicted:
     """Candidates picked at random: the mean over the orders."""
     return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
 
 
 def _blind(
-    relation: Relation, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
+    relation: RelationEdges, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
 ) -> Predicted:
     """What orders that see no attention hit, one k after the other: together they are many."""
     edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
@@ -120,7 +123,7 @@ def _blind(
     return Predicted.of(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
 
 
-def _chosen_on(relation: Relation, quirks: Set[str]) -> Int[np.ndarray, "metric k head"]:
+def _chosen_on(relation: RelationEdges, quirks: Set[str]) -> Int[np.ndarray, "metric k head"]:
     return relation.hits[1 if ORACLE in quirks else 0]
 
 
@@ -134,14 +137,14 @@ def _best_head(hits: Int[np.ndarray, "metric k head"], quirks: Set[str]) -> Int[
     return np.broadcast_to(best, (len(METRICS), TOP)).copy()
 
 
-def offsets(relation: Relation, quirks: Set[str]) -> Predicted:
+def offsets(relation: RelationEdges, quirks: Set[str]) -> Predicted:
     """Up to k fixed offsets; in programs a dependent stands after its head, in prose on either side."""
     least = -FARTHEST if (relation.offset_first < 0).any() else 1
     hits = [relation.offsets(metric) for metric in range(len(METRICS))]
     return _fitted(relation, hits, (least, FARTHEST), quirks, lambda offset: f"{offset:+d}")
 
 
-def keywords(relation: Relation, names: Sequence[str], quirks: Set[str]) -> Predicted:
+def keywords(relation: RelationEdges, names: Sequence[str], quirks: Set[str]) -> Predicted:
     """Up to k keywords, each predicting its next occurrence."""
     return _fitted(relation, relation.keywords, (0, len(names) - 1), quirks, lambda place: names[place])
 
@@ -159,7 +162,7 @@ def combined(one: Predicted, other: Predicted, names: tuple[str, str]) -> Predic
 
 
 def _fitted(
-    relation: Relation,
+    relation: RelationEdges,
     hits: Sequence[Hits],
     bounds: tuple[int, int],
     quirks: Set[str],

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
-from sonde.lenses.attention.sums import TOP, Key, Relation
+from sonde.lenses.attention.sums import TOP, Key, RelationEdges
 from sonde.results.clusters import ClusterSums, sums_of
 from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Estimates, differences, jackknife, ratios
@@ -42,14 +42,14 @@ class Side:
         averaged: Relations that the average is over.
     """
 
-    relations: Mapping[str, Relation]
+    relations: Mapping[str, RelationEdges]
     predicted: Mapping[str, Mapping[str, Predicted]]
     averaged: Sequence[str]
 
 
-def by_side(relations: Mapping[Key, Relation]) -> dict[str, dict[str, Relation]]:
+def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
     """Relations of each side."""
-    found: dict[str, dict[str, Relation]] = {}
+    found: dict[str, dict[str, RelationEdges]] = {}
     for (side, name), relation in relations.items():
         found.setdefault(side, {})[name] = relation
     return found
@@ -161,12 +161,12 @@ def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
             yield from rows_of(estimates, [one], edges)
 
 
-def mean_offset(relation: Relation) -> float:
+def mean_offset(relation: RelationEdges) -> float:
     """Mean offset from what is asked to the first word looked for, over all edges."""
     return float(relation.offset_first.mean()) if len(relation.offset_first) else math.nan
 
 
-def offset_scores(relations: Mapping[str, Relation], template: Score) -> Iterator[Score]:
+def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> Iterator[Score]:
     """Mean offset of each relation, near or far, and how many edges it has on either side of the split."""
     for name, relation in relations.items():
         offsets = np.abs(relation.offset_first).astype(np.float64)
@@ -211,17 +211,17 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
         )
 
 
-def _shares(relation: Relation, split: int) -> Float[np.ndarray, "metric k head"]:
+def _shares(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
     edges = int(relation.edges[relation.test == bool(split)].sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         return relation.hits[split] / np.float64(edges)
 
 
-def _scored(relation: Relation) -> Int[np.ndarray, " row"]:
+def _scored(relation: RelationEdges) -> Int[np.ndarray, " row"]:
     return relation.edges[relation.test]
 
 
-def _place(relation: Relation, head: int) -> dict[str, int]:
+def _place(relation: RelationEdges, head: int) -> dict[str, int]:
     return {"layer": head // relation.heads, "head": head % relation.heads} if head >= 0 else {}
 
 
@@ -249,7 +249,7 @@ class _Table:
     place: Sequence[Int[np.ndarray, " row"]]
 
     @classmethod
-    def of(cls, relations: Sequence[Relation]) -> _Table:
+    def of(cls, relations: Sequence[RelationEdges]) -> _Table:
         held = [relation.cluster[relation.test] for relation in relations]
         clusters = np.unique(np.concatenate(held))
         return cls(clusters, [np.searchsorted(clusters, one) for one in held])

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Int, UInt8
 
-from sonde.lenses.attention.baselines import Ranges, Sets
+from sonde.lenses.attention.baselines import NumberRuns, Sets
 from sonde.lenses.attention.blind import PICKS
 from sonde.lenses.attention.observe import METRICS, unpack
 
@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relation:
+class RelationEdges:
     """All edges of one relation on one side of the model.
 
     Attributes:
@@ -62,13 +62,13 @@ class Relation:
         """The row of each edge."""
         return np.repeat(np.arange(len(self.edges)), self.edges)
 
-    def offsets(self, metric: int) -> Ranges:
+    def offsets(self, metric: int) -> NumberRuns:
         """The offsets that hit each edge by one of `METRICS`."""
         low, high = self.offset_first, self.offset_last
         if METRICS[metric] == "any_hit":
-            return Ranges(np.minimum(low, high), np.maximum(low, high))
+            return NumberRuns(np.minimum(low, high), np.maximum(low, high))
         end = low if METRICS[metric] == "first_hit" else high
-        return Ranges(end, end)
+        return NumberRuns(end, end)
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ def clusters_of(items: pl.DataFrame) -> dict[str, str]:
 
 def collect(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str]
-) -> dict[Key, Relation]:
+) -> dict[Key, RelationEdges]:
     """Count the hits of every head, and gather what the baselines look at.
 
     Args:
@@ -139,7 +139,7 @@ def follow(
     splits: Mapping[str, str],
     chosen: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
 ) -> dict[Key, Bool[np.ndarray, "edge predictor metric k"]]:
-    """Whether the chosen heads hit each edge that is scored, in the order of `Relation`.
+    """Whether the chosen heads hit each edge that is scored, in the order of `RelationEdges`.
 
     Args:
         observations: The item table.
@@ -190,11 +190,13 @@ def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
     return lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
 
 
-def _relation(parts: _Parts, test: Bool[np.ndarray, " item"], cluster: Int[np.ndarray, " item"]) -> Relation:
+def _relation(
+    parts: _Parts, test: Bool[np.ndarray, " item"], cluster: Int[np.ndarray, " item"]
+) -> RelationEdges:
     item = parts.column("item")
     ends = tuple(_one_each(parts.column(name)) for name in ("keyword_first", "keyword_last"))
     anywhere = Sets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
-    return Relation(
+    return RelationEdges(
         layers=parts.layers,
         heads=parts.heads,
         cluster=cluster[item],

@@ -27,7 +27,7 @@ _APART = frozenset({"arms", "seeds", "sweep", "foreign"})
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class SweepVariant:
     """One value for each swept option.
 
     Attributes:
@@ -48,7 +48,7 @@ class Variant:
         return dataclasses.replace(base, options={**base.options, **self.options})
 
 
-def variants(settings: LensSettings) -> tuple[Variant, ...]:
+def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
     """Every combination of swept values, the first option's values outermost.
 
     The option ``sweep`` reads ``NAME: VALUE, VALUE; NAME: VALUE, VALUE``.
@@ -72,7 +72,7 @@ def variants(settings: LensSettings) -> tuple[Variant, ...]:
             raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
         swept[name] = [guessed(value) for value in given]
     return tuple(
-        Variant(
+        SweepVariant(
             ";".join(f"{name}={value_text(value)}" for name, value in zip(swept, values, strict=True)),
             dict(zip(swept, values, strict=True)),
         )
@@ -84,7 +84,7 @@ def arm_of(
     name: str,
     task: str,
     settings: LensSettings,
-    variant: Variant,
+    variant: SweepVariant,
     *,
     number: int = 0,
     needs_model: bool = True,

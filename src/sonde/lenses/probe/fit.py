@@ -15,7 +15,7 @@ from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, check_folds, check_states
 
 if TYPE_CHECKING:
-    from sonde.training.probes.adam import Trained
+    from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import Probed
 
 
@@ -111,7 +111,7 @@ def fit_several(
     return [join(own) for own in found]
 
 
-def _fitted(kind: str, probed: Probed | Trained, gold: Int[np.ndarray, " tested"]) -> Fitted:
+def _fitted(kind: str, probed: Probed | TrainedProbes, gold: Int[np.ndarray, " tested"]) -> Fitted:
     return Fitted(
         kind=kind,
         predicted=probed.predicted,

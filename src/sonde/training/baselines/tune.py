@@ -19,7 +19,7 @@ from sonde.training.baselines.recurrent import Recurrent
 from sonde.training.baselines.transformer import ScratchTransformer
 from sonde.training.baselines.vectors import Learned, Unlabelled, vectors_of
 from sonde.training.baselines.vocabulary import baseline_reader
-from sonde.training.finetuning.data import Data, Reader
+from sonde.training.finetuning.data import Data, TextEncoder
 from sonde.training.finetuning.fit import OnStep
 from sonde.training.finetuning.model import HeadedModel, head_for
 from sonde.training.finetuning.recipe import FineTuning
@@ -85,7 +85,7 @@ def tune_baseline(
 
 
 def _body(
-    name: str, reader: Reader, recipe: FineTuning, sizes: Sizes, learned: Learned | None
+    name: str, reader: TextEncoder, recipe: FineTuning, sizes: Sizes, learned: Learned | None
 ) -> Recurrent | ScratchTransformer:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
@@ -97,7 +97,7 @@ def _body(
     return Recurrent(embedding, sizes, both=name != LSTM_POINTER)
 
 
-def _pointed(name: str, reader: Reader) -> str:
+def _pointed(name: str, reader: TextEncoder) -> str:
     """What sums a text up for a pointer: Vasic et al. 2019 take the LSTM's last state."""
     if name == LSTM_POINTER:
         return "last"

@@ -15,7 +15,7 @@ from sonde.training.baselines.recipe import Sizes
 from sonde.training.baselines.vocabulary import sentences, training_texts
 from sonde.training.baselines.word2vec import Vectors, learn_vectors
 from sonde.training.finetuning.checkpoint import replacing
-from sonde.training.finetuning.data import Data, Reader
+from sonde.training.finetuning.data import Data, TextEncoder
 from sonde.training.finetuning.recipe import FineTuning
 
 FILE = "vectors.safetensors"
@@ -45,7 +45,7 @@ class Learned:
 def vectors_of(
     name: str,
     data: Data,
-    reader: Reader,
+    reader: TextEncoder,
     recipe: FineTuning,
     sizes: Sizes,
     folder: Path,

@@ -9,7 +9,7 @@ import numpy as np
 from sonde.alignment.subwords import encode
 from sonde.models import ModelSpec, describe, describe_special, load_tokenizer
 from sonde.training.baselines.recipe import PROGRAM, Sizes
-from sonde.training.finetuning.data import Data, Reader, reader_of
+from sonde.training.finetuning.data import Data, TextEncoder, reader_of
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.program_vocabulary import learn_program_vocabulary
 from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS, with_template
@@ -17,7 +17,7 @@ from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS, with_template
 _PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
 
 
-def baseline_reader(spec: ModelSpec, data: Data, recipe: FineTuning, sizes: Sizes) -> Reader:
+def baseline_reader(spec: ModelSpec, data: Data, recipe: FineTuning, sizes: Sizes) -> TextEncoder:
     """How a baseline's inputs are made: as those of the model, or by a vocabulary of the training texts.
 
     No weight of the model is read.
@@ -37,7 +37,7 @@ def baseline_reader(spec: ModelSpec, data: Data, recipe: FineTuning, sizes: Size
     else:
         learned = learn_program_vocabulary(training_texts(data), sizes.vocabulary)
         tokenizer = with_template(learned, "encoder", recipe.length)
-        reader = Reader(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
+        reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
     reader.check(recipe.length, recipe.length, "baseline")
     return reader
 
@@ -47,7 +47,7 @@ def training_texts(data: Data) -> list[str]:
     return list(dict.fromkeys(sample.text for sample in data.train))
 
 
-def sentences(texts: Sequence[str], reader: Reader, length: int) -> list[list[int]]:
+def sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
     """Texts as subwords, in stretches of at most ``length``: what is around a text takes no part."""
     found: list[list[int]] = []
     for text in texts:

@@ -42,7 +42,7 @@ class Epoch:
 
 
 @dataclass(slots=True)
-class Course:
+class TrainingState:
     """How far a training has come.
 
     Attributes:
@@ -70,7 +70,9 @@ def best_of(history: Sequence[Epoch]) -> Epoch:
     return max(history, key=lambda epoch: epoch.merit)
 
 
-def write(path: Path, course: Course, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
+def write(
+    path: Path, course: TrainingState, model: torch.nn.Module, optimiser: torch.optim.Optimizer
+) -> None:
     """Write a checkpoint in the place of the last one.
 
     Raises:
@@ -86,14 +88,14 @@ def write(path: Path, course: Course, model: torch.nn.Module, optimiser: torch.o
     replacing(path, lambda temporary: torch.save(state, temporary))
 
 
-def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Course:
+def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Take a checkpoint up: weights, optimiser and random numbers; a new course where there is none.
 
     Raises:
         InputError: It is of another architecture.
     """
     if not path.is_file():
-        return Course()
+        return TrainingState()
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     try:
         model.load_state_dict(state["model"])
@@ -105,7 +107,7 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
         torch.cuda.set_rng_state_all(state["random_cuda"])
     course = dict(state["course"])
     history = [Epoch(**epoch) for epoch in course.pop("history")]
-    return Course(**course, history=history)
+    return TrainingState(**course, history=history)
 
 
 def write_weights(path: Path, model: torch.nn.Module) -> None:

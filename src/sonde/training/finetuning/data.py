@@ -102,7 +102,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class TextEncoder:
     """How a text reaches a body.
 
     Attributes:
@@ -135,7 +135,7 @@ class Reader:
             )
 
 
-def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> Reader:
+def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
     """How a model's inputs are made.
 
     Args:
@@ -146,10 +146,10 @@ def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> Reader:
     before = special.prefix
     if kind == "decoder":
         before = () if special.bos is None else (special.bos,)
-    return Reader(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
+    return TextEncoder(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
 
 
-def read_all(samples: Sequence[Sample], reader: Reader, length: int, cut: str = KEEP) -> list[Encoded]:
+def read_all(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP) -> list[Encoded]:
     """Examples as a reader reads them.
 
     Args:
@@ -168,7 +168,7 @@ def read_all(samples: Sequence[Sample], reader: Reader, length: int, cut: str = 
     return [read[number] for number in range(len(samples))]
 
 
-def _together(samples: Sequence[Sample], reader: Reader, length: int, cut: str) -> list[Encoded]:
+def _together(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str) -> list[Encoded]:
     """The examples of one function."""
     if samples[0].second is not None:
         read = [_pair(sample, reader, length) for sample in samples]
@@ -195,7 +195,7 @@ def _together(samples: Sequence[Sample], reader: Reader, length: int, cut: str) 
     return [dataclasses.replace(one, reached=reached) for one in read]
 
 
-def _encode(sample: Sample, reader: Reader, room: int, found: Subwords, first: int) -> Encoded:
+def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> Encoded:
     """One text from a subword on."""
     before, behind = reader.before, reader.behind
     last = min(first + room, len(found.ids))
@@ -234,7 +234,7 @@ def _encode(sample: Sample, reader: Reader, room: int, found: Subwords, first: i
     )
 
 
-def _spans(reader: Reader, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
+def _spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
     """Characters of each subword of an input.
 
     Args:
@@ -248,7 +248,7 @@ def _spans(reader: Reader, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarra
     return np.concatenate(rows).astype(np.int32)
 
 
-def _pair(sample: Sample, reader: Reader, length: int) -> Encoded:
+def _pair(sample: Sample, reader: TextEncoder, length: int) -> Encoded:
     """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
     assert sample.second is not None
     before, behind = reader.before, reader.behind

@@ -13,7 +13,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import answer
 from sonde.training.finetuning.batches import Batch, collate, order
-from sonde.training.finetuning.checkpoint import Course, Epoch
+from sonde.training.finetuning.checkpoint import Epoch, TrainingState
 from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.model import HeadedModel
 from sonde.training.finetuning.recipe import FineTuning
@@ -42,7 +42,7 @@ def fit(
     pad: int,
     folder: Path,
     on_step: OnStep | None = None,
-) -> Course:
+) -> TrainingState:
     """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
 
     The order of the examples follows from seed and epoch, and a checkpoint holds weights, optimiser, random
@@ -95,7 +95,7 @@ def fit(
     return course
 
 
-def _done(course: Course, recipe: FineTuning) -> bool:
+def _done(course: TrainingState, recipe: FineTuning) -> bool:
     best = course.best
     return course.epoch >= recipe.epochs or (
         best is not None and course.epoch - best.epoch >= recipe.patience

@@ -19,7 +19,7 @@ from sonde.models import ModelSpec
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
-from sonde.training.finetuning.data import Data, Encoded, Reader, read_all, reader_of
+from sonde.training.finetuning.data import Data, Encoded, TextEncoder, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
@@ -63,7 +63,7 @@ class Trainee:
     """
 
     model: HeadedModel
-    reader: Reader
+    reader: TextEncoder
     save: Callable[[Path], None]
 
 

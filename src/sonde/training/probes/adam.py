@@ -25,7 +25,7 @@ _EPSILON = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
+class TrainedProbes:
     """Probes that were trained by steps.
 
     Attributes:
@@ -57,7 +57,7 @@ def mlp_layers(
     epochs: int = 100,
     name: str = "",
     device: torch.device | str = "cpu",
-) -> list[Trained]:
+) -> list[TrainedProbes]:
     """Probes with one hidden layer, trained by Adam with early stopping on validation.
 
     Each probe keeps the weights of its epoch with the least validation cross-entropy; training ends when none
@@ -144,7 +144,7 @@ def paper_layers(
     seed: int = _PAPER_SEED,
     name: str = "",
     device: torch.device | str = "cpu",
-) -> Trained:
+) -> TrainedProbes:
     """INSPECT's protocol as its code runs it, for all layers in step.
 
     One linear layer on unscaled states; Adam at 1e-3 with the penalty added to the gradient, of the bias too;
@@ -223,5 +223,5 @@ def _trained(
     valid: Float[np.ndarray, " layer"],
     chance: Float[np.ndarray, "layer test label"],
     l2: Float[np.ndarray, " layer"],
-) -> Trained:
-    return Trained(chance.argmax(2), valid, chance, int(valid.argmax()), l2)
+) -> TrainedProbes:
+    return TrainedProbes(chance.argmax(2), valid, chance, int(valid.argmax()), l2)

@@ -275,7 +275,9 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _data(table: object) -> DataConfig:
-    corpora = table.get("corpora") if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise UsageError(f"data = {table!r} is not a table")
+    corpora = table.get("corpora")
     if not isinstance(corpora, list) or not corpora:
         raise UsageError("recipe names no corpus; add a [[data.corpora]] table")
     read = [from_table(CorpusConfig, one, "corpora") for one in corpora]

@@ -23,7 +23,7 @@ from sonde.store.rundir import RunDirectory
 def read_scores(directory: Place) -> pl.DataFrame:
     """The scores of a run, or of any ``scores.parquet``, as a flat table: one row a number.
 
-    A row says what its number is about (``model, lens, task, language, slice, layer, metric, ...``), the
+    A row says what its number is about (``model, lens, task, language, dimensions, layer, metric, ...``), the
     ``value`` with its 95 % interval (``ci_low, ci_high``), how much is behind it (``n, n_clusters,
     effective_clusters, n_eff``) and which control it belongs to (``control``, null for the model's own). What
     an earlier version of sonde did not write is null.

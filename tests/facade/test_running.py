@@ -63,7 +63,7 @@ def test_the_same_call_finds_the_folder_of_the_command_line(
                 "options": ["probe.folds=3", "probe.pooling=mean,last", "probe.mdl=true"],
             },
         ),
-        ({"options": "surprisal.min_count=5"}, {"options": {"surprisal": {"min_count": "5"}}}),
+        ({"options": "surprisal.min_count=5"}, {"options": {"surprisal": {"min_count": 5}}}),
     ],
 )
 def test_one_or_several_and_options_as_texts_or_values_are_the_same(

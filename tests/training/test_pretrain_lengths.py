@@ -97,15 +97,15 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
     ("old", "new", "words"),
     [
         ('objective = "pairs"', 'objective = "causal"', "causal for a decoder"),
-        ('objective = "pairs"', 'objective = "plm"', "auto or causal"),
-        ('pieces = "program"', 'pieces = "words"', "code or program"),
+        ('objective = "pairs"', 'objective = "plm"', "known: auto, causal"),
+        ('pieces = "program"', 'pieces = "words"', "known: code, program"),
         ("duplicates = 3", "duplicates = 0", "at least 1"),
         ("predictions = 4", "short = 1.5", "below 1"),
         ("block = 32", "block = 7", "at least 8 for pairs"),
         ("block = 32", "block = 32\nfsdp = true", "adamw with training.fsdp"),
         ("block = 32", "block = 32\nfsdp = true\ncompile = true", "false with training.fsdp"),
         ("log_every = 2", "log_every = 0", "at least 1"),
-        ("log_every = 2", "workers = -1", "0 or more"),
+        ("log_every = 2", "workers = -1", "at least 0"),
     ],
 )
 def test_what_is_wrong_with_pairs_is_said(pairs_path, old, new, words):

@@ -17,53 +17,31 @@ from pathlib import Path
 from tests.reference.compare import differences
 
 TAG = "before-middle"
+COMMIT = "042d7633dd06c56a421324d11bfd250784eec5ec"
+"""The commit of the tag."""
+
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / ".reference"
 _WORKERS = 2
-_MODULES = (
-    *(
-        "argparse",
-        "ast",
-        "bdb",
-        "cgi",
-        "cmd",
-        "codeop",
-        "configparser",
-        "copy",
-        "csv",
-        "dataclasses",
-        "difflib",
-    ),
-    *(
-        "dis",
-        "doctest",
-        "enum",
-        "fileinput",
-        "fractions",
-        "ftplib",
-        "getopt",
-        "gettext",
-        "glob",
-        "gzip",
-        "heapq",
-    ),
-    *("imaplib", "inspect", "ipaddress", "locale", "mailbox", "mimetypes", "nntplib", "optparse", "pathlib"),
-    *("pickletools", "plistlib", "poplib", "pprint", "random", "sched", "shutil", "smtplib", "statistics"),
-    *("string", "tarfile", "tempfile", "textwrap", "threading", "tokenize", "typing", "uuid", "zipfile"),
-)
+_MODULES = """
+argparse ast bdb cgi cmd codeop configparser copy csv dataclasses difflib dis doctest enum fileinput
+fractions ftplib getopt gettext glob gzip heapq imaplib inspect ipaddress locale mailbox mimetypes
+nntplib optparse pathlib pickletools plistlib poplib pprint random sched shutil smtplib statistics
+string tarfile tempfile textwrap threading tokenize typing uuid zipfile
+"""
 _CLASSES = "java.base/java/util/*.java"
 
 
 def main() -> int:
     """Run both, print what differs; 1 where anything does."""
-    known = subprocess.run(
-        ["git", "rev-parse", f"{TAG}^{{commit}}"], cwd=ROOT, capture_output=True, text=True
-    )
-    if known.returncode:
-        print(f"reference: no tag {TAG} in this repository")
+    commit = _commit()
+    if commit is None:
+        print(
+            f"reference: neither the tag {TAG} nor its commit is in this repository; fetch its whole history"
+        )
         return 2
-    tree = PLACE / known.stdout.strip()[:12]
-    python = _built(tree)
+    tree = PLACE / commit[:12]
+    python = _built(tree, commit)
     corpora = {"python": f"local:{_python_files()}", "java": f"local:{_java_files()}"}
     tasks = _tasks(python)
     before, after = tree / "before", PLACE / "now"
@@ -77,13 +55,23 @@ def main() -> int:
     return 1 if found else 0
 
 
-def _built(tree: Path) -> Path:
+def _commit() -> str | None:
+    """The commit to compare with: that of the tag, which a clone may lack."""
+    for name in (TAG, COMMIT):
+        asked = ["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+        found = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+        if found:
+            return found
+    return None
+
+
+def _built(tree: Path, commit: str) -> Path:
     """The interpreter of the earlier tree, with it installed."""
     source, python = tree / "source", tree / "venv" / "bin" / "python"
     if not (tree / "installed").exists():
         shutil.rmtree(tree, ignore_errors=True)
         subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
-        subprocess.run(["git", "worktree", "add", "--detach", source, TAG], cwd=ROOT, check=True)
+        subprocess.run(["git", "worktree", "add", "--detach", source, commit], cwd=ROOT, check=True)
         subprocess.run([sys.executable, "-m", "venv", tree / "venv"], check=True)
         install = [python, "-m", "pip", "install", "--quiet", "-c", source / "constraints.txt"]
         subprocess.run([*install, "torch"], check=True)
@@ -95,7 +83,7 @@ def _built(tree: Path) -> Path:
 def _python_files() -> Path:
     """A folder with modules of the standard library, the same for both trees."""
     folder = PLACE / "python"
-    for name in _MODULES:
+    for name in _MODULES.split():
         source = Path(sysconfig.get_path("stdlib")) / f"{name}.py"
         (folder / name).mkdir(parents=True, exist_ok=True)
         if source.exists():

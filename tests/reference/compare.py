@@ -9,6 +9,8 @@ from pathlib import Path
 import polars as pl
 from polars.testing import assert_frame_equal
 
+from sonde.results.scores import read_scores
+
 CLOSE = 1e-6
 """Of two numbers that are computed: products of matrices may be summed in another order."""
 
@@ -64,15 +66,16 @@ def _named(path: Path) -> str:
 def _differs(before: Path, after: Path) -> str:
     if before.suffix != ".parquet":
         return "" if before.read_bytes() == after.read_bytes() else "differs"
-    frames = [_sorted(pl.read_parquet(path)) for path in (before, after)]
+    frames = [_results(path) for path in (before, after)]
     try:
-        assert_frame_equal(*frames, check_row_order=False, abs_tol=CLOSE, rel_tol=CLOSE)
+        assert_frame_equal(*frames, abs_tol=CLOSE, rel_tol=CLOSE)
     except AssertionError as error:
         return " ".join(str(error).split())[:300]
     return ""
 
 
-def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table without what names a state of the code, its columns in order."""
+def _results(path: Path) -> pl.DataFrame:
+    """A table without what names a state of the code, its columns in order; scores in the schema of today."""
+    frame = read_scores(path) if path.name == "scores.parquet" else pl.read_parquet(path)
     frame = frame.drop(name for name in _HASHES if name in frame.columns)
     return frame.select(sorted(frame.columns))

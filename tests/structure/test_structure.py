@@ -23,6 +23,16 @@ def test_a_module_holds_one_concept(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= 400
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.parse(module.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module.relative_to(ROOT).as_posix())
+    assert len(places) > 100
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def _compared_names(tree: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):

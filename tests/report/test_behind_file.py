@@ -84,7 +84,7 @@ def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: lis
     )
     rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:5]] for row in figure.table.rows}
     assert rows["kind: identifier", "bits per subword"] == ["7.00", "6.00", "−1.00"]
-    assert rows["kind: identifier", "right first, %"] == ["30.00", "36.00", "6.00"]
+    assert rows["kind: identifier", "top-1 accuracy, %"] == ["30.00", "36.00", "6.00"]
     # Of what carries the name of a weighting, or a tag, nothing is taken for the plain mean.
     shown = [f"{nats * BITS_PER_NAT:.2f}" for nats in (5.0, 4.5)]
     assert rows["internal call", "bits per subword"][:2] == shown

@@ -46,7 +46,7 @@ def test_item_order_of_the_explorer(run_directory: Path) -> None:
     limits = ExplorerLimits(worst=3, best=2, median=2, by_hash=4, subwords=1)
     chosen = choose(run, limits)
     reasons = [reason for _, reason in chosen]
-    assert [reasons.count(why) for why in ("worst", "best", "median", "by hash")] == [3, 2, 2, 4]
+    assert [reasons.count(why) for why in ("worst", "best", "median", "random sample")] == [3, 2, 2, 4]
     rows = observed(run_directory)
     rates = {
         key[0]: part["nats"].cast(pl.Float64).sum() / part["bytes"].cast(pl.Int64).sum()

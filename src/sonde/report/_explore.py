@@ -26,7 +26,7 @@ class ExplorerLimits:
         worst: Items with the most bits per byte.
         best: Items with the fewest.
         median: Items around the middle.
-        by_hash: Items drawn by hash, whatever they score.
+        by_hash: A seeded random sample of items, whatever they score.
         characters: Of each item, from its beginning.
         subwords: Fewest subwords of an item to be ranked; short items have extreme means.
         packed: Characters of JSON for all items together.
@@ -56,10 +56,15 @@ def choose(run: RunData, limits: ExplorerLimits) -> list[tuple[str, str]]:
         "worst": order[: limits.worst],
         "best": order[::-1][: limits.best],
         "median": order[middle : middle + limits.median],
-        "by hash": by_hash,
+        "random sample": by_hash,
     }
     taken: dict[str, str] = {}
-    sizes = {"worst": limits.worst, "best": limits.best, "median": limits.median, "by hash": limits.by_hash}
+    sizes = {
+        "worst": limits.worst,
+        "best": limits.best,
+        "median": limits.median,
+        "random sample": limits.by_hash,
+    }
     for turn in range(len(by_hash)):
         for reason, items in wanted.items():
             held = sum(why == reason for why in taken.values())

@@ -21,7 +21,7 @@ _METRICS = {
     "coverage": ("Characters covered by subwords, %", 100.0, 1),
     "nats_per_token": ("Bits per code token", BITS_PER_NAT, 2),
     "bits": ("Bits per subword", 1.0, 2),
-    "top1": ("Right first, %", 100.0, 1),
+    "top1": ("Top-1 accuracy, %", 100.0, 1),
     "top5": ("Right among five, %", 100.0, 1),
     "ece": ("Calibration error, points", 100.0, 1),
 }

@@ -24,11 +24,11 @@ _ORIGINS = {
 }
 _GROUPS = (
     ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
-    ("kind", "top1", "Right first by kind of token", "change, percentage points"),
+    ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
     ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
     ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
 )
-_MEASURES = {"bits_per_byte": "bits per byte", "bits": "bits per subword", "top1": "right first, %"}
+_MEASURES = {"bits_per_byte": "bits per byte", "bits": "bits per subword", "top1": "top-1 accuracy, %"}
 _KEYS = ["model", "language", "metric", "dimension", "name"]
 _DIMENSIONS = ("kind", "role", "origin")
 _ORDER = ("all", *_DIMENSIONS)
@@ -46,7 +46,7 @@ class BehindFile:
         "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
         "the same subwords are compared with themselves, and what makes one text harder than another "
         "cancels. Dots are changes, behind the file less alone, with their paired 95 % intervals: left of "
-        "zero, the file makes the subwords less surprising; of “right first”, right of zero is better."
+        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
     )
 
     def draw(self, run: RunData) -> Figure | None:

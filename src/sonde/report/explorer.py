@@ -10,7 +10,7 @@ from sonde.report._theme import HEAT_EDGES
 
 
 class Explorer:
-    """Functions that the model found hardest, easiest and ordinary, and some drawn by hash."""
+    """Functions that the model found hardest, easiest and ordinary, and a random sample."""
 
     title = "Token explorer: read along with the model"
     lens = "surprisal"
@@ -31,7 +31,7 @@ class Explorer:
         cut = sum(item["cut"] > 0 for item in data["items"])
         notes = [
             f"{count(len(data['items']))} items, chosen for being worst, best or median in bits per byte, or "
-            f"by hash; of each at most its first {count(self.limits.characters)} characters "
+            f"as a random sample; of each at most its first {count(self.limits.characters)} characters "
             f"({count(cut)} cut)."
         ]
         edges = [f"{edge:g}" for edge in HEAT_EDGES]

@@ -42,7 +42,7 @@ class FrequencyLoss:
         if not charts:
             return None
         rows = run.scores(metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(least="k")
-        notes = [f"Points are a sample by hash where there are more than {SHOWN_POINTS:,} entries."]
+        notes = [f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
         )

@@ -78,8 +78,8 @@ class Prompting(LensDefaults):
             refused = found["share_refused", None]["value"]
             yield ""
             yield (
-                f"{model} lists names of {language} APIs: right first {100 * first['value']:.1f} %, among 20 "
-                f"{100 * listed['value']:.1f} %; no list in {100 * refused:.1f} % "
+                f"{model} lists names of {language} APIs: top-1 accuracy {100 * first['value']:.1f} %, "
+                f"among 20 {100 * listed['value']:.1f} %; no list in {100 * refused:.1f} % "
                 f"(n={first['n']}, {first['n_clusters']} libraries)"
             )
 

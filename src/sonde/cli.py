@@ -98,7 +98,7 @@ def run(
         mode=mode,
         quirks=quirk,
         seed=seed,
-        options=options or None,
+        options=options,
         include_seen=seen or None,
         lock=lock,
         output=output,

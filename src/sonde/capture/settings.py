@@ -71,9 +71,9 @@ class CaptureOptions:
     bos: Annotated[
         Literal["auto", "none", "always"],
         Help(
-            "what a decoder reads before each text, where no option of a lens says it: its start token, or "
-            "its end of text in place of one, where it has either (auto); the same, and a model that has "
-            "neither is refused (always); or nothing (none)",
+            "what a decoder reads before each text: its start token, or its end-of-text token in place of "
+            "one, if it has either (auto); the same, refusing a model that has neither (always); or nothing "
+            "(none); an option of a lens goes first",
             "--bos",
         ),
     ] = "auto"

@@ -54,7 +54,7 @@ def run(
         file: Or an experiment file (TOML).
         models: Paths, hub names (``name@revision``) or bundled names.
         lenses: Public names or ``.py`` files; ``sonde list lenses``.
-        tasks: In place of a lens's own, public names or ``.py`` files; ``sonde list tasks``.
+        tasks: Run these instead of the defaults, public names or ``.py`` files; ``sonde list tasks``.
         corpora: ``stdlib``, ``local:DIR``, ...; ``sonde list corpora``.
         languages: Only these.
         unit: What an item is: ``"function"`` or ``"file"``.

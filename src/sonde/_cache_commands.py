@@ -44,4 +44,6 @@ def cache_clear(
 
 def _folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
-    return [folder for name in ("functions", "pypi", "weights") if (folder := root / name).is_dir()]
+    return [
+        folder for name in ("functions", "imports", "pypi", "weights") if (folder := root / name).is_dir()
+    ]

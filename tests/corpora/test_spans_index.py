@@ -9,10 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.cli import app
-from sonde.corpora import Intake, ItemSet, Selection, _spans_index, read_items, select
-from sonde.languages import LANGUAGES, Function
+from sonde.corpora import Intake, ItemSet, Selection, _kept, kept_imports, read_files, read_items, select
+from sonde.languages import LANGUAGES, Function, facet_of
+from sonde.languages._tagging import Tagging
+from sonde.tasks import importing
 
 TEXT = """
+import os
+
+
 class Shape:
     @property
     def sides(self):
@@ -83,9 +88,9 @@ def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch)
         lambda raw: raw[:-1],
         lambda raw: raw[:50] + bytes([raw[50] ^ 1]) + raw[51:],
         lambda raw: b"x" * 32 + raw[32:],
-        lambda raw: _spans_index._digest(zlib.compress(b"[1]")) + zlib.compress(b"[1]"),
-        lambda raw: _spans_index._digest(zlib.compress(b'{"a": [[1]]}')) + zlib.compress(b'{"a": [[1]]}'),
-        lambda raw: _spans_index._digest(b"rubbish") + b"rubbish",
+        lambda raw: _kept._digest(zlib.compress(b"[1]")) + zlib.compress(b"[1]"),
+        lambda raw: _kept._digest(zlib.compress(b'{"a": [[1]]}')) + zlib.compress(b'{"a": [[1]]}'),
+        lambda raw: _kept._digest(b"rubbish") + b"rubbish",
     ],
 )
 def test_a_damaged_index_is_as_none(project: Path, damage: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +107,7 @@ def test_a_damaged_index_is_as_none(project: Path, damage: object, monkeypatch: 
 def test_an_index_of_other_rules_is_as_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen(project)
     counted = Counted(monkeypatch)
-    monkeypatch.setattr(_spans_index, "_rules", lambda: "other")
+    monkeypatch.setattr(_kept, "_rules", lambda: "other")
     chosen(project)
     assert counted.calls == 12
 
@@ -119,12 +124,12 @@ def test_runs_at_once_leave_a_whole_index(project: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: chosen(project), range(8)))
     assert all(one.items == found[0].items for one in found)
-    assert _spans_index._read(the_index(project))
+    assert _kept.read_kept(the_index(project))
 
 
 def test_the_cache_keeps_its_size(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen(project)
-    monkeypatch.setattr(_spans_index, "_MOST_BYTES", the_index(project).stat().st_size + 10)
+    monkeypatch.setattr(_kept, "_MOST_BYTES", the_index(project).stat().st_size + 10)
     select(f"local:{project}", dataclasses.replace(Selection(), languages=("python",)))
     assert len(list((project.parent / "cache" / "functions").iterdir())) == 1
 
@@ -136,3 +141,32 @@ def test_the_command_says_and_clears(project: Path) -> None:
     assert str(project.parent / "cache") in told.output and "functions" in told.output
     assert runner.invoke(app, ["cache", "clear"]).exit_code == 0
     assert not (project.parent / "cache" / "functions").exists()
+
+
+def test_what_files_import_is_found_with_their_functions_and_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "m2.py").write_text("from a import b\n\n\ndef f():\n    import c\n    return b\n")
+    corpus = f"local:{project}"
+    expected = importing(read_files(corpus, (), Intake()))
+    assert {*expected["project"].imports.values()} == {"import os", "from a import b\nimport c"}
+    chosen(project)
+
+    def never(text: str) -> str:
+        raise AssertionError(text)
+
+    tagging = facet_of("python", "tagging", Tagging)
+    monkeypatch.setattr(tagging, "imports", never)
+    with kept_imports(corpus) as known:
+        assert importing(read_files(corpus, (), Intake()), known=known) == expected
+
+
+def test_imports_that_were_not_known_are_kept(project: Path) -> None:
+    corpus = f"local:{project}"
+    with kept_imports(corpus) as known:
+        importing(read_files(corpus, (), Intake()), known=known)
+    with kept_imports(corpus) as again:
+        assert again == known and len(again) == 12
+    next((project.parent / "cache" / "imports").iterdir()).write_bytes(b"rubbish")
+    with kept_imports(corpus) as none:
+        assert none == {}

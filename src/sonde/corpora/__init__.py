@@ -17,11 +17,13 @@ from sonde.corpora._decode import read_text
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
+from sonde.corpora._kept import content_key
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
 from sonde.corpora._open import CORPORA, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
+from sonde.corpora._spans_index import kept_imports
 from sonde.corpora._splits import split
 from sonde.corpora._suffixes import language_of_path
 
@@ -46,8 +48,10 @@ __all__ = [
     "build_corpus",
     "check_corpus",
     "content_hash",
+    "content_key",
     "duplicate_tokens",
     "item_id",
+    "kept_imports",
     "language_of_path",
     "read_files",
     "read_items",

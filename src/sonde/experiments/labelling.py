@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import write_atomic
-from sonde.corpora import Intake, Item, Selection, read_files, read_items, select
+from sonde.corpora import Intake, Item, Selection, kept_imports, read_files, read_items, select
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
@@ -178,7 +178,10 @@ def _around(task: Task, corpus: str, languages: tuple[str, ...], workers: int = 
     if task.needs_repository:
         return repositories(read_files(corpus, languages, Intake()))
     files = read_files(corpus, languages, Intake())
-    return importing(files, workers=workers) if needs_imports(task) else {}
+    if not needs_imports(task):
+        return {}
+    with kept_imports(corpus) as known:
+        return importing(files, workers=workers, known=known)
 
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, Item, read_files
+from sonde.corpora import Intake, Item, kept_imports, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import LANGUAGES
@@ -85,4 +85,5 @@ def _imports(
     corpus: str, language: str, corpus_hash: str, paths: frozenset[str], workers: int
 ) -> dict[str, Repository]:
     files = read_files(corpus, (language,), Intake())
-    return importing((file for file in files if file.path in paths), workers=workers)
+    with kept_imports(corpus) as known:
+        return importing((file for file in files if file.path in paths), workers=workers, known=known)

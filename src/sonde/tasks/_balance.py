@@ -103,16 +103,22 @@ def deal(
         weight = sum(count / totals[label] for label, count in clusters[cluster].items() if count)
         return -weight, unit_hash(seed, cluster), cluster
 
-    def emptiness(name: str, cluster: str) -> tuple[float, float, float]:
+    def emptiness(name: str, cluster: str) -> tuple[float, float]:
         short = sum(
             count / totals[label] * (1 - filled[name][label] / (shares[name] * totals[label]))
             for label, count in clusters[cluster].items()
             if count
         )
-        return short, shares[name], unit_hash(seed, cluster, name)
+        return short, shares[name]
+
+    def emptiest(cluster: str) -> str:
+        found = {name: emptiness(name, cluster) for name in shares}
+        most = max(found.values())
+        equal = [name for name, how_empty in found.items() if how_empty == most]
+        return equal[0] if len(equal) == 1 else max(equal, key=lambda name: unit_hash(seed, cluster, name))
 
     for cluster in sorted(clusters, key=lambda cluster: (cluster not in given, order(cluster))):
-        best = given.get(cluster) or max(shares, key=lambda name: emptiness(name, cluster))
+        best = given.get(cluster) or emptiest(cluster)
         filled[best].update(clusters[cluster])
         chosen[cluster] = best
     return chosen

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from itertools import islice
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
@@ -88,18 +89,11 @@ def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     places in functions are taken first.
     """
     read = pool.items[:ITEMS_FOR_TOKENS]
-    found: defaultdict[tuple[str, str], list[Example]] = defaultdict(list)
+    found: _PlacesOfTypes = defaultdict(lambda: defaultdict(list))
     unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
     for source, derived in texts_beside(asked.task, pool.items, asked.repositories):
         _gather(source, derived, _UNCOUNTED, asked, found)
-    turns = [
-        (turn, unit_hash(asked.seed, example.type, turn), example)
-        for examples in found.values()
-        for turn, example in enumerate(examples)
-    ]
-    turns.sort(key=lambda entry: (entry[0], entry[1], entry[2].type, entry[2].label))
-    # A token type is not in one split of a corpus alone, so types are dealt anew.
-    drawn = _balanced([example for _, _, example in turns], asked, None, unlabelled, {})
+    drawn = _balanced_types(found, asked, unlabelled)
     edits = edits_of(asked.language)
     drawn.rows = [(split, matched, _counted(example, edits)) for split, matched, example in drawn.rows]
     return drawn
@@ -119,20 +113,26 @@ def texts_beside(
     return task.beside(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _Beside) else ()
 
 
-def _gather(
-    source: Item,
-    item: Item,
-    tokens: int,
-    asked: DatasetRequest,
-    found: defaultdict[tuple[str, str], list[Example]],
-) -> bool:
+class _Place(NamedTuple):
+    """A token before it is drawn: few of what is gathered become examples."""
+
+    source: Item
+    item: Item
+    pick: Pick
+    tokens: int
+
+
+_PlacesOfTypes = defaultdict[str, defaultdict[str, list[_Place]]]
+"""By class and surface."""
+
+
+def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found: _PlacesOfTypes) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
     picks = _picks(item, asked)
     for pick in picks:
-        surface = item.text[pick.start : pick.end]
-        of_type = found[pick.label, surface]
+        of_type = found[pick.label][item.text[pick.start : pick.end]]
         if len(of_type) < _PER_TYPE:
-            of_type.append(_example(source, item, pick, tokens, surface=surface))
+            of_type.append(_Place(source, item, pick, tokens))
     return bool(picks)
 
 
@@ -187,24 +187,19 @@ def _balanced(
     unlabelled: int,
     splits: Mapping[str, str],
 ) -> SplitExamples:
-    """Deal clusters to splits and take equally many of each class, in the order of ``examples``.
-
-    Of each class and tier of length the clusters take turns; tokens come in turns of their types already.
-    """
-    typed = any(one.type for one in examples)
-    if not typed:
-        examples = in_turns(examples, lambda one: (tier_of(one.tokens), one.label, one.cluster))
-        examples.sort(key=lambda one: tier_of(one.tokens))
-    labels = _classes(examples, asked)
+    """Deal clusters to splits and take equally many of each class; of each length the clusters take turns."""
+    examples = in_turns(examples, lambda one: (tier_of(one.tokens), one.label, one.cluster))
+    examples.sort(key=lambda one: tier_of(one.tokens))
+    found = Counter(one.label for one in examples)
+    labels = _classes(found, asked)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
-        held = counts[example.cluster]
-        if not example.type or held[example.label] < _WEIGHT:
-            held[example.label] += 1
-    if not typed:
-        for held in counts.values():
-            held.update({label: weight_in_turns(count) - count for label, count in held.items()})
-    sides = deal(counts, asked.seed, splits)
+        counts[example.cluster][example.label] += 1
+    weights = {
+        cluster: Counter({label: weight_in_turns(count) for label, count in held.items()})
+        for cluster, held in counts.items()
+    }
+    sides = deal(weights, asked.seed, splits)
     by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
     for example in examples:
         by_split[sides[example.cluster]].append(example)
@@ -212,28 +207,90 @@ def _balanced(
     for name, members in by_split.items():
         strata = ((one.label, stratum(one) if stratum else one.label, one) for one in members)
         chosen[name] = matched_first(strata, labels)
-    available = {name: min(map(len, found.values())) for name, (found, _) in chosen.items()}
-    number = largest(available, asked.size // len(labels))
-    if number < SMALLEST:
-        raise InputError(_too_few(chosen, labels, asked))
+    held = {
+        name: {label: len(of_class) for label, of_class in some.items()} for name, (some, _) in chosen.items()
+    }
+    number = _number(held, labels, asked)
     drawn = SplitExamples()
     for name, size in split_sizes(number).items():
-        found, matched = chosen[name]
+        some, matched = chosen[name]
         for label in labels:
-            drawn.rows += [(name, place < matched, one) for place, one in enumerate(found[label][:size])]
-    drawn.report = {"no label": unlabelled, "found": dict(Counter(one.label for one in examples))}
+            drawn.rows += [(name, place < matched, one) for place, one in enumerate(some[label][:size])]
+    drawn.report = {"no label": unlabelled, "found": dict(found)}
     if stratum is not None:
         drawn.report["matched"] = sum(matched for _, matched, _ in drawn.rows) / len(drawn.rows)
     return drawn
 
 
-def _classes(examples: Sequence[Example], asked: DatasetRequest) -> tuple[str, ...]:
+def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: int) -> SplitExamples:
+    """Deal token types to splits and take equally many of each class; its types take turns.
+
+    A token type is not in one split of a corpus alone, so types are dealt anew where clusters are not.
+    """
+    totals = Counter({label: sum(map(len, types.values())) for label, types in found.items()})
+    labels = _classes(totals, asked)
+    weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for label, types in found.items():
+        for surface, places in types.items():
+            weights[surface][label] = min(len(places), _WEIGHT)
+    sides = deal(weights, asked.seed)
+    chosen = {name: {label: dict[str, list[_Place]]() for label in labels} for name in SHARES}
+    for label, types in found.items():
+        for surface, places in types.items():
+            chosen[sides[surface]][label][surface] = places
+    held = {
+        name: {label: sum(map(len, types.values())) for label, types in of_class.items()}
+        for name, of_class in chosen.items()
+    }
+    drawn = SplitExamples(report={"no label": unlabelled, "found": dict(totals)})
+    for name, size in split_sizes(_number(held, labels, asked)).items():
+        for label in labels:
+            places = islice(_types_in_turns(chosen[name][label], asked.seed), size)
+            drawn.rows += [(name, False, example) for example in places]
+    return drawn
+
+
+def _types_in_turns(types: Mapping[str, Sequence[_Place]], seed: int) -> Iterator[Example]:
+    """An example of each type, then a second one of each, and so on; the types of a turn by hash."""
+    for turn in range(max(map(len, types.values()), default=0)):
+        left = [surface for surface, places in types.items() if len(places) > turn]
+        for _, surface in sorted((unit_hash(seed, surface, turn), surface) for surface in left):
+            source, item, pick, tokens = types[surface][turn]
+            yield _example(source, item, pick, tokens, surface=surface)
+
+
+def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked: DatasetRequest) -> int:
+    """How many of each class are drawn.
+
+    Args:
+        held: For each split, how many examples of each class it could give.
+        labels: The classes.
+        asked: What is wanted.
+
+    Raises:
+        InputError: A split would be without a class.
+    """
+    available = {name: min(of_class.values()) for name, of_class in held.items()}
+    number = largest(available, asked.size // len(labels))
+    if number >= SMALLEST:
+        return number
+    name, label = min(
+        ((name, label) for name in SHARES for label in labels),
+        key=lambda place: (held[place[0]][place[1]] / SHARES[place[0]], place),
+    )
+    raise InputError(
+        f"task {asked.task.name!r} in {asked.language}: class {label!r} has {held[name][label]} examples in "
+        f"the {name} split, whose clusters are in no other; a data set needs {SMALLEST} of each class or "
+        "more; draw from more code"
+    )
+
+
+def _classes(counts: Counter[str], asked: DatasetRequest) -> tuple[str, ...]:
     """All classes of the task, or those that occur where it does not name them.
 
     Raises:
         InputError: A class has too few examples.
     """
-    counts = Counter(one.label for one in examples)
     labels = classes_of(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
     if len(labels) < 2:
         found = (
@@ -250,17 +307,3 @@ def _classes(examples: Sequence[Example], asked: DatasetRequest) -> tuple[str, .
             f"a data set needs {SMALLEST} or more; draw from more code"
         )
     return tuple(labels)
-
-
-def _too_few(
-    chosen: Mapping[str, tuple[dict[str, list[Example]], int]], labels: Sequence[str], asked: DatasetRequest
-) -> str:
-    name, label = min(
-        ((name, label) for name in SHARES for label in labels),
-        key=lambda place: (len(chosen[place[0]][0][place[1]]) / SHARES[place[0]], place),
-    )
-    return (
-        f"task {asked.task.name!r} in {asked.language}: class {label!r} has "
-        f"{len(chosen[name][0][label])} examples in the {name} split, whose clusters are in no other; "
-        f"a data set needs {SMALLEST} of each class or more; draw from more code"
-    )

@@ -16,7 +16,7 @@ from sonde.tasks._pool import count_tokens, edits_of
 
 def is_given(items: Sequence[Item], task: str) -> bool:
     """Whether any item brings labels of the task."""
-    return any(given.task.lower() == task for item in items for given in item.given)
+    return any(given.task.lower() == task for item in items if item.given for given in item.given)
 
 
 def brings_splits(items: Sequence[Item], task: str) -> bool:

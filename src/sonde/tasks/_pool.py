@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import cached_property
+from operator import is_, itemgetter
 from typing import TypeVar
 
 from sonde.base.fingerprint import unit_hash
@@ -60,19 +61,27 @@ class Pool:
 
 
 class _Same:
-    """Items that are compared by their ids and splits alone, to be a key."""
+    """Items that are compared by their ids and splits alone, to be a key.
+
+    Most are asked for again as the same objects in the same order, which is looked at first: a run asks as
+    often as it has tasks.
+    """
 
     def __init__(self, items: Sequence[Item], spread: Spread) -> None:
         self.items = items
         self.spread = spread
-        self._key = frozenset((item.item_id, item.split) for item in items)
-        self._hash = hash(self._key)
+
+    @cached_property
+    def _key(self) -> frozenset[tuple[str, str]]:
+        return frozenset((item.item_id, item.split) for item in self.items)
 
     def __hash__(self) -> int:
-        return self._hash
+        return len(self.items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._key == other._key
+        if not isinstance(other, _Same) or len(self.items) != len(other.items):
+            return False
+        return all(map(is_, self.items, other.items)) or self._key == other._key
 
 
 def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "", spread: Spread = ONE) -> Pool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from sonde.base.errors import InputError
-from sonde.corpora import Item, SourceFile
+from sonde.corpora import Item, SourceFile, content_key
 from sonde.executors import EXECUTORS
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages._tagging import Tagging
@@ -41,28 +41,34 @@ def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
     }
 
 
-def importing(files: Iterable[SourceFile], *, workers: int = 1) -> dict[str, Repository]:
+def importing(
+    files: Iterable[SourceFile], *, workers: int = 1, known: MutableMapping[str, str] | None = None
+) -> dict[str, Repository]:
     """Gather the import statements of the files by repository and path; no definition is indexed.
 
     Args:
         files: Files of a corpus.
         workers: Processes at a time; any number gives the same.
+        known: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
     """
-    able = [file for file in files if has_facet(file.language, "tagging")]
-    parts = [able[begin : begin + _FILES_A_PART] for begin in range(0, len(able), _FILES_A_PART)]
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for part, imports in EXECUTORS.load("local").map(
+    known = {} if known is None else known
+    keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
+    missing = list({key: file for key, file in keyed if key not in known}.items())
+    parts = [missing[begin : begin + _FILES_A_PART] for begin in range(0, len(missing), _FILES_A_PART)]
+    for _, imports in EXECUTORS.load("local").map(
         _imports, parts, workers=min(workers, len(parts) // _PARTS_A_WORKER)
     ):
-        for file, imported in zip(part, imports, strict=True):
-            if imported:
-                found[file.repository][file.path] = imported
+        known.update(imports)
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for key, file in keyed:
+        if known[key]:
+            found[file.repository][file.path] = known[key]
     return {repository: Repository({}, imports) for repository, imports in found.items()}
 
 
-def _imports(files: Sequence[SourceFile]) -> list[str]:
-    """The import statements of some files; runs in any process."""
-    return [facet_of(file.language, "tagging", Tagging).imports(file.text) for file in files]
+def _imports(files: Sequence[tuple[str, SourceFile]]) -> dict[str, str]:
+    """The import statements of some files by their keys; runs in any process."""
+    return {key: facet_of(file.language, "tagging", Tagging).imports(file.text) for key, file in files}
 
 
 def needs_imports(task: Task) -> bool:

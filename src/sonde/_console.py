@@ -149,7 +149,7 @@ def print_outcome(outcome: Outcome, page: Path) -> None:
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} arms trained"
-    sys.stdout.write(f"\n{done}\nreport: {page}\n")
+    sys.stdout.write("\n".join(["", done, f"report: {page}", *outcome.files, ""]))
 
 
 def print_corpus(chosen: ItemSet) -> None:

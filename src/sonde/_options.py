@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
+
+from sonde.base.registry import Registry
 
 
 class Explained(TyperCommand):
@@ -16,14 +21,51 @@ class Explained(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from sonde.experiments.options import run_options
+        from sonde.experiments.options import lens_options, run_options
 
         lines = {one.flag: one.help for one in run_options() if one.flag}
+        for flag, (lens, name) in LENS_FLAGS.items():
+            lines[flag] = next(one.help for one in lens_options(lens) if one.name == name)
         for parameter in self.params:
             if isinstance(parameter, TyperOption) and not parameter.help:
                 parameter.help = next((lines[flag] for flag in parameter.opts if flag in lines), None)
         super().format_help(ctx, formatter)
 
+
+def with_lens_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an ``option`` that also takes the flags that lenses declare in ``FLAGS``.
+
+    Each stands for an option of its lens. Listing them imports no lens.
+    """
+    added = {f"{lens}_{name}": (flag, f"{lens}.{name}") for flag, (lens, name) in LENS_FLAGS.items()}
+
+    @functools.wraps(command)
+    def with_flags(**given: Any) -> None:
+        values = {name: given.pop(parameter) for parameter, (_, name) in added.items()}
+        flags = [f"{name}={value}" for name, value in values.items() if value is not None]
+        command(**given | {"option": [*(given["option"] or ()), *flags]})
+
+    signature = inspect.signature(command, eval_str=True)
+    more = [
+        inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_one_text(flag))
+        for parameter, (flag, _) in added.items()
+    ]
+    parameters = [*signature.parameters.values(), *more]
+    with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_flags.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_flags
+
+
+def _one_text(flag: str) -> Any:
+    return Annotated[str | None, typer.Option(flag)]
+
+
+LENS_FLAGS = {
+    flag: (header.name, name)
+    for header in Registry[object]("sonde.lenses", "lens", "lens").headers()
+    for flag, name in header.flags.items()
+}
+"""The lens and option that each such flag stands for."""
 
 Models = Annotated[list[str] | None, typer.Option("-m", "--model")]
 Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]

@@ -28,6 +28,7 @@ from sonde._options import (
     Seed,
     Stride,
     Unit,
+    with_lens_flags,
 )
 from sonde.base.errors import UsageError
 
@@ -44,6 +45,7 @@ app.add_typer(cache_app, name="cache")
 
 
 @app.command(cls=Explained)
+@with_lens_flags
 def run(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
     model: Models = None,
@@ -67,10 +69,6 @@ def run(
     dtype: Annotated[str | None, typer.Option("--dtype")] = None,
     seed: Seed = None,
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
-    snippet: Annotated[
-        Path | None,
-        typer.Option("--snippet", help="A file with a function whose attention the page draws."),
-    ] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
     trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
 ) -> None:
@@ -78,10 +76,8 @@ def run(
     from sonde._console import print_outcome, progress
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
-    from sonde.lenses.cloze.predictions import write_predictions
     from sonde.report import build_report
 
-    options = [*(option or ()), *([f"attention.snippet={snippet}"] if snippet is not None else ())]
     experiment, execution = from_arguments(
         file=file,
         models=model,
@@ -98,7 +94,7 @@ def run(
         mode=mode,
         quirks=quirk,
         seed=seed,
-        options=options,
+        options=option,
         include_seen=seen or None,
         lock=lock,
         output=output,
@@ -115,8 +111,6 @@ def run(
         page = build_report(outcome.directory.root, teller.note)
         advance()
     print_outcome(outcome, page)
-    for path, told, asked in write_predictions(outcome.directory.root):
-        typer.echo(f"predictions: {path} ({told} of {asked} entries)")
 
 
 @app.command()

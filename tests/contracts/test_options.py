@@ -104,7 +104,7 @@ def test_the_example_of_an_option_that_cannot_be_read_is_valid() -> None:
         written_options(["minimum=3"], [])
     (example,) = re.findall(r"for example (\S+=\S+)", str(caught.value))
     (choice,) = lens_choices(Experiment(options=written_options([example], ["surprisal"])))
-    assert choice.options == (("min_count", 50),)
+    assert choice.options == (("min_count", 20),)
 
 
 OUTSIDE = '''"""A lens from outside."""

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import sonde.experiments
 from sonde import cli
+from sonde._options import LENS_FLAGS
 from sonde.base.described import described_fields
 from sonde.base.errors import UsageError
 from sonde.base.options import Count, Options, option
@@ -149,7 +150,7 @@ def flags(command: str) -> dict[str, Any]:
 
 def test_every_option_of_a_run_has_its_flag_and_every_flag_its_option() -> None:
     known = {one.flag for one in run_options() if one.flag}
-    assert flags("run").keys() - known == {"--file", "--snippet"}
+    assert flags("run").keys() - known == {"--file", *LENS_FLAGS} == {"--file", "--snippet"}
     assert known <= flags("run").keys()
 
 
@@ -162,6 +163,9 @@ def test_the_help_of_a_flag_is_that_of_the_model(command: str) -> None:
     own = {flag for flag in shared if flags(command)[flag].help}
     lines = {one.flag: one.help for one in run_options() if one.flag in shared - own}
     assert len(lines) >= 2
+    for flag, (lens, name) in LENS_FLAGS.items():
+        if flag in flags(command):
+            lines[flag] = next(one.help for one in lens_options(lens) if one.name == name)
     assert [flag for flag, line in lines.items() if line not in text] == []
     assert not [
         flag for flag, one in flags(command).items() if not one.help and flag not in lines | {"--help": 1}

@@ -9,6 +9,7 @@ from tests.lenses.test_cloze_scores import answer, quiz, tables
 
 from sonde.corpora import Intake, read_files
 from sonde.lenses.cloze.predictions import write_predictions
+from sonde.store.rundir import RunDirectory
 from sonde.tasks import TASKS
 
 MODELS = ["org/first", "org/second"]
@@ -61,7 +62,7 @@ def test_each_model_and_folder_has_a_file(tmp_path: Path) -> None:
             for row in quizzes.to_dicts()
         }
         run_of(root, quizzes, model, nats)
-    written = write_predictions(root)
+    written = write_predictions(RunDirectory(root))
     assert sorted((told, asked) for _, told, asked in written) == [(3, 3), (3, 3), (12, 12), (12, 12)]
     first = read_as_the_evaluator(root / "predictions" / "model=org_first", "ruby")
     assert first == {f"maxmin-{n}": "max" for n in range(1, 13)}
@@ -75,12 +76,12 @@ def test_entries_that_could_not_be_asked_are_missing_and_counted(tmp_path: Path)
     root = tmp_path / "run"
     nats = {row["quiz_id"]: 1.0 for row in quizzes.to_dicts() if row["name"] != "maxmin-2"}
     run_of(root, quizzes, MODELS[0], nats)
-    ((path, told, asked),) = write_predictions(root)
+    ((path, told, asked),) = write_predictions(RunDirectory(root))
     assert (told, asked) == (2, 3)
     assert set(read_as_the_evaluator(path.parent.parent, "go")) == {"maxmin-1", "maxmin-3"}
 
 
 def test_a_run_without_such_a_test_writes_nothing(tmp_path: Path) -> None:
     run_of(tmp_path, tables([quiz(0)], [])[1], MODELS[0], {"q0": 1.0})
-    assert write_predictions(tmp_path) == []
+    assert write_predictions(RunDirectory(tmp_path)) == []
     assert not (tmp_path / "predictions").exists()

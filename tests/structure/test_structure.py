@@ -1,6 +1,7 @@
 """The architecture as tests: what import-linter cannot say."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sonde
+from sonde.lenses import LENSES
 
 ROOT = Path(sonde.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -56,6 +58,24 @@ def test_languages_and_families_are_told_apart_in_their_folders_only(module: Pat
         assert "language" not in names
     if top != "models":
         assert "model_type" not in names
+
+
+def _said(tree: ast.Module) -> list[str]:
+    """The texts of a module that are no docstrings, and what it imports."""
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings
+    ]
+    return texts + [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+@pytest.mark.parametrize("module", [*ROOT.glob("*.py"), *ROOT.glob("experiments/**/*.py")])
+def test_the_command_line_and_experiments_name_no_lens(module: Path) -> None:
+    names = {header.name for header in LENSES.headers()}
+    said = _said(ast.parse(module.read_text(encoding="utf-8")))
+    assert {one for text in said for one in re.findall(r"\w+", text)} & names == set()
 
 
 @pytest.mark.parametrize("folder", EXTENSION_FOLDERS)

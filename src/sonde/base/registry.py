@@ -1,7 +1,7 @@
 """The folder is the registry: one file or folder an extension, its stem the public name.
 
 Files whose name starts with an underscore are machinery. Listing reads docstrings and the literal
-constants ``NEEDS`` and ``ALIASES`` without importing anything; looking a name up imports one module.
+constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name that is loaded imports one.
 Installed packages add extensions through the entry-point group ``sonde.<folder>``; a user hands one in
 as a path ending in ``.py``.
 """
@@ -12,7 +12,8 @@ import ast
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -23,15 +24,26 @@ from sonde.base.fingerprint import hash_text
 
 T = TypeVar("T")
 
+_LITERALS = ("NEEDS", "ALIASES", "FLAGS")
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of an extension without importing it."""
+    """What is known of an extension without importing it.
+
+    Attributes:
+        name: Public name.
+        summary: The first line of its docstring.
+        needs: What it asks of a model.
+        aliases: Other names that it goes by.
+        flags: Options of its own that the command line also takes as a flag, by flag.
+    """
 
     name: str
     summary: str
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _read_header(name: str, path: Path) -> Header:
@@ -46,9 +58,10 @@ def _read_header(name: str, path: Path) -> Header:
             target = node.target
         else:
             continue
-        if isinstance(target, ast.Name) and target.id in ("NEEDS", "ALIASES") and node.value is not None:
-            literals[target.id] = tuple(ast.literal_eval(node.value))
-    return Header(name, summary, literals.get("NEEDS", ()), literals.get("ALIASES", ()))
+        if isinstance(target, ast.Name) and target.id in _LITERALS and node.value is not None:
+            literals[target.id] = ast.literal_eval(node.value)
+    needs, aliases = (tuple(literals.get(one, ())) for one in ("NEEDS", "ALIASES"))
+    return Header(name, summary, needs, aliases, literals.get("FLAGS", {}))
 
 
 class Registry(Generic[T]):

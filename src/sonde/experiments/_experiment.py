@@ -14,6 +14,7 @@ from sonde.base.fingerprint import ADDED
 from sonde.base.options import AnyDevice, Count, OneOf, Option
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
+from sonde.lenses import DEFAULT_LENS
 
 MODES = ("corrected", "paper")
 DTYPES = ("auto", "float32", "float16", "bfloat16")
@@ -28,7 +29,7 @@ class Experiment:
         Help("a model by path, hub name or bundled name; see `sonde list models`", "--model"),
     ] = ("sonde/mini-decoder",)
     lenses: Annotated[tuple[str, ...], Help("a lens by name or path; see `sonde list lenses`", "--lens")] = (
-        "surprisal",
+        DEFAULT_LENS,
     )
     tasks: Annotated[
         tuple[str, ...],

@@ -29,6 +29,7 @@ class Outcome:
         refused: Tasks that gave no data set, and why.
         data_sets: What each data set says of itself, by lens, group and task.
         damaged: Parts that were found damaged and computed again.
+        files: A line about each file that a lens wrote beside the tables.
     """
 
     directory: RunDirectory
@@ -42,6 +43,7 @@ class Outcome:
     refused: list[Refused] = field(default_factory=list[Refused])
     data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     damaged: list[str] = field(default_factory=list[str])
+    files: list[str] = field(default_factory=list[str])
 
     @contextmanager
     def timed(self, stage: str) -> Generator[None]:

@@ -110,7 +110,11 @@ def readable(lenses: Sequence[LensChoice], experiment: Experiment, execution: Ex
 
 
 def _refusal(lens: Lens, capabilities: Capabilities) -> str | None:
-    needs = next((one.needs for one in LENSES.headers() if one.name == lens.name), ())
-    if capabilities.kind == "endpoint" and "endpoint" not in needs:
-        return f"a server gives words alone, and lens {lens.name!r} reads states; use the lens prompting"
+    if capabilities.kind == "endpoint":
+        able = [one.name for one in LENSES.headers() if "endpoint" in one.needs]
+        if lens.name not in able:
+            return (
+                f"a server gives words alone, and lens {lens.name!r} reads states; "
+                f"use the lens {' or '.join(able)}"
+            )
     return lens.refuses(capabilities)

@@ -13,7 +13,7 @@ from sonde.base.options import Option, guessed
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
-from sonde.lenses import LENSES, typed_options
+from sonde.lenses import DEFAULT_LENS, LENSES, typed_options
 
 Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
@@ -78,11 +78,17 @@ def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, di
         path, equals, value = text.partition("=")
         source, dot, name = path.rpartition(".")
         if not (equals and dot and source and name):
-            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example surprisal.min_count=50")
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {_example()}")
         lens = loaded.get(source)
         read = typed_options(lens).written(name, value) if lens else guessed(value)
         options.setdefault(lens.name if lens else source, {})[name] = read
     return options
+
+
+def _example() -> str:
+    """An option that there is, as it is written."""
+    one = typed_options(LENSES.load(DEFAULT_LENS)).described()[0]
+    return f"{DEFAULT_LENS}.{one.name}={one.default}"
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:

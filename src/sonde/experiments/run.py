@@ -125,6 +125,8 @@ def _carried_out(
             **_times(outcome, before),
         }
     )
+    for choice in lenses:
+        outcome.files += LENSES.load(choice.source).write_files(directory)
     return outcome
 
 

@@ -2,11 +2,11 @@
 
 from sonde.base.options import Options
 from sonde.base.registry import Registry
+from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import (
     Arm,
     Captured,
     Lens,
-    LensDefaults,
     LensSettings,
     ReadingLens,
     Scoring,
@@ -17,6 +17,9 @@ from sonde.lenses._lens import (
 )
 
 LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens")
+
+DEFAULT_LENS = "surprisal"
+"""The lens of a run that names none."""
 
 
 def typed_options(lens: Lens) -> type[Options]:
@@ -39,6 +42,7 @@ def training_lens(source: str) -> TrainingLens:
 
 
 __all__ = [
+    "DEFAULT_LENS",
     "LENSES",
     "Arm",
     "Captured",

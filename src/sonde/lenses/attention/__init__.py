@@ -18,7 +18,8 @@ from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLoo
 from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations
-from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Captured, LensSettings, Option, Scoring, Twin
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.choice import (
     Predicted,
@@ -51,6 +52,7 @@ from sonde.models import Capabilities
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
+FLAGS = {"--snippet": "snippet"}
 
 FRACTIONS = (0.0, 0.3, 0.7)
 """Shares of training, validation and test; nothing is trained."""

@@ -10,9 +10,7 @@ class AttentionOptions(Options):
 
     lens = "attention"
 
-    snippet: str = option(
-        "", "a file with a function whose attention is drawn in the page (also --snippet)", scoring=True
-    )
+    snippet: str = option("", "a file with a function whose attention is drawn in the page", scoring=True)
     mask_delimiters: bool = option(
         False, "newlines and semicolons that no dependent ends in cannot be predicted"
     )

@@ -24,7 +24,8 @@ from sonde.capture.requests import (
     TokenScores,
 )
 from sonde.corpora import Item
-from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Option, Scoring, Twin
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Captured, LensSettings, Option, Scoring, Twin
 from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
@@ -39,11 +40,13 @@ from sonde.lenses.cloze.plan import (
     distinct_variants,
     quizzes_by_item,
 )
+from sonde.lenses.cloze.predictions import write_predictions
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.statements import statements
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import Capabilities
 from sonde.results.scores import Score
+from sonde.store.rundir import RunDirectory
 from sonde.tasks._cloze_given import GIVEN
 from sonde.tasks._cloze_options import CANDIDATES, MASKED
 
@@ -197,6 +200,13 @@ class Cloze(LensDefaults):
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model is right among the first and the first ten, beside the best control."""
         return headline(scores)
+
+    def write_files(self, run: RunDirectory) -> Sequence[str]:
+        """The predictions that the published evaluator of ClozeTest takes."""
+        return [
+            f"predictions: {path} ({given} of {asked} entries)"
+            for path, given, asked in write_predictions(run)
+        ]
 
 
 def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone: bool) -> Iterator[Pass]:

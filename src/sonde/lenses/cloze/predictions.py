@@ -48,14 +48,14 @@ def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return entries.join(best.select(*_ENTRY, "word"), on=_ENTRY, how="inner", maintain_order="left")
 
 
-def write_predictions(root: Path) -> list[tuple[Path, int, int]]:
+def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     """Write what the published evaluator takes, for each model and folder of entries of a run.
 
     ``predictions/model=M`` is what the evaluator's option ``--predictions`` names; in it lies
     ``FOLDER/predictions.txt``, a line an entry in the order of their numbers.
 
     Args:
-        root: The folder of a run, observed to its end.
+        run: The folder of a run, observed to its end.
 
     Returns:
         Each file with the entries in it and the entries asked; none where the run asked no such test.
@@ -64,7 +64,7 @@ def write_predictions(root: Path) -> list[tuple[Path, int, int]]:
         InputError: The folder holds no run.
         StoreError: A file cannot be written.
     """
-    run = RunDirectory(root)
+    root = run.root
     tables = sorted(one for one in root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name)
     labels = [pl.scan_parquet(one).filter(pl.col("template") == GIVEN).collect() for one in tables]
     quizzes = pl.concat(labels) if labels else pl.DataFrame()

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Arm, LensSettings, Scoring, Training
 from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.evidence import with_evidence

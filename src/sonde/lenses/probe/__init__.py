@@ -16,7 +16,8 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses._lens import Captured, LensDefaults, LensSettings, Scoring, Twin
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Captured, LensSettings, Scoring, Twin
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
 from sonde.lenses.probe.options import PREFIX, QUIRKS, TWIN_SEEDS, ProbeOptions, read_options
 from sonde.models import Capabilities

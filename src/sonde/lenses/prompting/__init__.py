@@ -11,7 +11,8 @@ from functools import partial
 
 import polars as pl
 
-from sonde.lenses._lens import Arm, LensDefaults, LensSettings, Scoring, Training
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Arm, LensSettings, Scoring, Training
 from sonde.lenses.prompting.answers import Reply, answered
 from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
 from sonde.lenses.prompting.options import PromptingOptions

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 from tests.report.synthetic import Source, dims, write_run
 
-from sonde.report import _header as header
-from sonde.report._plot import PLOTS
-from sonde.report._run import BITS_PER_NAT, RunData
+from sonde.report._page import header
+from sonde.report._shared.plot import PLOTS
+from sonde.report._shared.run import BITS_PER_NAT, RunData
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 

@@ -11,7 +11,10 @@ import sonde
 
 ROOT = Path(sonde.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-EXTENSION_FOLDERS = ("lenses", "tasks", "corpora", "report", "executors", "models", "languages")
+EXTENSION_FOLDERS = (
+    "lenses", "tasks", "corpora", "executors", "models", "languages",
+    *(f"report/{folder.name}" for folder in sorted((ROOT / "report").glob("[a-z]*")) if folder.is_dir()),
+)  # fmt: skip
 
 
 def test_there_is_something_to_look_at() -> None:
@@ -60,7 +63,7 @@ def test_languages_and_families_are_told_apart_in_their_folders_only(module: Pat
 
 @pytest.mark.parametrize("folder", EXTENSION_FOLDERS)
 def test_extensions_import_only_machinery_of_their_folder(folder: str) -> None:
-    package = f"sonde.{folder}"
+    package = f"sonde.{folder}".replace("/", ".")
     public = {path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_")}
     for name in public:
         tree = ast.parse((ROOT / folder / f"{name}.py").read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ import ast
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -58,12 +59,14 @@ class Registry(Generic[T]):
         package: The package that is the registry, for example ``"sonde.lenses"``.
         kind: What its members are called in messages, for example ``"lens"``.
         member: The name of the object that each module defines, for example ``"lens"``.
+        folders: Whether folders hold extensions, a file each, rather than being one.
     """
 
-    def __init__(self, package: str, kind: str, member: str) -> None:
+    def __init__(self, package: str, kind: str, member: str, *, folders: bool = False) -> None:
         self._package = package
         self._kind = kind
         self._member = member
+        self._folders = folders
         self._loaded: dict[str, T] = {}
 
     def headers(self) -> tuple[Header, ...]:
@@ -102,13 +105,13 @@ class Registry(Generic[T]):
         paths = self._paths()
         for public in (name, name.replace("-", "_").lower()):
             if public in paths:
-                return importlib.import_module(f"{self._package}.{public}")
+                return importlib.import_module(self._dotted(paths[public]))
         outside = self._outside()
         if name in outside:
             return importlib.import_module(outside[name])
         for header in self.headers():
             if name in header.aliases:
-                return importlib.import_module(f"{self._package}.{header.name}")
+                return importlib.import_module(self._dotted(paths[header.name]))
         raise UnknownNameError(self._kind, name, self.names())
 
     def _member_of(self, module: ModuleType, name: str) -> T:
@@ -129,16 +132,25 @@ class Registry(Generic[T]):
             spec.loader.exec_module(module)
         return sys.modules[module_name]
 
+    def _dotted(self, path: Path) -> str:
+        """The module of a file below the folder."""
+        parts = path.relative_to(self._folder()).with_suffix("").parts
+        return ".".join((self._package, *(part for part in parts if part != "__init__")))
+
     def _paths(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
-        for entry in self._folder().iterdir():
-            if entry.name.startswith(("_", ".")):
-                continue
+        for entry in self._public(self._folder()):
             if entry.suffix == ".py":
                 found[entry.stem] = entry
+            elif self._folders and entry.is_dir():
+                found |= {file.stem: file for file in self._public(entry) if file.suffix == ".py"}
             elif (entry / "__init__.py").is_file():
                 found[entry.name] = entry / "__init__.py"
         return found
+
+    @staticmethod
+    def _public(folder: Path) -> Iterator[Path]:
+        return (entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
 
     def _folder(self) -> Path:
         spec = importlib.util.find_spec(self._package)

@@ -56,7 +56,9 @@ def page(report: Path) -> Page:
 
 
 def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> None:
-    value = RunData(run_directory).scores(metrics=["bits_per_byte"], where=dimensions_are({}))["value"][0]
+    value = RunData(run_directory).scores(
+        lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({})
+    )["value"][0]
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
     assert "Each function is read alone, without its file" in page.text.partition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}

@@ -12,7 +12,7 @@ from sonde.report._drawing.theme import MONO, categories, heat
 from sonde.report._shared.numbers import number, readable
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
-"""Shares of a word's attention at which the colour of a field changes; less is not drawn."""
+"""Shares of what a word pays at which the colour of a field changes; less is not drawn."""
 
 _LINE = 16
 _MIDDLE = 320
@@ -62,7 +62,7 @@ def heat_map(words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarr
     Args:
         words: All words.
         shown: Places of those that are drawn.
-        weights: Shares of a word's attention; NaN where there is nothing to show.
+        weights: Shares of what a word pays; NaN where there is nothing to show.
     """
     size = _LABEL + _CELL * len(shown) + 4
     root = _svg(size, size)

@@ -76,7 +76,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def heat(mode: str) -> list[tuple[str, str]]:
-    """Background and text colour of each step of surprisal: lightness moves evenly, away from the paper."""
+    """Background and text of each step from certain to surprised: lightness moves evenly from the paper."""
     steps: list[tuple[str, str]] = []
     for step in range(HEAT_STEPS):
         share = step / (HEAT_STEPS - 1)

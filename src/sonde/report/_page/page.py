@@ -25,6 +25,7 @@ from sonde.report._page.export import write_table
 from sonde.report._page.leads import leads
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._shared.run import RunData
+from sonde.report._shared.title import titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 
 
@@ -97,22 +98,26 @@ def render(run: RunData, sections: list[Section]) -> str:
     )
     environment.filters["json"] = embedded_json
     charts = [chart for section in sections for chart in section.figure.charts]
-    headlines = header.headlines(run)
+    declared = titles(run)
+    tops = {lens: title.top(run) for lens, title in declared.items()}
+    titled, top = next(((lens, top) for lens, top in tops.items() if top), (None, None))
+    method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
     said = [(section.plot.lens, section.figure.lead) for section in sections]
     return environment.get_template("_page/page.html.j2").render(
         run=run,
         sections=sections,
         contents=_contents(sections),
-        headlines=headlines,
-        alone=header.functions_alone(run),
-        leads=leads(run, said, header.LENS if headlines else None),
-        lenses={section.plot.lens for section in sections},
-        tiles=header.tiles(run),
-        scoreboard=header.scoreboard(run),
+        top=top,
+        leads=leads(run, said, titled),
+        explained=[
+            title.explained
+            for lens, title in declared.items()
+            if title.explained and any(section.plot.lens == lens for section in sections)
+        ],
         corpora=header.corpus_facts(run),
-        glance=header.glance(run),
+        glance=header.glance(run, method),
         models=header.model_facts(run),
-        method=header.method_facts(run),
+        method=method,
         rerun=header.rerun(run),
         min_clusters=ENOUGH_CLUSTERS,
         specs={chart.name: page_spec(chart) for chart in charts},

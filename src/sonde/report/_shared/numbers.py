@@ -43,6 +43,11 @@ def with_interval(row: Mapping[str, Any], scale: float = 1.0, digits: int = 2) -
     return value if (bounds := interval(row, scale, digits)) == DASH else f"{value} {bounds}"
 
 
+def spelled(language: str) -> str:
+    """A language as prose writes it."""
+    return language.capitalize()
+
+
 def readable(surface: str) -> str:
     """A piece's surface with long runs of one blank sign written as a count.
 

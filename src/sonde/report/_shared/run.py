@@ -11,14 +11,8 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.store.rundir import RunDirectory, slug
-
-MIN_COUNT = 20
-"""Occurrences below which a slice is not ranked; said on the page."""
-
-BITS_PER_NAT = 1.4426950408889634
 
 _ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "item_id": pl.String,
@@ -111,8 +105,8 @@ class RunData:
         metrics: Sequence[str],
         by: str | None = None,
         where: pl.Expr | None = None,
+        lens: str,
         task: str = "",
-        lens: str = "surprisal",
         controls: bool = False,
     ) -> pl.DataFrame:
         """Rows of one lens without values that are not numbers.
@@ -122,8 +116,8 @@ class RunData:
             by: The one dimension that the rows have, for example ``"tag"``; a column ``label`` holds its
                 values.
             where: A further condition, see `sonde.results.dimensions`.
-            task: Of one task only, where given.
             lens: Public name of the lens.
+            task: Of one task only, where given.
             controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
         """
         chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
@@ -147,14 +141,6 @@ class RunData:
         folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
         files = sorted(folder.glob("*.parquet"))
         return pl.scan_parquet(files, hive_partitioning=False) if files else None
-
-    def observations(self, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
-        """The item table of the surprisal lens for one model, these columns only."""
-        frame = self.table("surprisal", model)
-        empty = pl.DataFrame(schema={name: OBSERVATIONS_SCHEMA[name] for name in columns}).lazy()
-        if frame is None:
-            return empty
-        return frame.select(columns) if set(columns) <= set(frame.collect_schema().names()) else empty
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
         """Items by id, with their text."""

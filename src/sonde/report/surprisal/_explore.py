@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
-from sonde.report._shared.run import BITS_PER_NAT, ModelInfo, RunData
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, observed
 
 _PIECES = [
     "item_id", "position", "start", "end", "subword", "nats", "rank", "entropy", "context", "kind", "tag",
@@ -78,7 +79,7 @@ def choose(run: RunData, limits: ExplorerLimits) -> list[tuple[str, str]]:
 def _item_means(run: RunData) -> pl.DataFrame:
     """By item: bits per byte, averaged over models, and its number of subwords."""
     frames = [
-        run.observations(model, ["item_id", "nats", "bytes"])
+        observed(run, model, ["item_id", "nats", "bytes"])
         .filter(pl.col("nats").is_finite())
         .group_by("item_id")
         .agg(
@@ -155,7 +156,7 @@ def _pieces(
     run: RunData, model: ModelInfo, identifiers: Sequence[str], limits: ExplorerLimits
 ) -> dict[str, list[dict[str, Any]]]:
     rows = (
-        run.observations(model, _PIECES)
+        observed(run, model, _PIECES)
         .filter(pl.col("item_id").is_in(list(identifiers)) & (pl.col("start") < limits.characters))
         .collect(engine="streaming")
         .sort("item_id", "position")

@@ -10,7 +10,8 @@ import polars as pl
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.numbers import no_verdict, score_cells, with_interval
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
 from sonde.results.dimensions import dimensions_are
 from sonde.results.verdict import why_no_verdict
 
@@ -59,8 +60,8 @@ def _measured(run: RunData, ranking: Ranking) -> tuple[pl.DataFrame, str]:
 
     Several models are compared by code token where the run has it, since subwords are not theirs in common.
     """
-    by_token = run.scores(metrics=["nats_per_token"], by=ranking.dimension)
-    frame, unit = run.scores(metrics=["bits"], by=ranking.dimension), "bits per subword"
+    by_token = run.scores(lens=LENS, metrics=["nats_per_token"], by=ranking.dimension)
+    frame, unit = run.scores(lens=LENS, metrics=["bits"], by=ranking.dimension), "bits per subword"
     if run.several and not ranking.per_model and not by_token.is_empty():
         scaled = [pl.col(name) * BITS_PER_NAT for name in ("value", "ci_low", "ci_high")]
         frame, unit = by_token.with_columns(scaled), "bits per code token"
@@ -112,7 +113,7 @@ def _ends(
 
 def _overall(run: RunData, unit: str, model: str) -> float | None:
     metric, scale = ("bits", 1.0) if unit == "bits per subword" else ("nats_per_token", BITS_PER_NAT)
-    rows = run.scores(metrics=[metric], where=dimensions_are({}))
+    rows = run.scores(lens=LENS, metrics=[metric], where=dimensions_are({}))
     rows = rows.filter(pl.col("shown") == model) if model else rows
     return rows["value"][0] * scale if rows.height == 1 else None
 

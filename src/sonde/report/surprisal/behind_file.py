@@ -10,7 +10,8 @@ import polars as pl
 from sonde.report._drawing.charts import differences
 from sonde.report._shared.numbers import clusters, count, interval, no_verdict, number, with_interval
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, MIN_COUNT, ModelInfo, RunData
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.verdict import why_no_verdict
 
@@ -39,7 +40,7 @@ class BehindFile:
     """The change by kind of token, role and call, and every number with and without the file."""
 
     title = "Behind its file: what the text above tells the model"
-    lens = "surprisal"
+    lens = LENS
     order = 85
     caption = (
         "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
@@ -92,7 +93,7 @@ def _read_as(run: RunData, before: str | None) -> pl.DataFrame:
     """The rows that are shown of one reading, with the ``dimension`` that cuts them and its ``name``."""
     outer = () if before is None else ("before",)
     # The first condition keeps the others from the many rows of the other readings.
-    rows = run.scores(metrics=[*_MEASURES, "nats"], where=dimension("before").eq_missing(before))
+    rows = run.scores(lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension("before").eq_missing(before))
     cut = [pl.when(dimensions_named(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
     whole = pl.when(dimensions_named(*outer)).then(pl.lit("all"))
     rows = rows.with_columns(
@@ -190,7 +191,7 @@ def _notes(run: RunData) -> Sequence[str]:
 
 def _read(run: RunData, model: ModelInfo) -> str:
     """How many texts have anything above them, and how much of it was read."""
-    rows = run.observations(model, ["item_id", "context", "file_context"])
+    rows = observed(run, model, ["item_id", "context", "file_context"])
     above = (pl.col("file_context") - pl.col("context")).max()
     items = rows.group_by("item_id").agg(above=above).collect(engine="streaming").drop_nulls("above")
     if items.is_empty():

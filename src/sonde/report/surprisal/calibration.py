@@ -11,6 +11,7 @@ from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import DASH, count, number, score_cells, with_interval
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
 from sonde.report._shared.run import RunData
+from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimensions_are
 from sonde.results.words import standing
 
@@ -19,7 +20,7 @@ class Calibration:
     """Accuracy of the best guess against the probability that the model gave it, in bins."""
 
     title = "Calibration: can its confidence be believed?"
-    lens = "surprisal"
+    lens = LENS
     order = 70
     caption = (
         "Subwords binned by the probability of the model's best guess; on the diagonal, a guess held at 70 % "
@@ -29,11 +30,13 @@ class Calibration:
 
     def draw(self, run: RunData) -> Figure | None:
         """Curve and occupancy, from the dimension ``confidence``."""
-        rows = run.scores(metrics=["accuracy", "confidence"], by="confidence")
+        rows = run.scores(lens=LENS, metrics=["accuracy", "confidence"], by="confidence")
         bins = _bins(rows, run)
         if bins.is_empty():
             return None
-        errors = run.scores(metrics=["ece"], where=dimensions_are({})).with_columns(line=run.subject)
+        errors = run.scores(lens=LENS, metrics=["ece"], where=dimensions_are({})).with_columns(
+            line=run.subject
+        )
         return Figure(
             answer="\n".join(_sentence(row, run) for row in errors.iter_rows(named=True)),
             charts=[

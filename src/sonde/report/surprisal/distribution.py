@@ -10,7 +10,8 @@ import polars as pl
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, ModelInfo, RunData
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 
 _FINE = 20
 """Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""
@@ -22,7 +23,7 @@ class Distribution:
     """Quantiles by kind of token, and a histogram of all subwords."""
 
     title = "Distribution: many easy subwords, few hard ones"
-    lens = "surprisal"
+    lens = LENS
     order = 60
     caption = (
         "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
@@ -49,7 +50,7 @@ class Distribution:
 
 def _counted(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """Counts by kind and fine bin of bits."""
-    rows = run.observations(model, ["kind", "nats"]).filter(pl.col("nats").is_finite())
+    rows = observed(run, model, ["kind", "nats"]).filter(pl.col("nats").is_finite())
     step = (pl.col("nats").cast(pl.Float64) * BITS_PER_NAT * _FINE).round().cast(pl.Int32)
     return (
         rows.group_by("kind", step.alias("step"))

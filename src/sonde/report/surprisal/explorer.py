@@ -7,13 +7,14 @@ from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Embed, Figure
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._explore import ExplorerLimits, choose, pack
+from sonde.report.surprisal._scores import LENS
 
 
 class Explorer:
     """Functions that the model found hardest, easiest and ordinary, and a random sample."""
 
     title = "Token explorer: read along with the model"
-    lens = "surprisal"
+    lens = LENS
     order = 0
     caption = (
         "Point at a token, or focus the code and press the arrow keys, to see how surprised the model was "

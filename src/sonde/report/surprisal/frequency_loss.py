@@ -12,7 +12,8 @@ from sonde.base.fingerprint import unit_hash
 from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import DASH, count, interval, no_verdict, number, with_interval
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, ModelInfo, RunData
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 from sonde.results.dimensions import dimensions_are
 
 SHOWN_POINTS = 900
@@ -29,7 +30,7 @@ class FrequencyLoss:
     """A point a vocabulary entry, with the median and quartiles of each doubling of frequency."""
 
     title = "Frequency: do rare subwords surprise more?"
-    lens = "surprisal"
+    lens = LENS
     order = 50
     caption = (
         "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
@@ -41,7 +42,9 @@ class FrequencyLoss:
         charts = [chart for model in run.models if (chart := _chart(run, model)) is not None]
         if not charts:
             return None
-        rows = run.scores(metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(least="k")
+        rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(
+            least="k"
+        )
         notes = [f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."]
         return Figure(
             answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
@@ -50,7 +53,7 @@ class FrequencyLoss:
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """By vocabulary id: surface, count and mean bits."""
-    rows = run.observations(model, ["subword_id", "subword", "nats"])
+    rows = observed(run, model, ["subword_id", "subword", "nats"])
     return (
         rows.filter(pl.col("nats").is_finite())
         .group_by("subword_id")

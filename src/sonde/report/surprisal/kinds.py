@@ -12,13 +12,14 @@ from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
 
 
 class Kinds:
     """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
 
     title = "Kinds of token: who carries the surprise"
-    lens = "surprisal"
+    lens = LENS
     order = 15
     caption = (
         "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
@@ -63,7 +64,7 @@ def _narrow(chart: Chart) -> Chart:
 
 def _shares(run: RunData) -> pl.DataFrame:
     """By model and kind: shares of subwords and of bits, summed over languages."""
-    rows = run.scores(metrics=["bits"], by="kind")
+    rows = run.scores(lens=LENS, metrics=["bits"], by="kind")
     sums = rows.group_by("shown", "label", maintain_order=True).agg(
         n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
     )

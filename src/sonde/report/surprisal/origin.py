@@ -10,7 +10,8 @@ import polars as pl
 from sonde.report._drawing.charts import differences, dots, specification
 from sonde.report._shared.numbers import DASH, no_verdict, score_cells, with_interval
 from sonde.report._shared.plot import Cell, Chart, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, MIN_COUNT, RunData
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.verdict import why_no_verdict
 
@@ -30,7 +31,7 @@ class Origin:
     """The weightings of ``origin``, their differences, and pairs within each tag."""
 
     title = "Calls: own code against outside code"
-    lens = "surprisal"
+    lens = LENS
     order = 80
     caption = (
         "Internal calls go to names that another file of the repository defines, external calls to names "
@@ -70,7 +71,7 @@ class Origin:
 
 def _rows(run: RunData, origins: list[str]) -> pl.DataFrame:
     """Rows of the task, in bits."""
-    rows = run.scores(metrics=["nats"], by="origin", task="call_origin")
+    rows = run.scores(lens=LENS, metrics=["nats"], by="origin", task="call_origin")
     rows = rows.filter(pl.col("label").is_in(origins) & pl.col("weighting").is_in(list(_WEIGHTINGS)))
     places = {model.name: place for place, model in enumerate(run.models)}
     return (
@@ -107,7 +108,7 @@ def _order(rows: pl.DataFrame) -> list[str]:
 def _pairs(run: RunData) -> pl.DataFrame:
     """By model and tag: internal and external bits with both counts."""
     both = dimensions_named("origin", "tag")
-    rows = _in_bits(run.scores(metrics=["nats"], where=both, task="call_origin"))
+    rows = _in_bits(run.scores(lens=LENS, metrics=["nats"], where=both, task="call_origin"))
     rows = rows.with_columns(side=dimension("origin"), tag=dimension("tag")).filter(
         pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
     )

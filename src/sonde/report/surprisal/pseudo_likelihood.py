@@ -7,6 +7,7 @@ import polars as pl
 from sonde.report._shared.numbers import count
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
+from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimensions_are
 
 
@@ -14,7 +15,7 @@ class PseudoLikelihood:
     """A note above the sections of the surprisal lens; there is none for decoders."""
 
     title = "Masked models: what is scored"
-    lens = "surprisal"
+    lens = LENS
     order = 1
     caption = (
         "Each subword is predicted from everything around it, itself and the later subwords of its code "
@@ -23,7 +24,7 @@ class PseudoLikelihood:
 
     def draw(self, run: RunData) -> Figure | None:
         """A line a model that says how much was read."""
-        rows = run.scores(metrics=["bits"], where=dimensions_are({}))
+        rows = run.scores(lens=LENS, metrics=["bits"], where=dimensions_are({}))
         masked = rows.filter(pl.col("objective") == "pll")
         if masked.is_empty():
             return None

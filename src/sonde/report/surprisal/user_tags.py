@@ -5,13 +5,14 @@ from __future__ import annotations
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
 
 
 class UserTags:
     """Ranks the dimension ``user_tag``; nothing where the corpus carries no labels."""
 
     title = "Your labels"
-    lens = "surprisal"
+    lens = LENS
     order = 35
     caption = (
         "Mean surprisal of the subwords under each label that came with the corpus, with 95 % intervals "

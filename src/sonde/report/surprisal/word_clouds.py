@@ -12,7 +12,8 @@ from wordcloud import WordCloud
 from sonde.report._drawing.theme import HEAT_STEPS, MONO, words
 from sonde.report._shared.numbers import count, number
 from sonde.report._shared.plot import Cell, Drawing, Figure, Table
-from sonde.report._shared.run import BITS_PER_NAT, ModelInfo, RunData
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 
 _WIDTH, _HEIGHT = 640, 340
 _NAMES_SHOWN = 70
@@ -24,7 +25,7 @@ class WordClouds:
     """One cloud for internal and one for external call names, for each of the first models."""
 
     title = "Names: those it knows, those it does not"
-    lens = "surprisal"
+    lens = LENS
     order = 85
     caption = (
         "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
@@ -53,7 +54,7 @@ class WordClouds:
 def _names(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """By origin and called name: calls and mean bits of the whole name, most called first."""
     columns = ["item_id", "token", "origin", "origin_part", "word", "nats"]
-    rows = run.observations(model, columns)
+    rows = observed(run, model, columns)
     wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
     return (
         rows.filter(wanted & pl.col("nats").is_finite())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
 
 
 class WorstBestConstructs:
     """Ranks the dimension ``construct``."""
 
     title = "Constructs: where in a program it is unsure"
-    lens = "surprisal"
+    lens = LENS
     order = 10
     caption = (
         "Each subword counts for the innermost construct around it, so that a call within a condition "

@@ -6,6 +6,7 @@ from sonde.report._shared.numbers import readable
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
 
 
 def surface(label: str) -> str:
@@ -21,7 +22,7 @@ class WorstBestSubwords:
     """Ranks the dimension ``subword`` within each model, since vocabularies differ."""
 
     title = "Vocabulary: which subwords surprise it"
-    lens = "surprisal"
+    lens = LENS
     order = 40
     caption = (
         "Mean surprisal of each entry of the vocabulary wherever the corpus holds it, with 95 % intervals "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sonde.report._shared.plot import Figure
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
 
 
 def arrow(label: str) -> str:
@@ -16,7 +17,7 @@ class WorstBestTags:
     """Ranks the dimension ``tag``."""
 
     title = "Syntax: which nodes surprise it"
-    lens = "surprisal"
+    lens = LENS
     order = 20
     caption = (
         "A tag names the syntax node that a subword stands in, after its parent: call → identifier is "

@@ -9,6 +9,7 @@ import polars as pl
 from sonde.report._shared.numbers import count
 from sonde.report._shared.run import RunData
 from sonde.results.verdict import verdict_allowed
+from sonde.results.words import plain_words
 
 
 def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> list[str]:
@@ -22,7 +23,11 @@ def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> 
     found = [(lens, lead) for lens, lead in said if lead]
     spoken = {lens for lens, _ in found}
     silent = [lens for lens in run.scored_lenses if lens not in spoken and lens != titled]
-    return [lead for _, lead in found] + [_counted(run, lens) for lens in silent]
+    empty = [
+        f"Lens {plain_words(lens)} scored, and none of its rows holds a number"
+        for lens in run.lenses_without_numbers
+    ]
+    return [lead for _, lead in found] + [_counted(run, lens) for lens in silent] + empty
 
 
 def _counted(run: RunData, lens: str) -> str:

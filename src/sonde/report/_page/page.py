@@ -17,6 +17,8 @@ from markupsafe import Markup
 
 import sonde
 from sonde.base.files import write_atomic
+from sonde.report._any_lens.section import PREFIX, Numbers
+from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._drawing.clean import cleaned
 from sonde.report._drawing.render import page_spec, themes, vega_runtime, write_figures
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
@@ -27,6 +29,7 @@ from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.store.rundir import slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +74,29 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> P
 
 
 def draw_all(run: RunData) -> list[Section]:
-    """Every registered plot with something to show, in order."""
-    drawn = (draw(run, name) for name in PLOTS.names())
-    return sorted(filter(None, drawn), key=lambda section: (section.plot.order, section.name))
+    """Every registered plot with something to show, in order; a lens without any has all its numbers."""
+    drawn = [section for name in PLOTS.names() if (section := draw(run, name))]
+    shown = {section.plot.lens for section in drawn}
+    rest = (draw(run, f"{PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
+    found = [*drawn, *(section for section in rest if section)]
+    return sorted(found, key=lambda section: (section.plot.order, section.name))
 
 
 def draw(run: RunData, name: str) -> Section | None:
     """One plot, or None where the run has nothing to show for it; here alone texts are made fit for figures.
 
+    Args:
+        run: The run.
+        name: Public name of a plot, or ``numbers_LENS`` for all numbers of any lens of the run.
+
     Raises:
         UnknownNameError: No plot has this name.
     """
-    plot = PLOTS.load(name)
+    lens = name.removeprefix(PREFIX)
+    of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
+    plot = Numbers(lens) if of_lens else PLOTS.load(name)
     figure = plot.draw(run)
-    return Section(name=name, plot=plot, figure=cleaned(figure)) if figure else None
+    return Section(name=slug(name), plot=plot, figure=cleaned(figure)) if figure else None
 
 
 def render(run: RunData, sections: list[Section]) -> str:
@@ -101,8 +113,15 @@ def render(run: RunData, sections: list[Section]) -> str:
     declared = titles(run)
     tops = {lens: title.top(run) for lens, title in declared.items()}
     titled, top = next(((lens, top) for lens, top in tops.items() if top), (None, None))
+    if top is None and sections and all(isinstance(section.plot, Numbers) for section in sections):
+        titled = sections[0].plot.lens
+        top = top_from_scores(run, titled)
     method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
-    said = [(section.plot.lens, section.figure.lead) for section in sections]
+    said = [
+        (section.plot.lens, section.figure.lead)
+        for section in sections
+        if section.plot.lens != titled or not isinstance(section.plot, Numbers)
+    ]
     return environment.get_template("_page/page.html.j2").render(
         run=run,
         sections=sections,

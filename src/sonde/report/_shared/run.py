@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.findings import usable
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.store.rundir import RunDirectory, slug
 
@@ -69,6 +70,12 @@ class RunData:
         return self.every_score["lens"].unique(maintain_order=True).to_list()
 
     @property
+    def lenses_without_numbers(self) -> list[str]:
+        """Lenses that have rows of scores, none of which holds a number."""
+        named = self._rows["lens"].unique(maintain_order=True).drop_nulls().to_list()
+        return [lens for lens in named if lens not in self.scored_lenses]
+
+    @property
     def several(self) -> bool:
         """Whether the run compares models."""
         return len(self.models) > 1
@@ -89,11 +96,12 @@ class RunData:
     @cached_property
     def every_score(self) -> pl.DataFrame:
         """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
+        return usable(self._rows)
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
         path = self.directory.scores
-        if not path.is_file():
-            return pl.DataFrame(schema=dict(SCORES_SCHEMA))
-        usable = pl.col("value").is_not_null() & pl.col("value").is_finite()
-        return read_scores(path).filter(usable)
+        return read_scores(path) if path.is_file() else pl.DataFrame(schema=dict(SCORES_SCHEMA))
 
     @cached_property
     def _scores(self) -> pl.DataFrame:

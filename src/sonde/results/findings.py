@@ -133,7 +133,8 @@ def sentence(finding: Finding, model: str = "") -> str:
     """
     row, lowest = finding.row, finding.lowest
     task = f"{plain_words(row['task'])}, " if row["task"] else ""
-    subject = f"{plain_words(model or row['model'])} on {plain_words(row['language'] or 'all languages')}"
+    language = row["language"].capitalize() or "all languages"
+    subject = f"{plain_words(model or row['model'])} on {plain_words(language)}"
     if lowest is None:
         at = f" ({words})" if (words := dimension_words(row)) else ""
         value = f"is {in_figures(row)}{at}"

@@ -50,9 +50,9 @@ class Numbers:
             return None
         found = findings(rows)
         shown, notes = charts(run, self.lens, rows, found)
-        lines = [f"{text[:1].upper()}{text[1:]}." for text in _sentences(run, found)]
+        lines = [f"{text}." for text in _sentences(run, found)]
         return Figure(
-            lead=f"{plain_words(self.lens)}: {lines[0]}" if lines else "",
+            lead=f"{plain_words(self.lens).capitalize()}, {lines[0]}" if lines else "",
             answer="\n".join(lines),
             charts=shown,
             table=table(run, rows),

@@ -20,8 +20,8 @@ DIMENSIONS = 8
 """Dimensions that have a column each; further ones share one."""
 
 CONTROL_WORDS = (
-    "A control is what the same question gives without the model, or without its training: it stands beside "
-    "the number that it answers to."
+    "A control is what the same question gives without the model, or without its training: a tick or a "
+    "dashed line in the chart, and beside its number in the table."
 )
 
 Row = Mapping[str, Any]

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 from tests.report.synthetic import Source, dims, write_run
 
-from sonde.report import _header as header
-from sonde.report._plot import PLOTS
-from sonde.report._run import BITS_PER_NAT, RunData
+from sonde.report._shared.plot import PLOTS
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal import _title
+from sonde.report.surprisal._scores import BITS_PER_NAT
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
@@ -60,13 +61,13 @@ def behind(folder: Path, *scores: Score, above: int = 7) -> RunData:
 def test_a_run_of_texts_alone_has_no_such_section(run_directory: Path) -> None:
     run = RunData(run_directory)
     assert PLOT.draw(run) is None
-    assert header.functions_alone(run)
+    assert _title.functions_alone(run)
 
 
 def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: list[Source]) -> None:
     run = behind(write_run(tmp_path / "run", sources[:3], {"m": 1.0}), *told("m"))
     # The page no longer says that functions were read without their file.
-    assert not header.functions_alone(run)
+    assert not _title.functions_alone(run)
     figure = PLOT.draw(run)
     assert figure is not None and figure.table is not None
     text, first, calls = figure.answer.splitlines()

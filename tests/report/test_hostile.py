@@ -23,9 +23,9 @@ from tests.report import test_prompted as prompted
 from tests.report.synthetic import Source, dims, write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._clean import cleaned, legible
-from sonde.report._plot import Chart, Drawing, Figure
-from sonde.report._render import write_figures
+from sonde.report._drawing.clean import cleaned, legible
+from sonde.report._drawing.render import write_figures
+from sonde.report._shared.plot import Chart, Drawing, Figure
 from sonde.results.dimensions import DIMENSIONS, dimensions_named
 from sonde.results.scores import scores_frame
 from sonde.store.rundir import RunDirectory

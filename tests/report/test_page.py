@@ -19,7 +19,7 @@ from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 
 from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._page import draw_all, embedded_json
+from sonde.report._page.page import draw_all, embedded_json
 from sonde.results.dimensions import dimensions_are
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
@@ -56,7 +56,9 @@ def page(report: Path) -> Page:
 
 
 def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> None:
-    value = RunData(run_directory).scores(metrics=["bits_per_byte"], where=dimensions_are({}))["value"][0]
+    value = RunData(run_directory).scores(
+        lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({})
+    )["value"][0]
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
     assert "Each function is read alone, without its file" in page.text.partition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}

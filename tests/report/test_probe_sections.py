@@ -14,9 +14,9 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._export import as_csv, as_latex, write_table
-from sonde.report._plot import Cell, Figure, Table
-from sonde.report._probe import family_of, ordered, sparkline
+from sonde.report._page.export import as_csv, as_latex, write_table
+from sonde.report._shared.plot import Cell, Figure, Table
+from sonde.report.probe._scores import family_of, ordered, sparkline
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 

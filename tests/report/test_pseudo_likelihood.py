@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 from tests.report.synthetic import Source, write_run
 
-from sonde.report._plot import PLOTS
-from sonde.report._run import RunData
+from sonde.report._shared.plot import PLOTS
+from sonde.report._shared.run import RunData
 from sonde.store.rundir import RunDirectory
 
 PLOT = PLOTS.load("pseudo_likelihood")

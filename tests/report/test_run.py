@@ -8,13 +8,14 @@ import polars as pl
 from tests.report.synthetic import Source, rewrite_summary, write_run
 
 from sonde.report import PLOTS
-from sonde.report._explore import ExplorerLimits, choose, pack
-from sonde.report._header import headlines, rerun
-from sonde.report._numbers import clusters, interval, no_verdict, readable, with_interval
-from sonde.report._run import RunData
-from sonde.report.distribution import _counted, _quantiles
-from sonde.report.frequency_loss import _entries
-from sonde.report.kinds import _shares
+from sonde.report._page.header import rerun
+from sonde.report._shared.numbers import clusters, interval, no_verdict, readable, with_interval
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._explore import ExplorerLimits, choose, pack
+from sonde.report.surprisal._title import headlines
+from sonde.report.surprisal.distribution import _counted, _quantiles
+from sonde.report.surprisal.frequency_loss import _entries
+from sonde.report.surprisal.kinds import _shares
 from sonde.results.dimensions import dimensions_are
 from sonde.store.rundir import RunDirectory
 
@@ -37,7 +38,7 @@ def test_scores_leave_out_controls_and_what_is_no_number(tmp_path: Path, sources
     control = frame.with_columns(control=pl.lit("n-gram"))
     nan = frame.with_columns(value=pl.lit(float("nan")))
     pl.concat([frame, control, nan]).write_parquet(path)
-    rows = RunData(root).scores(metrics=["bits_per_byte"], where=dimensions_are({}))
+    rows = RunData(root).scores(lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({}))
     assert rows.height == 1 and math.isfinite(rows["value"][0])
 
 

@@ -13,7 +13,10 @@ from sonde.lenses import LENSES
 
 ROOT = Path(sonde.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-EXTENSION_FOLDERS = ("lenses", "tasks", "corpora", "report", "executors", "models", "languages")
+EXTENSION_FOLDERS = (
+    "lenses", "tasks", "corpora", "executors", "models", "languages",
+    *(f"report/{folder.name}" for folder in sorted((ROOT / "report").glob("[a-z]*")) if folder.is_dir()),
+)  # fmt: skip
 
 
 def test_there_is_something_to_look_at() -> None:
@@ -80,7 +83,7 @@ def test_the_command_line_and_experiments_name_no_lens(module: Path) -> None:
 
 @pytest.mark.parametrize("folder", EXTENSION_FOLDERS)
 def test_extensions_import_only_machinery_of_their_folder(folder: str) -> None:
-    package = f"sonde.{folder}"
+    package = f"sonde.{folder}".replace("/", ".")
     public = {path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_")}
     for name in public:
         tree = ast.parse((ROOT / folder / f"{name}.py").read_text(encoding="utf-8"))

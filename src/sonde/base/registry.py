@@ -3,7 +3,7 @@
 Files whose name starts with an underscore are machinery. Listing reads docstrings and the literal
 constants ``NEEDS``, ``ALIASES`` and ``FLAGS`` without importing anything; a name that is loaded imports one.
 Installed packages add extensions through the entry-point group ``sonde.<folder>``; a user hands one in
-as a path ending in ``.py``.
+as the path of a ``.py`` file or of a folder, see `sonde.base.outside`. Neither hides a name of sonde's own.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from sonde.base.errors import InputError, UnknownNameError
-from sonde.base.fingerprint import hash_text
+from typing_extensions import get_protocol_members
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.outside import (
+    content_hash,
+    is_path,
+    module_of,
+    module_offered,
+    offered,
+    remember,
+    remembered,
+)
 
 T = TypeVar("T")
 
@@ -71,93 +80,137 @@ class Registry(Generic[T]):
         package: The package that is the registry, for example ``"sonde.lenses"``.
         kind: What its members are called in messages, for example ``"lens"``.
         member: The name of the object that each module defines, for example ``"lens"``.
+        protocols: What a member has to answer, one of them in full; what comes from outside is held to it.
+        folders: Whether folders hold extensions, a file each, rather than being one.
     """
 
-    def __init__(self, package: str, kind: str, member: str) -> None:
+    def __init__(
+        self, package: str, kind: str, member: str, *, protocols: Sequence[type] = (), folders: bool = False
+    ) -> None:
         self._package = package
         self._kind = kind
         self._member = member
+        self._protocols = protocols
+        self._folders = folders
         self._loaded: dict[str, T] = {}
 
     def headers(self) -> tuple[Header, ...]:
-        """Headers of the extensions in this folder, by name, without importing them."""
-        return tuple(_read_header(name, path) for name, path in sorted(self._paths().items()))
+        """Headers of the extensions of this folder and from outside, by name, without importing them."""
+        paths = {**remembered(self._package), **self._paths()}
+        found = {name: _read_header(name, _init(path)) for name, path in paths.items()}
+        for name, point in offered(self._package).items():
+            found.setdefault(name, Header(name, f"from the package {_package(point)}"))
+        return tuple(header for _, header in sorted(found.items()))
 
     def names(self) -> tuple[str, ...]:
-        """Public names, of this folder and of installed packages, sorted."""
-        return tuple(sorted({*self._paths(), *self._outside()}))
+        """Public names, of this folder, of what was handed in and of installed packages, sorted."""
+        return tuple(sorted({*self._paths(), *remembered(self._package), *offered(self._package)}))
 
     def public(self, name: str) -> str:
         """The name that tables have for an extension: its stem where a path names it, else the name."""
-        return Path(name).stem if name.endswith(".py") else name
+        return Path(name).stem if is_path(name) else name
+
+    def hand_in(self, name: str) -> str:
+        """The public name of an extension; one that a path names is known by it from now on.
+
+        Raises:
+            InputError: The path names nothing that can be imported.
+            UsageError: Its stem is the name of an extension of sonde's own.
+        """
+        if not is_path(name):
+            return name
+        path = Path(name)
+        if path.stem in self._paths():
+            raise UsageError(
+                f"{self._kind} {name!r}: sonde has a {self._kind} {path.stem!r} of its own; rename the "
+                f"{'folder' if path.is_dir() else 'file'}"
+            )
+        self._member_of(module_of(path, self._package, f"{self._kind} {name!r}"), name)
+        remember(self._package, path)
+        return path.stem
 
     def source_hash(self, name: str) -> str:
-        """Hash of the file of an extension that a path names; empty for those with a version to raise."""
-        return hash_text(Path(name).read_text(encoding="utf-8")) if name.endswith(".py") else ""
+        """Hash of what a user handed in; empty for extensions that have a version to raise."""
+        path = Path(name) if is_path(name) else remembered(self._package).get(name)
+        return "" if path is None or name in self._paths() else content_hash(path)
+
+    def module_name(self, name: str) -> str:
+        """The full name of the module of an extension; one of sonde's own is not imported for it."""
+        paths = self._paths()
+        return self._dotted(paths[name]) if name in paths else self._module(name).__name__
 
     def load(self, name: str) -> T:
         """Import one extension and return its object.
 
         Args:
-            name: A public name in any case, an alias, or a path to a ``.py`` file.
+            name: A public name in any case, an alias, or the path of a ``.py`` file or of a folder.
 
         Raises:
             UnknownNameError: No extension has this name; the nearest is named.
-            InputError: The module does not define the object that an extension has to define.
+            InputError: It is not there, cannot be imported, or lacks what an extension has to define.
         """
         if name not in self._loaded:
             self._loaded[name] = self._member_of(self._module(name), name)
         return self._loaded[name]
 
     def _module(self, name: str) -> ModuleType:
-        if name.endswith(".py"):
-            return self._from_file(Path(name))
+        what = f"{self._kind} {name!r}"
+        if is_path(name):
+            return module_of(Path(name), self._package, what)
         paths = self._paths()
         for public in (name, name.replace("-", "_").lower()):
             if public in paths:
-                return importlib.import_module(f"{self._package}.{public}")
-        outside = self._outside()
-        if name in outside:
-            return importlib.import_module(outside[name])
+                return importlib.import_module(self._dotted(paths[public]))
+        if name in (handed_in := remembered(self._package)):
+            return module_of(handed_in[name], self._package, what)
+        if name in (points := offered(self._package)):
+            return module_offered(points[name], what)
         for header in self.headers():
             if name in header.aliases:
-                return importlib.import_module(f"{self._package}.{header.name}")
+                return importlib.import_module(self._dotted(paths[header.name]))
         raise UnknownNameError(self._kind, name, self.names())
 
     def _member_of(self, module: ModuleType, name: str) -> T:
         if not hasattr(module, self._member):
             raise InputError(f"{self._kind} {name!r}: {module.__file__} does not define `{self._member}`")
-        return getattr(module, self._member)
+        found = getattr(module, self._member)
+        lacking = [
+            sorted(one for one in get_protocol_members(protocol) if not hasattr(found, one))
+            for protocol in self._protocols
+        ]
+        if lacking and all(lacking):
+            raise InputError(f"{self._kind} {name!r}: it lacks {', '.join(min(lacking, key=len))}")
+        return found
 
-    def _from_file(self, path: Path) -> ModuleType:
-        if not path.is_file():
-            raise InputError(f"{self._kind} {str(path)!r}: no such file")
-        module_name = f"{self._package}._outside_{hash_text(str(path.resolve()))[:8]}_{path.stem}"
-        if module_name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(module_name, path)
-            if spec is None or spec.loader is None:
-                raise InputError(f"{self._kind} {str(path)!r}: cannot be imported")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[module_name] = module
-            spec.loader.exec_module(module)
-        return sys.modules[module_name]
+    def _dotted(self, path: Path) -> str:
+        """The module of a file below the folder."""
+        parts = path.relative_to(self._folder()).with_suffix("").parts
+        return ".".join((self._package, *(part for part in parts if part != "__init__")))
 
     def _paths(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
-        for entry in self._folder().iterdir():
-            if entry.name.startswith(("_", ".")):
-                continue
+        for entry in self._public(self._folder()):
             if entry.suffix == ".py":
                 found[entry.stem] = entry
+            elif self._folders and entry.is_dir():
+                found |= {file.stem: file for file in self._public(entry) if file.suffix == ".py"}
             elif (entry / "__init__.py").is_file():
                 found[entry.name] = entry / "__init__.py"
         return found
+
+    @staticmethod
+    def _public(folder: Path) -> Iterator[Path]:
+        return (entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
 
     def _folder(self) -> Path:
         spec = importlib.util.find_spec(self._package)
         assert spec is not None and spec.submodule_search_locations, self._package
         return Path(next(iter(spec.submodule_search_locations)))
 
-    def _outside(self) -> dict[str, str]:
-        group = self._package
-        return {point.name: point.module for point in entry_points(group=group)}
+
+def _init(path: Path) -> Path:
+    return path / "__init__.py" if path.is_dir() else path
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.module

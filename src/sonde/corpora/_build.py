@@ -20,7 +20,7 @@ from sonde.corpora._splits import SPLITS, split
 from sonde.corpora._spool import Candidate, LineFile, Spool, hash_file
 from sonde.corpora._survive import survivors
 from sonde.corpora._workplace import Workplace, check_free, workplace
-from sonde.languages import LANGUAGES
+from sonde.languages import version_of
 
 _RULES = 1
 """Raised when the same corpora would give another corpus: a filter, the rule of near-duplicates, an order."""
@@ -124,7 +124,7 @@ def _row(one: Candidate, side: str, file: SourceFile) -> ManifestRow:
 def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
     wanted = gathered.wanted
     languages = sorted({one.language for one in kept})
-    rules = {"build": str(_RULES), **{name: LANGUAGES.load(name).version for name in languages}}
+    rules = {"build": str(_RULES), **{name: version_of(name) for name in languages}}
     if wanted.method == MINHASH:
         rules["datasketch"] = version("datasketch")
     stayed = Counter(one.corpus for one in kept)

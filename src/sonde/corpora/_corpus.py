@@ -10,6 +10,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from sonde.base.checked import Help, check_fields
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Count, OneOf, Whole
+from sonde.languages import LANGUAGES
 
 UNITS = ("function", "file")
 
@@ -202,6 +203,8 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        # A language may be handed in as a folder; from here on it goes by its name.
+        object.__setattr__(self, "languages", tuple(map(LANGUAGES.hand_in, self.languages)))
 
 
 @dataclass(frozen=True, slots=True)

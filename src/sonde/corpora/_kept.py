@@ -23,7 +23,7 @@ from sonde.base.errors import SondeError
 from sonde.base.files import cache_folder, write_atomic
 from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
 from sonde.corpora._corpus import SourceFile
-from sonde.languages import LANGUAGES
+from sonde.languages import LANGUAGES, version_of
 
 _MOST_BYTES = 500_000_000
 _MOST_UNPACKED = 1_000_000_000
@@ -78,7 +78,7 @@ def _rules() -> str:
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("sonde.languages"))):
         digest.update(f"{name}:{len(content)}:".encode() + content)
-    versions = [LANGUAGES.load(name).version for name in LANGUAGES.names()]
+    versions = [version_of(name) for name in LANGUAGES.names()]
     return fingerprint(digest.hexdigest(), versions)
 
 

@@ -10,7 +10,7 @@ from sonde.base.registry import Registry
 from sonde.corpora._corpus import Intake, Source, SourceFile
 from sonde.corpora._decode import is_unicode
 
-CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source")
+CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source", protocols=(Source,))
 
 
 def check_corpus(corpus: str) -> Source:

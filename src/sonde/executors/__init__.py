@@ -5,7 +5,7 @@ import os
 from sonde.base.registry import Registry
 from sonde.executors._executor import Executor
 
-EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor")
+EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
 
 __all__ = ["EXECUTORS", "Executor", "cores"]
 

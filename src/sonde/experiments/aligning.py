@@ -9,6 +9,7 @@ import polars as pl
 from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, language_of_path, read_text
+from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer, split_revision
 
 
@@ -30,7 +31,12 @@ def token_table(file: Path, model: str, language: str | None, *, merged: bool) -
     text = read_text(file, str(file), intake)
     if text is None:
         raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
-    return text_table(text, model, language or language_of_path(str(file)) or "text", merged=merged)
+    return text_table(
+        text,
+        model,
+        (language and LANGUAGES.hand_in(language)) or language_of_path(str(file)) or "text",
+        merged=merged,
+    )
 
 
 def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from sonde.experiments.foreign import Foreign, read_foreign, with_foreign
 from sonde.experiments.labels import around_of, label_path
 from sonde.experiments.plan import Group, LensChoice, settings_of
 from sonde.experiments.tables import items_frame, items_from
-from sonde.languages import LANGUAGES
+from sonde.languages import version_of
 from sonde.lenses import LENSES
 from sonde.models import bundled_names, seen_items
 from sonde.store.parts import PartStore
@@ -198,7 +198,7 @@ class _Drawing:
     def key(self, name: str) -> str:
         """Fingerprint of everything that can change the data set of a task."""
         lens = self.lens
-        language = LANGUAGES.load(self.group.language).version
+        language = version_of(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
         beside_it = (self.foreign.key,) if self.foreign else ()

@@ -11,7 +11,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, kept_imports, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
-from sonde.languages import LANGUAGES
+from sonde.languages import version_of
 from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, Repository, Task, importing, needs_imports, repositories
 
@@ -21,7 +21,7 @@ def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...])
     task = TASKS.load(task_name)
     version = task.version + TASKS.source_hash(task_name)
     around = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
-    rules = LANGUAGES.load(group.language).version
+    rules = version_of(group.language)
     return fingerprint("labels", task_name, version, rules, around, mode, quirks)
 
 

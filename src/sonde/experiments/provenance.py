@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 import sonde
-from sonde.languages import LANGUAGES
+from sonde.languages import LANGUAGES, version_of
 
 _COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")
 _SCORING = ("polars", "numpy", "scipy")
@@ -17,12 +17,12 @@ def versions() -> dict[str, str]:
     """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
     found = {"sonde": sonde.__version__, "python": platform.python_version()}
     found |= {name: _version(name) for name in (*_COMPUTING, *_SCORING)}
-    return found | {f"language {name}": LANGUAGES.load(name).version for name in LANGUAGES.names()}
+    return found | {f"language {name}": version_of(name) for name in LANGUAGES.names()}
 
 
 def computing_versions(language: str) -> dict[str, str]:
     """Versions of what an observation in one language depends on."""
-    return {name: _version(name) for name in _COMPUTING} | {"language": LANGUAGES.load(language).version}
+    return {name: _version(name) for name in _COMPUTING} | {"language": version_of(language)}
 
 
 def _version(name: str) -> str:

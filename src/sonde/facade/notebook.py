@@ -30,5 +30,7 @@ def first_chart(run: RunData) -> Chart | None:
     lenses = run.scored_lenses
     plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
     wanted = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
-    sections = (draw(run, name) for _, name in wanted)
+    # A lens without a plot has the chart of its numbers.
+    names = [*(name for _, name in wanted), *(f"numbers_{lens}" for lens in lenses)]
+    sections = (draw(run, name) for name in names)
     return next((section.figure.charts[0] for section in sections if section and section.figure.charts), None)

@@ -15,7 +15,13 @@ from sonde.languages._tree import (
     Tree,
 )
 
-LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language")
+LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
+
+
+def version_of(language: str) -> str:
+    """What of a language's rules is part of a key: its version, and of one handed in its content as well."""
+    return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
+
 
 __all__ = [
     "CONSTRUCT_LABELS",
@@ -31,4 +37,5 @@ __all__ = [
     "Tree",
     "facet_of",
     "has_facet",
+    "version_of",
 ]

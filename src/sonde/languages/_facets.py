@@ -50,15 +50,19 @@ def _checked(language: str, name: str, protocol: type[Any]) -> Any:
 
 @functools.cache
 def has_facet(language: str, name: str) -> bool:
-    """Whether a language answers a facet, without importing it."""
-    return importlib.util.find_spec(f"{LANGUAGE_PACKAGE}.{language}.{name}") is not None
+    """Whether a language answers a facet, without importing the facet."""
+    return importlib.util.find_spec(f"{_languages().module_name(language)}.{name}") is not None
 
 
 @functools.cache
 def _facet(language: str, name: str) -> Any:
-    languages: Registry[Any] = Registry(LANGUAGE_PACKAGE, "language", "language")
+    languages = _languages()
     of = languages.load(language)
     if not has_facet(language, name):
         able = ", ".join(other for other in languages.names() if has_facet(other, name)) or "none"
         raise UsageError(f"language {language!r} has no {name}; languages that have: {able}")
-    return importlib.import_module(f"{LANGUAGE_PACKAGE}.{language}.{name}").facet(of)
+    return importlib.import_module(f"{languages.module_name(language)}.{name}").facet(of)
+
+
+def _languages() -> Registry[Any]:
+    return Registry(LANGUAGE_PACKAGE, "language", "language")

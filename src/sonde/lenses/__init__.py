@@ -16,7 +16,7 @@ from sonde.lenses._lens import (
     TwinObservations,
 )
 
-LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens")
+LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens", protocols=(ReadingLens, TrainingLens))
 
 DEFAULT_LENS = "surprisal"
 """The lens of a run that names none."""

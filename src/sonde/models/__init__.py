@@ -15,7 +15,7 @@ from sonde.models._load import (
 )
 from sonde.models._resolve import split_revision
 
-FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family")
+FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
 
 __all__ = [
     "FAMILIES",

@@ -1,7 +1,8 @@
-"""How a number's interval and standing are written where plain text is printed."""
+"""How a number, its interval and its standing are written where plain text is printed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,3 +31,39 @@ def standing(row: Mapping[str, Any]) -> str:
     """Why a number allows no verdict, in brackets behind a blank; empty where it allows one."""
     why = why_no_verdict(row)
     return f" (no verdict: {why})" if why else ""
+
+
+def digits_of(value: float) -> int:
+    """Decimals that give a number of unknown unit three figures, and at most six decimals.
+
+    >>> [digits_of(value) for value in (1234.5, 12.5, 0.034, 0.0)]
+    [0, 1, 4, 2]
+    """
+    size = abs(value)
+    return 2 if not size or not math.isfinite(size) else min(6, max(0, 2 - math.floor(math.log10(size))))
+
+
+def in_figures(row: Mapping[str, Any]) -> str:
+    """A number of unknown unit with its interval, both with the same decimals.
+
+    >>> in_figures({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
+    '0.250 [0.200, 0.300]'
+    """
+    digits = digits_of(row["value"])
+    low, high = row["ci_low"], row["ci_high"]
+    ends = "" if low is None or high is None else f" [{low:,.{digits}f}, {high:,.{digits}f}]"
+    return f"{row['value']:,.{digits}f}{ends}"
+
+
+_LONGEST = 60
+
+
+def plain_words(name: object) -> str:
+    r"""A name for a sentence: one line without control characters, cut where it is long.
+
+    >>> plain_words("random_weights"), ascii(plain_words("a\x1b[0m"))
+    ('random weights', "'a\\ufffd[0m'")
+    """
+    text = str(name).replace("_", " ") if str(name).isidentifier() else str(name)
+    shown = "".join(sign if sign.isprintable() else "\ufffd" for sign in text[: _LONGEST + 1])
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}\u2026"

@@ -14,7 +14,7 @@ from sonde.tasks._task import (
     quirks_of,
 )
 
-TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task")
+TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask))
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402

@@ -3,6 +3,8 @@
 from sonde.base.registry import Registry
 from sonde.experiments.formats._form import FileFormat, Labelled
 
-FORMATS: Registry[FileFormat] = Registry("sonde.experiments.formats", "label format", "form")
+FORMATS: Registry[FileFormat] = Registry(
+    "sonde.experiments.formats", "label format", "form", protocols=(FileFormat,)
+)
 
 __all__ = ["FORMATS", "FileFormat", "Labelled"]

@@ -1,0 +1,98 @@
+"""Extensions from outside: a file or folder that a user hands in, or what an installed package offers.
+
+What is handed in goes by its public name from then on, in this process and in those that it starts: they
+inherit the environment variable that holds where each one lies.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import fingerprint, hash_text
+
+_VARIABLE = "SONDE_OUTSIDE"
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is the path of a ``.py`` file or of a folder rather than a public name."""
+    return name.endswith(".py") or name.startswith((".", os.sep)) or (os.sep in name and Path(name).is_dir())
+
+
+def remember(package: str, path: Path) -> None:
+    """Make an extension known by its stem, here and in processes started from here."""
+    held = json.loads(os.environ.get(_VARIABLE, "{}"))
+    held.setdefault(package, {})[path.stem] = str(path.resolve())
+    os.environ[_VARIABLE] = json.dumps(held)
+
+
+def remembered(package: str) -> dict[str, Path]:
+    """What was handed in for a package, by public name."""
+    held = json.loads(os.environ.get(_VARIABLE, "{}"))
+    return {name: Path(path) for name, path in held.get(package, {}).items()}
+
+
+def offered(package: str) -> dict[str, EntryPoint]:
+    """What installed packages offer in the entry-point group of a package, by name; nothing is imported."""
+    return {point.name: point for point in entry_points(group=package)}
+
+
+def content_hash(path: Path) -> str:
+    """Hash of a file, or of all files of a folder."""
+    if path.is_file():
+        return hash_text(path.read_text(encoding="utf-8"))
+    files = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
+    return fingerprint([(str(one.relative_to(path)), one.read_bytes().hex()) for one in files])
+
+
+def module_of(path: Path, package: str, what: str) -> ModuleType:
+    """Import a file, or a folder with an ``__init__.py``, as a module below a package.
+
+    Args:
+        path: The file or folder.
+        package: The package whose registry it joins.
+        what: What it is, for messages.
+
+    Raises:
+        InputError: There is no such file, or it cannot be imported.
+    """
+    file = path / "__init__.py" if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(f"{what}: no such file" if path.suffix == ".py" else f"{what}: {file} is not there")
+    name = f"{package}._outside_{hash_text(str(path.resolve()))[:8]}_{path.stem}"
+    if name not in sys.modules:
+        within = [str(path)] if path.is_dir() else None
+        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=within)
+        assert spec is not None and spec.loader is not None, file
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise InputError(f"{what}: {_unimportable(error)}") from error
+    return sys.modules[name]
+
+
+def module_offered(point: EntryPoint, what: str) -> ModuleType:
+    """Import what an installed package offers.
+
+    Raises:
+        InputError: It cannot be imported.
+    """
+    try:
+        return importlib.import_module(point.module)
+    except Exception as error:
+        origin = point.dist.name if point.dist else point.module
+        raise InputError(f"{what} of {origin}: {_unimportable(error)}") from error
+
+
+def _unimportable(error: Exception) -> str:
+    line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+    return f"it cannot be imported: {type(error).__name__}: {error}{line}".splitlines()[0]

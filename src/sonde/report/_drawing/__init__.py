@@ -1,0 +1,1 @@
+"""Charts and drawings: their parts, colours and files."""

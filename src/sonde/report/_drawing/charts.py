@@ -1,0 +1,122 @@
+"""Parts that several charts share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._shared.numbers import no_verdict, number, with_interval
+
+
+def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+    """A chart as a Vega-Lite specification; not held against the schema, which the tests do once for all."""
+    return chart.to_dict(validate=False)
+
+
+def dots(
+    rows: pl.DataFrame,
+    order: list[str],
+    unit: str,
+    *,
+    reference: float | None = None,
+    reach: float | None = None,
+) -> dict[str, Any]:
+    """Dots with intervals, one line a name, side by side for several models; hollow without a verdict.
+
+    Args:
+        rows: Score rows with ``name`` and ``shown``.
+        order: Names from top to bottom.
+        unit: Title of the axis.
+        reference: Where a dashed line stands for the overall mean.
+        reach: Right end of the axis, so that neighbouring charts share it.
+    """
+    records = [
+        {
+            "name": row["name"],
+            "model": row["shown"],
+            "value": row["value"],
+            "low": row["ci_low"],
+            "high": row["ci_high"],
+            "count": f"{row['n']:,}",
+            "number": f"n {row['n']:,}",
+            "reading": with_interval(row),
+            "few": no_verdict(row),
+            "clusters": row["n_clusters"],
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    several = rows["shown"].n_unique() > 1
+    y = alt.Y("name:N", sort=order, title=None)
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=y,
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            *([alt.Tooltip("model:N", title="model")] if several else []),
+            alt.Tooltip("reading:N", title=unit),
+            alt.Tooltip("count:N", title="n"),
+            alt.Tooltip("clusters:Q", title="clusters"),
+        ],
+    )
+    if several:
+        base = base.encode(
+            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
+        )
+    room = 1.0 if several else 1.22
+    scale = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
+    x = alt.X("value:Q", title=unit, scale=scale)
+    layers: list[alt.Chart] = [
+        base.mark_rule(style="interval", clip=True).encode(
+            x=alt.X("low:Q", title=unit, scale=scale), x2="high:Q"
+        ),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+    ]
+    if reach and not several:
+        label = base.mark_text(style="note", align="right")
+        layers.append(label.encode(x=alt.value("width"), text="number:N"))
+    if reference is not None:
+        line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"mean {number(reference)}"}]))
+        layers.insert(0, line.mark_rule(style="reference").encode(x="mean:Q"))
+        text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
+        layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))
+    lines = rows["shown"].n_unique()
+    return specification(alt.layer(*layers).properties(height=row_height(lines)))
+
+
+def differences(rows: pl.DataFrame, order: list[str], unit: str) -> dict[str, Any]:
+    """Dots with intervals, as `dots`, around a dashed line at zero."""
+    spec = dots(rows, order, unit)
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
+    line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
+    spec["layer"].insert(0, line)
+    return spec
+
+
+def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
+    """A matrix of classes: the share of a class (a row) that is given to each class (a column).
+
+    Args:
+        rows: Columns ``gold``, ``said``, ``value`` (a share) and ``n`` (examples of the class).
+        order: The classes.
+        angle: Of the columns' names, in degrees.
+    """
+    scale = alt.Scale(domain=order)
+    base = alt.Chart(alt.Data(values=rows.select("gold", "said", "value", "n").to_dicts())).encode(
+        x=alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
+        y=alt.Y("gold:N", scale=scale, title="class"),
+        color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, 1]), legend=None),
+        tooltip=[
+            alt.Tooltip("gold:N", title="class"),
+            alt.Tooltip("said:N", title="predicted"),
+            alt.Tooltip("value:Q", format=".1%", title="share"),
+            alt.Tooltip("n:Q", format=",", title="examples of the class"),
+        ],
+    )
+    return specification(base.mark_rect().properties(height=alt.Step(20)))
+
+
+def row_height(lines: int) -> alt.Step:
+    """Height of one row of a chart that holds this many lines side by side."""
+    return alt.Step(max(24, 13 * lines + 8), **{"for": "position"})

@@ -1,0 +1,135 @@
+"""What may enter a figure: text that every drawing program can take, and no text in an expression.
+
+Names in a figure are pieces of the code under study, so they can be anything. Two things end a drawing: signs
+that XML does not allow abort the process that draws, and Vega-Lite turns a list of names to sort by into an
+expression, where Vega takes the text ``if`` for its function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from sonde.report._shared.plot import Figure
+
+T = TypeVar("T")
+
+_REPLACEMENT = "\ufffd"
+_KEPT = "\t\n\r"
+
+# What Vega's parser of expressions takes for its function even as a text, and what every object of JavaScript
+# has, so that a table of names by Vega finds it there.
+_TAKEN = {
+    "if", "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__",
+    "__lookupSetter__",
+}  # fmt: skip
+
+
+class _Pictures(dict[int, str]):
+    """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        shown = sign
+        if sign not in _KEPT and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
+            shown = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
+        self[code] = shown
+        return shown
+
+
+_PICTURES = _Pictures()
+
+
+def legible(text: str) -> str:
+    r"""Text with one visible sign for each that cannot be shown; line breaks and tabulators stay.
+
+    >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
+    "'a\\u241b[0m\\u2400\\n\\ufffd'"
+    """
+    return text if text.isprintable() else type(text)(text.translate(_PICTURES))
+
+
+def cleaned(figure: Figure) -> Figure:
+    """A figure whose every text is legible, and whose charts hold none of it in an expression."""
+    figure = _each(figure, legible)
+    charts = [dataclasses.replace(chart, spec=ranked(_each(chart.spec, untaken))) for chart in figure.charts]
+    return dataclasses.replace(figure, charts=charts)
+
+
+def untaken(text: str) -> str:
+    """A name that neither JavaScript nor Vega takes for its own: a blank behind it is not seen.
+
+    >>> untaken("if"), untaken("iffy")
+    ('if ', 'iffy')
+    """
+    return f"{text} " if text in _TAKEN else text
+
+
+def _each(value: T, change: Callable[[str], str]) -> T:
+    """A value with every text in it changed; numbers and the like stay."""
+    made: Any = value
+    if isinstance(value, str):
+        made = change(value)
+    elif isinstance(value, Mapping):
+        held = cast("Mapping[Any, Any]", value)
+        made = {_each(key, change): _each(one, change) for key, one in held.items()}
+    elif isinstance(value, list | tuple):
+        made = type(value)(_each(one, change) for one in cast("list[Any]", value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        made = dataclasses.replace(value, **{name: _each(getattr(value, name), change) for name in names})
+    return made
+
+
+def ranked(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A specification whose channels are sorted by a column of ranks where they had a list of names.
+
+    Vega-Lite writes such a list into an expression; a column of numbers gives the same order.
+    """
+    return _Ranks().of(spec, None)
+
+
+class _Ranks:
+    """Adds the columns; a list that several channels share is one column."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, tuple[Any, ...]], str] = {}
+        self._rows: dict[int, list[dict[str, Any]]] = {}
+
+    def of(self, view: Mapping[str, Any], rows: list[dict[str, Any]] | None) -> dict[str, Any]:
+        """A view and those inside it, whose data are their own or else those of the view around them."""
+        data = view.get("data")
+        made = dict(view)
+        if isinstance(data, Mapping) and "values" in data:
+            # Layers that share their rows go on sharing them, since each is written into the page.
+            values = cast("list[dict[str, Any]]", data["values"])
+            rows = self._rows.setdefault(id(values), [dict(row) for row in values])
+            made["data"] = {**data, "values": rows}
+        for name, value in view.items():
+            if name == "encoding":
+                made[name] = {channel: self._channel(one, rows) for channel, one in value.items()}
+            elif name in ("layer", "concat", "hconcat", "vconcat"):
+                made[name] = [self.of(one, rows) for one in value]
+            elif name == "spec":
+                made[name] = self.of(value, rows)
+        return made
+
+    def _channel(self, channel: Any, rows: list[dict[str, Any]] | None) -> Any:
+        if isinstance(channel, list):
+            return [self._channel(one, rows) for one in cast("list[Any]", channel)]
+        if not isinstance(channel, Mapping):
+            return channel
+        made: dict[str, Any] = dict(cast("Mapping[str, Any]", channel))
+        if isinstance(made.get("sort"), list) and rows is not None:
+            made["sort"] = {"field": self._column(made["field"], made["sort"], rows), "op": "min"}
+        return made
+
+    def _column(self, field: str, order: list[Any], rows: list[dict[str, Any]]) -> str:
+        column = self._columns.setdefault((field, tuple(order)), f"rank_{len(self._columns)}")
+        place = {name: number for number, name in enumerate(order)}
+        for row in rows:
+            row[column] = place.get(row.get(field), len(order))
+        return column

@@ -1,0 +1,112 @@
+"""Charts as files: SVG and PNG through vl-convert, without network or browser."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from sonde.base.files import write_atomic
+from sonde.report._drawing.clean import untaken
+from sonde.report._drawing.theme import vega_config
+from sonde.report._shared.plot import Chart, Drawing
+
+_WIDTH = {False: 460, True: 760}
+_PNG_SCALE = 2.0
+_PNG_PIXELS = 24e6
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_LOG = logging.getLogger(__name__)
+_DROPPED = ("$schema", "config", "usermeta")
+
+
+@cache
+def vega_runtime() -> str:
+    """The JavaScript of Vega, Vega-Lite and vega-embed in one piece; sets ``window.vegaEmbed``.
+
+    It goes between script tags, so neither may it close them nor open a comment.
+    """
+    bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+
+
+def page_spec(chart: Chart) -> dict[str, Any]:
+    """A chart for the page: as wide as its place, without addresses, coloured by the page."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    return {**spec, "width": "container"}
+
+
+def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) -> list[str]:
+    """Write every chart and drawing as ``<name>.svg`` and ``<name>.png``, in light colours.
+
+    Their texts have to be legible, see `sonde.report._drawing.clean`: others can end the process.
+
+    Returns:
+        A line for each that could not be drawn; the others are there.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    failed: list[str] = []
+    for figure in (*charts, *drawings):
+        try:
+            svg = as_svg(figure)
+            png = vl_convert.svg_to_png(svg, scale=_scale(svg))
+        except (ValueError, RuntimeError) as error:
+            _LOG.debug("figure %s", figure.name, exc_info=True)
+            failed.append(f"figure {figure.name!r} could not be drawn: {_reason(error)}")
+            continue
+        stem = folder / figure.name
+        write_atomic(stem.with_name(f"{stem.name}.svg"), svg)
+        write_atomic(stem.with_name(f"{stem.name}.png"), png)
+    return failed
+
+
+def as_svg(figure: Chart | Drawing) -> str:
+    """A chart or drawing as SVG, in light colours.
+
+    Raises:
+        ValueError, RuntimeError: It cannot be drawn.
+    """
+    if isinstance(figure, Drawing):
+        return _fixed_colours(figure.svg)
+    spec, config = sized_spec(figure), vega_config("light")
+    try:
+        return vl_convert.vegalite_to_svg(spec, config=config)
+    except ValueError:
+        # A label that is too long is cut, if need be inside a sign of two code units, which ends the drawing.
+        plain = _ASTRAL.sub("\ufffd", json.dumps(spec, ensure_ascii=False))
+        return vl_convert.vegalite_to_svg(plain, config=config)
+
+
+def sized_spec(chart: Chart) -> dict[str, Any]:
+    """A chart that stands alone: with its title and a width, in no colours of its own."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
+
+
+def _reason(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[1] if len(lines) > 1 else str(error)
+
+
+def _scale(svg: str) -> float:
+    """Twice the size, less where a value far outside its axis would make the image huge."""
+    width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)"', svg)[:2])
+    return min(_PNG_SCALE, math.sqrt(_PNG_PIXELS / (width * height)))
+
+
+def _fixed_colours(svg: str) -> str:
+    """Replace ``var(--name, #rrggbb)`` by its colour, for readers that know no custom properties."""
+    return re.sub(r"var\(--[\w-]+, (#[0-9a-f]{6})\)", r"\1", svg)
+
+
+def themes() -> Mapping[str, Any]:
+    """Vega configurations by mode, for the page's script."""
+    return {mode: vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}

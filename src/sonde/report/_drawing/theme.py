@@ -1,0 +1,174 @@
+"""Colours and type of the page and its figures, in light and in dark, stated once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+MODES = ("light", "dark")
+
+SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
+SERIF = "'Iowan Old Style', 'Palatino Linotype', Palatino, P052, 'URW Palladio L', Georgia, serif"
+MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace"
+
+HEAT_EDGES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0)
+"""Bits at which a token's colour changes; nine steps, finer where most tokens are."""
+
+HEAT_STEPS = len(HEAT_EDGES) + 1
+
+_SURFACES = {
+    "light": {
+        "paper": "#fcfbf8",
+        "raised": "#ffffff",
+        "ink": "#1d1c1a",
+        "muted": "#65625b",
+        "line": "#e3dfd6",
+        "accent": "#1f5f99",
+    },
+    "dark": {
+        "paper": "#141618",
+        "raised": "#1b1e21",
+        "ink": "#e9e6df",
+        "muted": "#a19d94",
+        "line": "#33373c",
+        "accent": "#7db8ea",
+    },
+}
+
+
+def oklch(lightness: float, chroma: float, hue: float) -> str:
+    """A colour of the perceptually uniform OKLCH space as ``#rrggbb``, clipped to sRGB.
+
+    Args:
+        lightness: 0 (black) to 1 (white).
+        chroma: 0 (grey) to about 0.3.
+        hue: Degrees.
+
+    Source: B. Ottosson, "A perceptual color space for image processing" (2020), matrices as published.
+    """
+    a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+    return "#" + "".join(f"{round(255 * _gamma(min(max(value, 0.0), 1.0))):02x}" for value in linear)
+
+
+def _gamma(value: float) -> float:
+    return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb`` (WCAG 2.2)."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two colours, 1 to 21 (WCAG 2.2); text needs 4.5."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def heat(mode: str) -> list[tuple[str, str]]:
+    """Background and text of each step from certain to surprised: lightness moves evenly from the paper."""
+    steps: list[tuple[str, str]] = []
+    for step in range(HEAT_STEPS):
+        share = step / (HEAT_STEPS - 1)
+        if mode == "light":
+            background = oklch(0.985 - 0.47 * share, 0.015 + 0.165 * share**0.8, 95 - 70 * share)
+        else:
+            background = oklch(0.225 + 0.56 * share, 0.01 + 0.13 * share**0.8, 25 + 62 * share)
+        text = max(("#000000", "#ffffff"), key=lambda candidate: contrast(background, candidate))
+        steps.append((background, text))
+    return steps
+
+
+def words(mode: str) -> list[str]:
+    """Text colours of the word clouds, from certain (cool) to surprised (warm), legible on the paper."""
+    lightness = (0.60, 0.46) if mode == "light" else (0.66, 0.80)
+    colours: list[str] = []
+    for step in range(HEAT_STEPS):
+        share = step / (HEAT_STEPS - 1)
+        light = lightness[0] + (lightness[1] - lightness[0]) * share
+        colours.append(oklch(light, 0.05 + 0.13 * share, 245 if share < 0.35 else 60 - 35 * share))
+    return colours
+
+
+def categories(mode: str) -> list[str]:
+    """Colours of the models of a run, equally strong, told apart without red against green."""
+    lightness = 0.52 if mode == "light" else 0.76
+    return [oklch(lightness, 0.13, hue) for hue in (248, 45, 330, 165, 95, 290)]
+
+
+def css_variables(mode: str) -> dict[str, str]:
+    """Custom properties of the page in one mode."""
+    variables = dict(_SURFACES[mode])
+    for step, (background, text) in enumerate(heat(mode)):
+        variables[f"heat-{step}"] = background
+        variables[f"heat-text-{step}"] = text
+    variables |= {f"word-{step}": colour for step, colour in enumerate(words(mode))}
+    return variables | {f"model-{i}": colour for i, colour in enumerate(categories(mode))}
+
+
+def vega_config(mode: str) -> dict[str, Any]:
+    """Configuration of every chart in one mode; charts name styles, never colours."""
+    surface = _SURFACES[mode]
+    ink, muted, line, paper = surface["ink"], surface["muted"], surface["line"], surface["paper"]
+    colours = categories(mode)
+    ramp = [background for background, _ in heat(mode)][2:]
+    return {
+        "background": "transparent" if mode == "dark" else paper,
+        "font": SANS,
+        "padding": 4,
+        "view": {"stroke": None},
+        "mark": {"color": colours[0]},
+        "range": {"category": colours, "heatmap": ramp, "ordinal": ramp},
+        "axis": {
+            "domain": False,
+            "ticks": False,
+            "grid": False,
+            "labelColor": ink,
+            "labelFontSize": 12,
+            "labelPadding": 8,
+            "labelLimit": 240,
+            "titleColor": muted,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 10,
+            "gridColor": line,
+        },
+        "axisQuantitative": {"grid": True, "labelColor": muted, "tickCount": 6, "labelFlush": False},
+        "legend": {
+            "labelColor": ink,
+            "titleColor": muted,
+            "titleFontWeight": "normal",
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "orient": "top",
+            "symbolType": "circle",
+            "columns": 2,
+            "labelLimit": 320,
+        },
+        "title": {"color": ink, "fontSize": 13, "anchor": "start", "fontWeight": 600},
+        "header": {"labelColor": ink, "titleColor": muted},
+        "style": {
+            "dot": {"size": 70, "opacity": 1, "filled": True},
+            "few": {"size": 60, "opacity": 1, "filled": False, "strokeWidth": 1.6},
+            "interval": {"color": colours[0], "strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
+            "joint": {"color": line, "strokeWidth": 3, "strokeCap": "round"},
+            "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
+            "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
+            "cloud": {"size": 14, "opacity": 0.28, "filled": True},
+            "trend": {"strokeWidth": 2.4},
+            "band": {"opacity": 0.16},
+            "columns": {"opacity": 0.5},
+            "box": {"opacity": 0.35, "cornerRadius": 2},
+            "whisker": {"color": colours[0], "strokeWidth": 1.2, "opacity": 0.8},
+        },
+    }

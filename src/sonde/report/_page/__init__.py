@@ -1,0 +1,1 @@
+"""The page: its top and foot, its template, and the tables beside it."""

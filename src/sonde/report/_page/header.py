@@ -1,0 +1,200 @@
+"""What the page says of every run: what was measured and how, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sonde.report._shared.numbers import count, number, spelled
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report._shared.title import Title
+from sonde.results.verdict import ENOUGH_CLUSTERS
+
+Facts = Sequence[tuple[str, str]]
+
+
+def corpus_facts(run: RunData) -> list[dict[str, Any]]:
+    """What was read: one entry a corpus and language, with what was skipped and why."""
+    return [
+        {
+            "name": str(entry.get("name", "")),
+            "language": spelled(str(entry.get("language", ""))),
+            "counts": ", ".join(
+                f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
+            ),
+            "hash": str(entry.get("hash", ""))[:12],
+            "few": int(entry.get("clusters") or ENOUGH_CLUSTERS) < ENOUGH_CLUSTERS,
+            "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
+        }
+        for entry in run.summary.get("corpus") or ()
+    ]
+
+
+def model_facts(run: RunData) -> list[tuple[str, Facts]]:
+    """What each model is, how it was fed, and how much of the text its tokenizer explains."""
+    return [(model.name, _facts_of(run, model)) for model in run.models]
+
+
+def glance(run: RunData, settings: Facts) -> Facts:
+    """The settings that qualify every number, in one short list.
+
+    Args:
+        run: The run.
+        settings: What `method_facts` says.
+    """
+    facts: list[tuple[str, str]] = []
+    for model in run.models:
+        known = model.facts
+        size = f", {_millions(known['parameters'])} parameters" if known.get("parameters") else ""
+        facts.append(("Model" if not run.several else model.label, f"{model.name}{size}"))
+    covered = [(model, (run.summary.get("alignment") or {}).get(model.slug) or {}) for model in run.models]
+    for model, counts in covered:
+        share = _share(counts, "covered", "characters", "of characters")
+        merged = _share(counts, "merged", "subwords", "of subwords merged")
+        name = f"Aligned, {model.label}" if run.several else "Aligned"
+        facts.append((name, "; ".join(filter(None, (share, merged)))))
+    method = dict(settings)
+    facts += [(name, method.get(name, "")) for name in ("Mode", "Quirks on", "Seed", "Intervals", "Time")]
+    return [(name, value) for name, value in facts if value]
+
+
+def _millions(parameters: float) -> str:
+    return f"{number(parameters / 1e6, 1)} million" if parameters >= 1e5 else count(parameters)
+
+
+def _facts_of(run: RunData, model: ModelInfo) -> Facts:
+    known = model.facts
+    shape = [f"{count(known[key])} {word}" for key, word in _SHAPE.items() if known.get(key)]
+    alignment = (run.summary.get("alignment") or {}).get(model.slug) or {}
+    facts = [
+        ("Revision", str(known.get("revision") or "")),
+        ("Shape", ", ".join(filter(None, (str(known.get("kind") or ""), *shape)))),
+        ("Special tokens", _plain(known.get("special"))),
+        ("Seen in training", _seen(known)),
+        ("Alignment", _coverage(alignment)),
+        ("Card", str(known.get("card") or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+_SHAPE = {
+    "layers": "layers",
+    "d_model": "wide",
+    "parameters": "parameters",
+    "vocab": "vocabulary entries",
+    "context": "subwords of context",
+}
+
+
+def _seen(known: Mapping[str, Any]) -> str:
+    if known.get("seen") is None:
+        return ""
+    kept = " and left out" if known.get("seen_excluded", True) and known["seen"] else ""
+    return f"{count(known['seen'])} items{kept}"
+
+
+def _coverage(counts: Mapping[str, Any]) -> str:
+    parts = [
+        _share(counts, "covered", "characters", "of characters covered by subwords"),
+        _share(counts, "tokens_whole", "tokens", "of code tokens end where subwords do"),
+        _share(counts, "merged", "subwords", "of subwords span several tokens"),
+        _share(counts, "layout", "subwords", "are blanks"),
+        _share(counts, "unknown", "subwords", "unknown to the vocabulary"),
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
+    if not counts.get(whole) or counts.get(part) is None:
+        return ""
+    return f"{number(100 * counts[part] / counts[whole], 1)} % {words}"
+
+
+def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts:
+    """Mode, quirks, seed, forwards, timing, hardware, versions.
+
+    Args:
+        run: The run.
+        titles: What the lenses of the run declare.
+        intervals: How the intervals of the page's title were made.
+    """
+    summary = run.summary
+    timing = {
+        name: value for name, value in (summary.get("timing") or {}).items() if isinstance(value, int | float)
+    }
+    facts = [
+        ("Mode", str(summary.get("mode") or "")),
+        ("Quirks on", ", ".join(map(str, summary.get("quirks") or ())) or "none"),
+        ("Seed", str(summary.get("seed", ""))),
+        ("Intervals", intervals),
+        ("Forward passes", _plain(summary.get("forwards"))),
+        ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
+        ("Precision", _precision(run, titles)),
+        ("Hardware", _plain(summary.get("hardware"))),
+        ("Execution", _plain(summary.get("execution"))),
+        (
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in (summary.get("versions") or {}).items()),
+        ),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _precision(run: RunData, titles: Sequence[Title]) -> str:
+    """In what the models of the run were computed, and what was computed in more than that."""
+    weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
+    if not weights:
+        return ""
+    exact = [title.in_float32 for title in titles if title.in_float32]
+    rest = f"; {', '.join(exact)} in float32" if exact else ""
+    return f"weights in {' and '.join(sorted(weights))}{rest}"
+
+
+def _plain(value: Any) -> str:
+    """A small mapping as text; empty entries are left out."""
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{str(k).replace('_', ' ')} {_plain(v)}" for k, v in value.items() if v not in (None, "", [], {})
+        )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    return str(value) if value is not None else ""
+
+
+_REPEATED = (
+    ("-m", "models"),
+    ("-l", "lenses"),
+    ("-t", "tasks"),
+    ("-c", "corpora"),
+    ("--quirk", "quirks"),
+)
+
+
+def rerun(run: RunData) -> str:
+    """The command that repeats the run; empty where ``run.json`` does not say."""
+    arguments = run.summary.get("arguments") or {}
+    if not arguments.get("models"):
+        return ""
+    parts = ["sonde", "run"]
+    for option, key in _REPEATED:
+        for value in arguments.get(key) or ():
+            parts += [option, str(value)]
+    for lens, options in (arguments.get("options") or {}).items():
+        for name, value in options.items():
+            parts += ["--option", f"{lens}.{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    selection = arguments.get("selection") or {}
+    for language in selection.get("languages") or ():
+        parts += ["--language", str(language)]
+    for key in ("unit", "limit", "seed"):
+        if selection.get(key) is not None:
+            parts += [f"--{key}", str(selection[key])]
+    capture = arguments.get("capture") or {}
+    for key in ("context", "stride", "bos"):
+        if capture.get(key) not in (None, "auto"):
+            parts += [f"--{key}", str(capture[key])]
+    if arguments.get("mode"):
+        parts += ["--mode", str(arguments["mode"])]
+    return shlex.join(parts)

@@ -1,0 +1,163 @@
+"""A finished run as the plots read it: lazily, with projection, never the whole item table at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.findings import usable
+from sonde.results.scores import SCORES_SCHEMA, read_scores
+from sonde.store.rundir import RunDirectory, slug
+
+_ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "item_id": pl.String,
+    "language": pl.String,
+    "path": pl.String,
+    "name": pl.String,
+    "cluster": pl.String,
+    "text": pl.String,
+    "characters": pl.Int64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model of the run: full name, name as shown, folder name, and what ``run.json`` says of it."""
+
+    name: str
+    label: str
+    slug: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RunData:
+    """Readers of one run directory; every one gives an empty table where the run lacks the file.
+
+    Args:
+        root: The directory of the run.
+
+    Raises:
+        InputError: There is no readable ``run.json``.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.directory = RunDirectory(root)
+        self.summary: Mapping[str, Any] = self.directory.read_summary()
+
+    @cached_property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """Models of the run, in its order; from the folders where ``run.json`` does not say."""
+        facts = [dict(entry) for entry in self.summary.get("models") or () if entry.get("name")]
+        if not facts:
+            names = self._scores["model"].unique(maintain_order=True).drop_nulls().to_list()
+            facts = [{"name": name} for name in names]
+        names = [str(entry["name"]) for entry in facts]
+        tails = [name.rstrip("/").rsplit("/", 1)[-1] or name for name in names]
+        return tuple(
+            ModelInfo(name, tail if tails.count(tail) == 1 else name, entry.get("slug") or slug(name), entry)
+            for name, tail, entry in zip(names, tails, facts, strict=True)
+        )
+
+    @property
+    def scored_lenses(self) -> list[str]:
+        """Lenses that have scores, in the order of the table."""
+        return self.every_score["lens"].unique(maintain_order=True).to_list()
+
+    @property
+    def lenses_without_numbers(self) -> list[str]:
+        """Lenses that have rows of scores, none of which holds a number."""
+        named = self._rows["lens"].unique(maintain_order=True).drop_nulls().to_list()
+        return [lens for lens in named if lens not in self.scored_lenses]
+
+    @property
+    def several(self) -> bool:
+        """Whether the run compares models."""
+        return len(self.models) > 1
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that have scores."""
+        return tuple(sorted(filter(None, self._scores["language"].unique().to_list())))
+
+    @property
+    def subject(self) -> pl.Expr:
+        """Whom a row of `scores` is about: the model, the language, or both, as far as they differ."""
+        parts = [pl.col("shown")] if self.several or len(self.languages) < 2 else []
+        return pl.concat_str(
+            [*parts, *([pl.col("language")] if len(self.languages) > 1 else [])], separator=", "
+        )
+
+    @cached_property
+    def every_score(self) -> pl.DataFrame:
+        """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
+        return usable(self._rows)
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        path = self.directory.scores
+        return read_scores(path) if path.is_file() else pl.DataFrame(schema=dict(SCORES_SCHEMA))
+
+    @cached_property
+    def _scores(self) -> pl.DataFrame:
+        return self.every_score.filter(pl.col("control").is_null())
+
+    def scores(
+        self,
+        *,
+        metrics: Sequence[str],
+        by: str | None = None,
+        where: pl.Expr | None = None,
+        lens: str,
+        task: str = "",
+        controls: bool = False,
+    ) -> pl.DataFrame:
+        """Rows of one lens without values that are not numbers.
+
+        Args:
+            metrics: Names of metrics.
+            by: The one dimension that the rows have, for example ``"tag"``; a column ``label`` holds its
+                values.
+            where: A further condition, see `sonde.results.dimensions`.
+            lens: Public name of the lens.
+            task: Of one task only, where given.
+            controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
+        """
+        chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
+        if task:
+            chosen &= pl.col("task") == task
+        rows = (self.every_score if controls else self._scores).filter(chosen)
+        if where is not None:
+            rows = rows.filter(where)
+        if by is not None:
+            rows = rows.filter(dimensions_named(by)).with_columns(label=dimension(by))
+        names = {model.name: model.label for model in self.models}
+        return rows.with_columns(shown=pl.col("model").replace(names))
+
+    def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
+        """The item table of a lens and model; None where the run has none.
+
+        Args:
+            lens: Public name of the lens; a later stage of it has its number behind a dot.
+            model: One of `models`.
+        """
+        folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
+        files = sorted(folder.glob("*.parquet"))
+        return pl.scan_parquet(files, hive_partitioning=False) if files else None
+
+    def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
+        """Items by id, with their text."""
+        path = self.directory.items
+        if not path.is_file():
+            return pl.DataFrame(schema=dict(_ITEM_COLUMNS))
+        return (
+            pl.scan_parquet(path)
+            .filter(pl.col("item_id").is_in(list(identifiers)))
+            .select(list(_ITEM_COLUMNS))
+            .collect()
+        )

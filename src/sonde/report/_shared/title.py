@@ -1,0 +1,80 @@
+"""What a lens says at the top of the page, declared by the folder of its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sonde.base.registry import Registry
+from sonde.report._shared.plot import Table
+from sonde.report._shared.run import RunData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number shown large, with its interval, which is empty where none is known."""
+
+    label: str
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """The headline of a page and what stands beneath it.
+
+    Attributes:
+        template: File below ``report`` that writes the headline and the sentences under it.
+        context: What the template needs.
+        note: What a reader has to know of every number above it.
+        tiles: The few numbers shown large.
+        table: Every overall number.
+        intervals: How its intervals were made.
+    """
+
+    template: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    tiles: Sequence[Tile] = ()
+    table: Table | None = None
+    intervals: str = ""
+
+
+class Title(Protocol):
+    """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
+
+    @property
+    def explained(self) -> str:
+        """How its numbers are made, in sentences for the part that says what was measured."""
+        ...
+
+    @property
+    def in_float32(self) -> str:
+        """What of it is computed in float32 whatever the weights are; empty for nothing."""
+        ...
+
+    def top(self, run: RunData) -> Top | None:
+        """The headline of the page; None where its sections say all that there is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainTitle:
+    """The title of a lens whose findings are sentences among others at the top of the page."""
+
+    explained: str = ""
+    in_float32: str = ""
+
+    def top(self, run: RunData) -> Top | None:
+        """No headline of its own."""
+        return None
+
+
+TITLES: Registry[Title] = Registry("sonde.report", "folder of sections", "title")
+
+
+def titles(run: RunData) -> dict[str, Title]:
+    """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
+    known = {header.name for header in TITLES.headers()}
+    return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}

@@ -1,0 +1,7 @@
+"""Sections of the lens `attention`."""
+
+from __future__ import annotations
+
+from sonde.report._shared.title import PlainTitle
+
+title = PlainTitle(in_float32="attention rows")

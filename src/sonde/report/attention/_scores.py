@@ -1,0 +1,83 @@
+"""The scores of the attention lens as its sections read them: who predicts, of which relation, at which k."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report._shared.run import RunData
+from sonde.results.dimensions import dimensions_are
+
+LENS = "attention"
+MODEL = "heads"
+
+HITS = {"first_hit": "first word", "any_hit": "any word", "last_hit": "last word"}
+"""Metrics, as a reader knows them."""
+
+PREDICTORS = {
+    MODEL: "best head",
+    "one_head": "one head for all relations",
+    "offset": "offset",
+    "keyword": "keyword",
+    "combined": "offset or keyword",
+    "longest": "longest word",
+    "chance": "chance",
+    "random_weights": "best head, random weights",
+}
+"""Controls beside the model itself, in the order in which they are shown."""
+
+SHOWN_K = (1, 3, 10, 20)
+"""As in tables 3 to 5 of the paper."""
+
+RELATION = "relation"
+"""Dimension of the scores of one relation."""
+
+DISTANCE = "distance"
+"""Dimension of near and far relations."""
+
+FOLLOWED = "followed"
+"""Dimension of the scores of one head: the relation that it follows best."""
+
+AVERAGE = dimensions_are({})
+"""Scores that are means over relations."""
+
+EDGES = dimensions_are({"average": "edges"})
+"""Scores over all edges with equal weight."""
+
+SNIPPET = "-snippet"
+"""Ends the id of a snippet that the user gave, which is read beside the items."""
+
+
+def hits(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+    """Shares of edges that are hit, on test, with columns ``predictor`` and ``subject``."""
+    rows = run.scores(metrics=list(HITS), lens=LENS, controls=True, where=where, by=by)
+    rows = rows.filter(pl.col("split") == "test")
+    return with_subject(rows, run).with_columns(predictor=pl.col("control").fill_null(MODEL))
+
+
+def gains(run: RunData, over: str, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+    """How far the best heads are ahead of a control."""
+    metrics = [f"{metric}_gain" for metric in HITS]
+    rows = run.scores(metrics=metrics, lens=LENS, where=where, by=by)
+    rows = rows.filter(pl.col("compared_to") == over)
+    return with_subject(rows, run).with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
+
+
+def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows with whom they are about: model, language and side, where there are several."""
+    parts = [run.subject]
+    if rows["side"].n_unique() > 1:
+        parts.append(pl.col("side"))
+    return rows.with_columns(subject=pl.concat_str(parts, separator=", "))
+
+
+def sides_note(rows: pl.DataFrame) -> list[str]:
+    """What the sides of the models in these rows can see."""
+    notes = {
+        "decoder": (
+            "A decoder's word sees only what stands before it: there the dependent's words are asked for the "
+            "head, and its scores are not to be ranked beside those of an encoder."
+        ),
+        "cross": "Cross-attention is asked from the decoder's words to the encoder's.",
+    }
+    present = set(rows["side"].to_list())
+    return [note for side, note in notes.items() if side in present]

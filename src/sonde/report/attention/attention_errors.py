@@ -1,0 +1,153 @@
+"""What the best heads pick where they miss, by situation and kind of word (CodeSyntax, table 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import specification
+from sonde.report._shared.numbers import count, number, readable, with_interval
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.attention._scores import LENS, RELATION, SNIPPET, with_subject
+from sonde.results.dimensions import dimension
+
+_STAGE = f"{LENS}.1"
+_EXAMPLES = 2
+_FEWEST = 10
+_CONTEXT = 30
+
+
+class AttentionErrors:
+    """Stacked shares of the misses, and examples."""
+
+    title = "Attention: what heads pick instead"
+    lens = LENS
+    order = 350
+    caption = (
+        "Of the edges that the best head of a relation misses at once (first word of the dependent), the "
+        "share by what it picks. Counted in a second pass over a sample of the functions. The table has each "
+        "share with its interval, and misses as examples: the word that is asked, what was looked for, and "
+        "what was picked, in their line."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a subject and way of counting."""
+        rows = run.scores(metrics=["picked"], lens=LENS)
+        if rows.is_empty():
+            return None
+        kind, situation = dimension("kind"), dimension("situation")
+        rows = with_subject(rows, run).with_columns(
+            relation=dimension(RELATION),
+            way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
+            what=pl.coalesce(kind, situation),
+        )
+        shown = rows.filter(pl.col("n") >= _FEWEST)
+        charts = [
+            Chart(
+                name=f"attention-errors-{way}-{place}",
+                title=f"Misses by {name}, {subject}",
+                spec=_spec(part.filter(pl.col("way") == way), name),
+                wide=True,
+            )
+            for place, ((subject,), part) in enumerate(
+                shown.partition_by("subject", as_dict=True, maintain_order=True).items()
+            )
+            for way, name in (("situation", "situation"), ("kind", "kind of word"))
+        ]
+        return Figure(
+            answer=_answer(shown),
+            charts=charts,
+            table=_table(rows, run),
+            notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
+        )
+
+
+def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
+    records = rows.select("relation", "what", "value", "n").to_dicts()
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("relation:N", title=None),
+        x=alt.X("value:Q", title="share of misses", stack="zero", axis=alt.Axis(format="%")),
+        color=alt.Color("what:N", title=name),
+        tooltip=[
+            alt.Tooltip("relation:N", title=" "),
+            alt.Tooltip("what:N", title="picked"),
+            alt.Tooltip("value:Q", format=".1%", title="share of misses"),
+            alt.Tooltip("n:Q", format=",", title="misses"),
+        ],
+    )
+    return specification(base.mark_bar().properties(height=alt.Step(18)))
+
+
+def _answer(rows: pl.DataFrame) -> str:
+    """The commonest kind of word picked, over all misses of a subject."""
+    said: list[str] = []
+    kinds = rows.filter(pl.col("way") == "kind").with_columns(misses=pl.col("value") * pl.col("n"))
+    for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
+        sums = (
+            part.group_by("what").agg(pl.col("misses").sum()).sort("misses", "what", descending=[True, False])
+        )
+        whole = float(sums["misses"].sum())
+        top = [f"{row['what']} {number(100 * row['misses'] / whole, 0)} %" for row in sums.head(3).to_dicts()]
+        said.append(f"{subject}: over {count(whole)} misses the best heads pick {', '.join(top)}.")
+    return "\n".join(said)
+
+
+def _table(rows: pl.DataFrame, run: RunData) -> Table:
+    columns = ["Relation", "Of", "Picked", "Share of misses, %", "Misses"]
+    cells = [
+        [
+            Cell(row["relation"]),
+            Cell(row["subject"]),
+            Cell(row["what"]),
+            Cell(with_interval(row, 100, 1), row["value"]),
+            Cell(count(row["n"]), row["n"]),
+        ]
+        for row in rows.sort("relation", "subject", "value", descending=[False, False, True]).iter_rows(
+            named=True
+        )
+    ]
+    for model in run.models:
+        cells += _examples(run, model)
+    numeric = frozenset({"Share of misses, %", "Misses"})
+    return Table(summary="Shares of misses, and examples", columns=columns, rows=cells, numeric=numeric)
+
+
+def _examples(run: RunData, model: ModelInfo) -> list[list[Cell]]:
+    """A few misses of each relation, each as the line around the word that is asked."""
+    table = run.table(_STAGE, model)
+    if table is None:
+        return []
+    misses = (
+        table.filter(~pl.col("hit") & ~pl.col("item_id").str.ends_with(SNIPPET))
+        .sort("item_id", "asked_start")
+        .group_by("side", "relation", maintain_order=True)
+        .head(_EXAMPLES)
+        .collect()
+    )
+    texts = dict(run.items(misses["item_id"].unique().to_list()).select("item_id", "text").iter_rows())
+    return [
+        [
+            Cell(row["relation"]),
+            Cell(f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label),
+            Cell(_example(row, texts.get(row["item_id"], ""))),
+            Cell(""),
+            Cell(""),
+        ]
+        for row in misses.sort("relation").iter_rows(named=True)
+    ]
+
+
+def _example(row: dict[str, Any], text: str) -> str:
+    at = row["asked_start"]
+    line = text[max(0, at - _CONTEXT) : at + 2 * _CONTEXT].replace("\n", "↵")
+    asked, expected, picked = (
+        readable(row[name].replace("\n", "↵").replace(" ", "␣"))[:_CONTEXT]
+        for name in ("asked", "expected", "picked")
+    )
+    return f"“{asked}” in “{line}”: looked for “{expected}”, picked “{picked}” ({row['situation']})"
+
+
+plot = AttentionErrors()

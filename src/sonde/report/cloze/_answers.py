@@ -1,0 +1,154 @@
+"""What each model answers to the quizzes that are shown, from masks and from whole statements alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.report._shared.at_k import TEMPLATES
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.cloze._scores import LENS
+from sonde.tasks._cloze_candidates import place
+from sonde.tasks._cloze_quizzes import prompt_id
+
+ANSWERS = 5
+"""Answers shown a quiz."""
+
+_WRONG, _RIGHT = 90, 30
+"""Quizzes shown of each model and kind of statement."""
+
+_LABELS = "labels/task=api_cloze/*.parquet"
+_COLUMNS = [
+    "quiz_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
+    "candidates",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownQuiz:
+    """A quiz with what one model answers.
+
+    Attributes:
+        model: The model as shown.
+        template: Of `sonde.report.cloze._scores.TEMPLATES`.
+        mode: What is masked.
+        place: Where in the name the level stands.
+        before: The statement up to the gap.
+        answer: What was asked for.
+        behind: The statement behind it.
+        rank: Rank of the right answer.
+        calls: Calls of the name in the corpus.
+        competing: Candidates that it is ranked among; 0 for all pieces of a vocabulary.
+        top: Best answers with their probability and whether each is the right one.
+    """
+
+    model: str
+    template: str
+    mode: str
+    place: str
+    before: str
+    answer: str
+    behind: str
+    rank: int
+    calls: int
+    competing: int
+    top: tuple[tuple[str, float, bool], ...]
+
+
+def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuiz]:
+    """The quizzes shown of a model, wrong ones first, of each kind of statement alike."""
+    answers, quizzes = run.table(LENS, model), _quizzes(run)
+    if answers is None or quizzes is None:
+        return
+    pieces = answers.filter(pl.col("rank").is_not_null()).select("quiz_id", "rank", "top", "top_nats")
+    masked = pieces.collect().join(quizzes, on="quiz_id", maintain_order="left")
+    for row in _chosen(masked).iter_rows(named=True):
+        yield _shown(model, row, row["rank"], 0, _pieces(row))
+    listed = quizzes.filter(pl.col("candidates").list.len() > 1)
+    if masked.is_empty() and listed.height:
+        yield from _statements(answers, listed, model)
+
+
+def _statements(answers: pl.LazyFrame, quizzes: pl.DataFrame, model: ModelInfo) -> Iterator[ShownQuiz]:
+    """Quizzes decided by whole statements; the likeliest candidates with their share of the probability."""
+    texts = answers.filter(pl.col("quiz_id").is_null()).select("item_id", "nats").collect()
+    nats = dict(texts.iter_rows())
+    ranked: list[int | None] = []
+    for row in quizzes.iter_rows(named=True):
+        held = _nats(row, nats)
+        # As in the scores: a tie counts against the right one, which comes first.
+        ranked.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
+    scored = quizzes.with_columns(rank=pl.Series(ranked, dtype=pl.Int32)).filter(pl.col("rank").is_not_null())
+    for row in _chosen(scored).iter_rows(named=True):
+        held = _nats(row, nats)
+        best = min(held)
+        weights = [math.exp(best - one) for one in held]
+        order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
+        top = tuple((row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order)
+        yield _shown(model, row, row["rank"], len(held), top)
+
+
+def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
+    """Of each candidate's statement, the right one first; empty where one was not scored."""
+    texts = (row["prefix"] + name + row["suffix"] for name in row["candidates"])
+    found = [nats.get(prompt_id(text, row["language"])) for text in texts]
+    held = [one for one in found if one is not None]
+    return held if len(held) == len(found) else []
+
+
+def _quizzes(run: RunData) -> pl.DataFrame | None:
+    files = [file for file in sorted(run.directory.root.glob(_LABELS)) if ".inputs." not in file.name]
+    if not files:
+        return None
+    # Quizzes behind words and in frames repeat others.
+    alone = (pl.col("context") == "") & (pl.col("frame") == "")
+    frame = pl.scan_parquet(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
+    return frame.select(_COLUMNS).collect()
+
+
+def _chosen(quizzes: pl.DataFrame) -> pl.DataFrame:
+    """Wrong ones first, of each kind of statement those whose names are called most."""
+    order = quizzes.sort("calls", "quiz_id", descending=[True, False])
+    wrong = pl.col("rank") > 1
+    parts = [
+        order.filter(side & (pl.col("template") == template)).head(size)
+        for side, size in ((wrong, _WRONG), (~wrong, _RIGHT))
+        for template in TEMPLATES
+    ]
+    return pl.concat(parts).sort(wrong, "calls", "quiz_id", descending=[True, True, False])
+
+
+def _pieces(row: Mapping[str, Any]) -> tuple[tuple[str, float, bool], ...]:
+    pairs = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))[:ANSWERS]
+    return tuple((text, math.exp(-nats), _is(text, row["answer"])) for text, nats in pairs)
+
+
+def _is(piece: str, answer: str) -> bool:
+    """Whether a piece spells the answer, marks of vocabularies aside."""
+    return piece.strip().removeprefix("##") == answer
+
+
+def _shown(
+    model: ModelInfo,
+    row: Mapping[str, Any],
+    rank: int,
+    competing: int,
+    top: Sequence[tuple[str, float, bool]],
+) -> ShownQuiz:
+    return ShownQuiz(
+        model=model.label,
+        template=row["template"],
+        mode=row["mode"],
+        place=place(row["level"], row["levels"]),
+        before=row["prefix"],
+        answer=row["answer"],
+        behind=row["suffix"],
+        rank=rank,
+        calls=row["calls"],
+        competing=competing,
+        top=tuple(top),
+    )

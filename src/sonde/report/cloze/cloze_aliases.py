@@ -1,0 +1,85 @@
+"""Names under an alias, and the same names under the alias of another module (INK, table 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from sonde.report._drawing.charts import dots
+from sonde.report._shared.at_k import TEMPLATE, curves, with_k
+from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.plot import Chart, Figure
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._scores import LENS, hits, percent, table_of_k
+from sonde.results.dimensions import dimensions_are
+
+_WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
+_DIFFERENCE = "difference, paired"
+
+
+class ClozeAliases:
+    """Curves under either alias, and the paired difference at every k."""
+
+    title = "Names of APIs: under an alias"
+    lens = LENS
+    order = 403
+    caption = (
+        "A module is imported under an alias and a piece of the name behind it is asked for; then the alias "
+        "is replaced by ten that the corpus uses for other modules. The difference pairs each quiz with the "
+        "mean of its ten. Intervals are 95 %, clustered by library."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Nothing where the run has no aliased names."""
+        rows = hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
+        if rows.is_empty():
+            return None
+        rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
+        found = run.scores(
+            metrics=["p_at_k"], where=dimensions_are({TEMPLATE: "alias-adversarial"}), lens=LENS
+        )
+        pairs = with_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
+        charts = [
+            Chart(name="cloze-alias", title="Right among the first k", spec=curves(rows, list(_WHO.values())))
+        ]
+        if pairs.height:
+            named = percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
+            order = named["name"].unique(maintain_order=True).to_list()
+            spec = dots(named, order, "right alias less wrong one, percentage points")
+            charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
+        both = pl.concat([rows.select(pairs.columns), pairs])
+        order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
+        shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
+        lead = {"Of": "subject", "Alias": "who"}
+        return Figure(
+            answer="\n".join([*_differences(pairs), *_aliases(run)]),
+            charts=charts,
+            table=table_of_k("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
+        )
+
+
+def _differences(pairs: pl.DataFrame) -> list[str]:
+    return [
+        f"{row['subject']}: under the right alias the answer is among the first ten in "
+        f"{with_interval(row, 100, 1)} percentage points more of the quizzes than under a wrong one."
+        for row in pairs.filter(pl.col("k") == 10).iter_rows(named=True)
+    ]
+
+
+def _aliases(run: RunData) -> list[str]:
+    """How many aliases a name has; the same for all models, so said once a language."""
+    rows = run.scores(
+        metrics=["aliases", "share_several_aliases"], where=dimensions_are({"names": "aliased"}), lens=LENS
+    )
+    found = {(row["language"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    return [
+        f"A name of the quizzes that is called under an alias has {number(row['value'])} of them on average, "
+        f"and {number(100 * found[language, 'share_several_aliases']['value'], 1)} % have several "
+        f"({row['n']} names in {language})."
+        for (language, metric), row in sorted(found.items())
+        if metric == "aliases"
+    ]
+
+
+plot = ClozeAliases()

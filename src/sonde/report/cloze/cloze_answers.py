@@ -1,0 +1,100 @@
+"""Quizzes with what the model answers, wrong ones first: an explorer, and the same as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sonde.report._shared.at_k import TEMPLATES
+from sonde.report._shared.numbers import DASH, count, number, readable
+from sonde.report._shared.plot import Cell, Embed, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._answers import ANSWERS, ShownQuiz, answered
+from sonde.report.cloze._scores import LENS
+
+_PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
+
+
+class ClozeAnswers:
+    """An explorer of quizzes."""
+
+    title = "Names of APIs: what is answered"
+    lens = LENS
+    order = 420
+    caption = (
+        "Quizzes with the first answers and their probabilities, wrong ones first and among them the names "
+        "that the corpus calls most. The gap is what was asked for; the right answer is marked where it is "
+        "among those shown."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The most called names of each model's wrong answers, then of its right ones."""
+        shown = [one for model in run.models for one in answered(run, model)]
+        if not shown:
+            return None
+        columns = ["Model", "Statement", "Quiz", "Answer", "Answered", "Rank", "Calls"]
+        table = Table(
+            summary="The same as a table",
+            columns=columns,
+            rows=list(_cells(shown)),
+            numeric=frozenset({"Rank", "Calls"}),
+        )
+        notes = ("Among whole statements, a probability is that of a name among its candidates.",)
+        whole = any(one.competing for one in shown)
+        return Figure(
+            embed=Embed(template="cloze/quizzes.html.j2", data=_data(shown), context=_context(shown)),
+            table=table,
+            notes=notes if whole else (),
+        )
+
+
+def _data(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
+    models = list(dict.fromkeys(one.model for one in shown))
+    return {
+        "templates": dict(TEMPLATES),
+        "places": dict(_PLACES),
+        "quizzes": [
+            {
+                "model": models.index(one.model),
+                "template": one.template,
+                "mode": one.mode,
+                "place": one.place,
+                "before": one.before,
+                "answer": one.answer,
+                "behind": one.behind,
+                "rank": one.rank,
+                "calls": one.calls,
+                "competing": one.competing,
+                "top": [[text, round(share, 4), right] for text, share, right in one.top],
+            }
+            for one in shown
+        ],
+    }
+
+
+def _context(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
+    held = {one.template for one in shown}
+    modes = dict.fromkeys(one.mode for one in shown)
+    return {
+        "models": list(dict.fromkeys(one.model for one in shown)),
+        "templates": [(name, text) for name, text in TEMPLATES.items() if name in held],
+        "modes": [mode for mode in ("full", "first", "middle", "last", "whole") if mode in modes],
+        "answers": ANSWERS,
+    }
+
+
+def _cells(shown: Sequence[ShownQuiz]) -> Iterator[Sequence[Cell]]:
+    for one in shown:
+        said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
+        yield (
+            Cell(one.model),
+            Cell(f"{TEMPLATES[one.template]}, {one.mode}"),
+            Cell(readable(f"{one.before}[?]{one.behind}".replace("\n", "↵"))),
+            Cell(one.answer),
+            Cell(", ".join(said) or DASH),
+            Cell(count(one.rank), one.rank),
+            Cell(count(one.calls), one.calls),
+        )
+
+
+plot = ClozeAnswers()

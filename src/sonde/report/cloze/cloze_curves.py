@@ -1,0 +1,98 @@
+"""How often a name is among the first k answers, in calls and imports (INK, table 4)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report._shared.at_k import TEMPLATES, curves
+from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.plot import Chart, Figure
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._scores import ANSWERERS, COMMON, LENS, WHOLE, common_hits, hits, table_of_k
+from sonde.results.words import standing
+
+_SHOWN = ("call", "import")
+
+
+class ClozeCurves:
+    """A curve a kind of statement, its controls beside it."""
+
+    title = "Names of APIs: right among the first k"
+    lens = LENS
+    order = 400
+    caption = (
+        "The share of quizzes whose left-out piece is among the model's first k answers (P@k). Controls "
+        "answer by the most frequent answers of other libraries, by the most frequent pieces of the training "
+        "data, or with random weights. Intervals are 95 %, clustered by library."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a kind of statement."""
+        rows = hits(run).filter(pl.col("label").is_in(_SHOWN))
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(
+                name=f"cloze-{template}",
+                title=TEMPLATES[template].capitalize(),
+                spec=curves(part, list(ANSWERERS.values())),
+            )
+            for template in _SHOWN
+            if (part := rows.filter(pl.col("label") == template)).height
+        ]
+        model, *controls = ANSWERERS.values()
+        order = {name: place for place, name in enumerate((model, COMMON, *controls))}
+        common = common_hits(run).filter(pl.col("label").is_in(_SHOWN))
+        both = pl.concat([rows, common], how="diagonal")
+        shown = both.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
+        lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
+        return Figure(
+            lead=_lead(rows),
+            answer=_answer(rows),
+            charts=charts,
+            table=table_of_k("Calls and imports at every k, in % (INK, table 4)", shown, lead),
+            notes=_notes(rows),
+        )
+
+
+def _lead(rows: pl.DataFrame) -> str:
+    """The best model at ten answers, or at as many as fewer candidates allow."""
+    own = rows.filter(pl.col("control").is_null() & (pl.col("k") <= 10))
+    if own.is_empty():
+        return ""
+    row = own.sort(pl.col("label") == "call", "k", "value", descending=True).row(0, named=True)
+    what = "name" if row["matching"] == WHOLE else "left-out piece"
+    where = "ranks first with" if row["k"] == 1 else f"is among the first {row['k']} answers of"
+    return (
+        f"In {row['statement']}, the right {what} {where} {row['shown']} in {with_interval(row, 100, 1)} % "
+        f"of cases{standing(row)}."
+    )
+
+
+def _answer(rows: pl.DataFrame) -> str:
+    said: list[str] = []
+    for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
+        at_once = part.filter(pl.col("k") == 1).sort("label")
+        own = at_once.filter(pl.col("control").is_null())
+        shares: list[str] = []
+        for row in own.iter_rows(named=True):
+            others = at_once.filter(pl.col("control").is_not_null() & (pl.col("label") == row["label"]))
+            best = others.sort("value", descending=True).head(1).to_dicts()
+            beside = "".join(f" ({one['who']}: {number(100 * one['value'], 1)} %)" for one in best)
+            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}")
+        said.append(f"{subject}: right at once in {', '.join(shares)}.")
+    return "\n".join(said)
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    if WHOLE not in rows["matching"]:
+        return []
+    return [
+        "Each statement was scored whole, what stands behind the name included, with the right name and with "
+        "at most ninety-nine others of the same place in a name; k counts among these, so no number here "
+        "compares with those of masked models. Log-probabilities are summed over a statement's subwords; the "
+        "mean over them stands under “how an answer is counted”."
+    ]
+
+
+plot = ClozeCurves()

@@ -1,0 +1,101 @@
+"""The same quizzes in other code and behind words: how much an answer hangs on the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from sonde.report._drawing.charts import dots
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves
+from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.plot import Chart, Figure
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._scores import LENS, parts, percent, table_of_k
+
+_PLAIN, _EVERY = "plain", "every"
+_FRAMES: Mapping[str, str] = {_PLAIN: "the statement alone", _EVERY: "mean over all"}
+_WORDS: Mapping[str, str] = {
+    "without": "without words",
+    "with": "behind words",
+    "with-without": "difference, paired",
+}
+_K = 10
+
+
+class ClozeFrames:
+    """A dot a frame, curves with and without words, and the spread over frames."""
+
+    title = "Names of APIs: asked otherwise"
+    lens = LENS
+    order = 415
+    caption = (
+        "A share of the names is also asked with other code around the statement (assigned, returned, behind "
+        "a comment, indented, ...), and, where the run asks for it, behind words of documentation. Only "
+        "quizzes answered in every frame count. Intervals are 95 %, clustered by library."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Nothing where quizzes were asked in one way alone."""
+        frames = parts(run, ["p_at_k"], "frame")
+        words = parts(run, ["p_at_k"], "words")
+        if frames.is_empty() and words.is_empty():
+            return None
+        frames = frames.with_columns(way=pl.col("group").replace(dict(_FRAMES)))
+        words = words.with_columns(way=pl.col("group").replace(dict(_WORDS)))
+        charts: list[Chart] = []
+        for template, part in _by_template(frames.filter(pl.col("k") == _K)):
+            shown = percent(part).with_columns(name=pl.col("way"), shown="subject")
+            ways = shown.filter(~pl.col("group").is_in(list(_FRAMES)))["name"].unique().sort().to_list()
+            order = [_FRAMES[_PLAIN], *ways, _FRAMES[_EVERY]]
+            title = f"{TEMPLATES[template].capitalize()}: other code around them"
+            charts.append(
+                Chart(name=f"cloze-frames-{template}", title=title, spec=dots(shown, order, f"P@{_K}, %"))
+            )
+        for template, part in _by_template(words.filter(pl.col("group") != "with-without")):
+            shown = part.with_columns(who="way")
+            title = f"{TEMPLATES[template].capitalize()}: behind words"
+            spec = curves(shown, list(_WORDS.values())[:2])
+            charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
+        both = pl.concat([frames, words]).sort("template", "place", "subject", maintain_order=True)
+        lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
+        return Figure(
+            answer="\n".join([*_spread(run), *_in_words(words)]),
+            charts=charts,
+            table=table_of_k("Every frame and k, in %", both, lead),
+        )
+
+
+def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    return [
+        (template, part)
+        for template in TEMPLATES
+        if (part := rows.filter(pl.col("template") == template)).height
+    ]
+
+
+def _spread(run: RunData) -> list[str]:
+    rows = run.scores(metrics=["p_at_k_sd", "p_at_k_range"], by=TEMPLATE, lens=LENS)
+    rows = rows.with_columns(subject=run.subject)
+    rows = rows.filter((pl.col("k") == _K) & pl.col("label").is_in(list(TEMPLATES)))
+    found = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    return [
+        f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
+        f"{with_interval(row, 100, 1)} and a range of "
+        f"{with_interval(found[subject, template, 'p_at_k_range'], 100, 1)} percentage points "
+        f"({number(row['n'], 0)} quizzes)."
+        for (subject, template, metric), row in found.items()
+        if metric == "p_at_k_sd"
+    ]
+
+
+def _in_words(words: pl.DataFrame) -> list[str]:
+    pairs = words.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
+    return [
+        f"{row['subject']}: behind words, {row['statement']} are answered among the first ten in "
+        f"{with_interval(row, 100, 1)} percentage points more of the quizzes."
+        for row in pairs.iter_rows(named=True)
+    ]
+
+
+plot = ClozeFrames()

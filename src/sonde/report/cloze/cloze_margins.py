@@ -1,0 +1,101 @@
+"""Pairs of names of which one is better: replacement or deprecated, real or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._drawing.charts import dots
+from sonde.report._shared.numbers import number, score_cells
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._scores import LENS
+from sonde.results.dimensions import dimension
+
+_PAIRS: Mapping[str, tuple[str, str]] = {
+    "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
+    "fake_package": ("package against a made-up one", "the package to a made-up one"),
+    "fake_name": ("name against a made-up one", "the name to a made-up one"),
+}
+_WHO: Mapping[str, str] = {
+    "": "model",
+    "length": "shorter statement",
+    "spelling": "spelling alone",
+    "chance": "chance",
+    "random_weights": "random weights",
+}
+
+
+class ClozeMargins:
+    """A dot a kind of pair, and a table with the forms of statements and the controls."""
+
+    title = "Names of APIs: deprecated and made up"
+    lens = LENS
+    order = 430
+    caption = (
+        "How often the whole statement with the better name is the likelier one, in %, with 95 % intervals "
+        "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
+        "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The kinds of pairs that the run has."""
+        rows = _rows(run)
+        own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
+        if own.is_empty():
+            return None
+        chart = own.with_columns(
+            *(pl.col(name) * 100 for name in ("value", "ci_low", "ci_high"))
+        ).with_columns(name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()}))
+        order = [names[0] for names in _PAIRS.values()]
+        masked = (own["objective"] == "pll").any()
+        return Figure(
+            answer="\n".join(_answer(row) for row in own.iter_rows(named=True)),
+            charts=[
+                Chart(
+                    name="cloze-margins",
+                    title="Better statement preferred",
+                    spec=dots(chart, order, "preferred, %", reference=50.0),
+                )
+            ],
+            table=Table(
+                summary="Every kind of pair, form of statement and control",
+                columns=["Model", "Pair", "Form", "Who", "Preferred, %", "Interval", "n", "Libraries"],
+                rows=[_cells(row) for row in rows.iter_rows(named=True)],
+                numeric=frozenset({"Preferred, %", "n", "Libraries"}),
+            ),
+            notes=("Masked models: pseudo-log-likelihoods, not to be set beside a decoder's.",)
+            if masked
+            else (),
+        )
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    rows = run.scores(metrics=["preferred"], lens=LENS, controls=True)
+    return (
+        rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
+        .with_columns(
+            pair=dimension("pair"),
+            form=dimension("form").fill_null("all"),
+            who=pl.col("control").fill_null(""),
+        )
+        .filter(pl.col("pair").is_in(list(_PAIRS)) & pl.col("who").is_in(list(_WHO)))
+        .sort("shown", "language", "pair", "form", "who")
+    )
+
+
+def _answer(row: Mapping[str, Any]) -> str:
+    return (
+        f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {number(100 * row['value'], 0)} % of "
+        f"{number(row['n'], 0)} statements in {row['language']}."
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
+    names = (row["shown"], _PAIRS[row["pair"]][0], row["form"], _WHO[row["who"]])
+    return (*(Cell(name) for name in names), *score_cells(row, 100.0, 1))
+
+
+plot = ClozeMargins()

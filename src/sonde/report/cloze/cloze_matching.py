@@ -1,0 +1,112 @@
+"""How an answer is counted: which of several rankings, and what answers of several pieces cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from sonde.report._drawing.charts import dots
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, with_k
+from sonde.report._shared.numbers import score_cells
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.cloze._scores import LENS, WHOLE, percent
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+
+_COUNTED: Mapping[str, str] = {
+    "single": "the one right answer",
+    "filtered": "other right answers left out",
+    "any": "any right answer",
+    "id": "the very piece of the vocabulary",
+    "unified": "among the pieces that all models have",
+    "common": "of what every model of the run was asked",
+    f"{WHOLE} sum": "log-probability summed over the statement",
+    f"{WHOLE} mean": "log-probability a subword",
+    "unified sum": "summed, among names that are one piece for all models",
+    "common sum": "summed, of what every model of the run was asked",
+}
+_METRICS: Mapping[str, tuple[str, float, int]] = {
+    "p_at_k": ("P@", 100, 1),
+    "mrr": ("MRR", 1, 3),
+    "nats": ("nats an answer", 1, 2),
+    "nats_per_character": ("nats a character", 1, 2),
+    "greedy": ("every piece first, %", 100, 1),
+    "share_one_piece": ("answers of one piece, %", 100, 1),
+    "share_several_pieces": ("answers of several pieces, %", 100, 1),
+    "share_cut": ("answers that the vocabulary cannot spell, %", 100, 1),
+}
+_KS = (1, 10, 50)
+
+
+class ClozeMatching:
+    """A dot a way of counting, and a table that also has answers of several pieces."""
+
+    title = "Names of APIs: how an answer is counted"
+    lens = LENS
+    order = 412
+    caption = (
+        "The share of call and import quizzes that are right among the first ten under each way of counting: "
+        "ids with one surface are one answer unless the very piece is asked for, a prompt may have several "
+        "right answers, and of whole statements the log-probability is summed or averaged. Answers of "
+        "several pieces are asked for piece by piece, with the later pieces hidden; their log-probabilities "
+        "are added."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """All ways that the run has."""
+        rows = with_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
+            counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
+            statement=dimension(TEMPLATE).fill_null("all"),
+            mode=dimension("mode"),
+        )
+        whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
+        every, named = dimensions_are({}), dimensions_named(TEMPLATE)
+        plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
+        ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+        shown = percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
+            name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
+        )
+        if shown.is_empty():
+            return None
+        order = [name for name in _COUNTED.values() if name in shown["name"]]
+        others = rows.filter(
+            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | dimensions_named(TEMPLATE, "mode"))
+        )
+        places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
+        statement = pl.col("statement").replace_strict(places, default=9)
+        mode = pl.col("mode").fill_null("")
+        both = pl.concat([ranked, others]).sort(
+            statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
+        )
+        chart = Chart(
+            name="cloze-matching", title="Right among the first ten", spec=dots(shown, order, "P@10, %")
+        )
+        return Figure(charts=[chart], table=_table(both))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    columns = ["Of", "Statement", "Counted", "What", "Value", "95 % interval", "n", "Libraries"]
+    cells: list[list[Cell]] = []
+    for row in rows.iter_rows(named=True):
+        name, scale, digits = _METRICS[row["metric"]]
+        statement, mode = row["statement"], row["mode"]
+        where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
+        cells.append(
+            [
+                Cell(row["subject"]),
+                Cell(f"{where}, {mode}" if mode else where),
+                Cell(_COUNTED.get(row["counted"] or "", "")),
+                Cell(f"{name}{row['k']}, %" if row["metric"] == "p_at_k" else name),
+                *score_cells(row, scale, digits),
+            ]
+        )
+    return Table(
+        summary="Every way of counting, and answers of several pieces",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[-4:]),
+    )
+
+
+plot = ClozeMatching()

@@ -1,0 +1,130 @@
+"""What the sections on fine-tuning share: whom a row is about, and how arms and metrics are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._shared.numbers import mark
+from sonde.report._shared.run import RunData
+from sonde.results.dimensions import REASON, dimension, in_words
+
+LENS = "finetune"
+
+PRETRAINED = "pre-trained"
+SCRATCH = "scratch"
+
+ARMS = {
+    "": PRETRAINED,
+    SCRATCH: "from scratch",
+    "bilstm": "BiLSTM from scratch",
+    "word2vec_cbow_ns": "BiLSTM, CBOW ns",
+    "word2vec_cbow_hs": "BiLSTM, CBOW hs",
+    "word2vec_skipgram_ns": "BiLSTM, skip-gram ns",
+    "word2vec_skipgram_hs": "BiLSTM, skip-gram hs",
+    "lstm_pointer": "LSTM + pointer",
+    "transformer": "Transformer from scratch",
+    "bag_of_tokens": "bag of tokens",
+    "majority": "majority",
+    "length": "length",
+    "parse_error": "parse error",
+}
+"""Arms by the name of their control, in the order in which they are shown."""
+
+METRICS = {
+    "accuracy": "right",
+    "true_positive": "left alone, of the clean",
+    "classification": "classified",
+    "localisation": "located, of the errors",
+    "localisation_repair": "located and repaired, of the errors",
+}
+
+POINTERS = ("misuse_repair",)
+"""Tasks that ask for places rather than for a class."""
+
+SPLITS = {"test": "", "foreign": "second test set"}
+"""Splits that are told, with what stands behind a task's name."""
+
+KEY = ("model", "task", "language", "split", "swept")
+"""Columns that tell one measurement from another, arm and metric aside."""
+
+_OF_PARTS = ("seed", "gold", "predicted", "reachable")
+"""Dimensions of what is not over all seeds and examples."""
+
+_NOT_SWEPT = (*_OF_PARTS, "epoch", "setting", REASON)
+
+_LEAST = 0.1
+"""Half of an axis of shares, at least."""
+
+
+def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
+    """Rows of both test sets; those of a sweep have its values as ``swept``."""
+    part = pl.any_horizontal(dimension(name).is_not_null() for name in _OF_PARTS)
+    told = pl.col("split").is_in(list(SPLITS)) & ~part
+    return labelled(run.scores(metrics=metrics, lens=LENS, controls=True, where=told), run)
+
+
+def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+    """Rows with whom they are about, as a reader knows it, and ``swept``: the values of a sweep in words."""
+    parts = [pl.col("task").str.replace_all("_", " ")]
+    parts += [pl.col("shown")] if run.several else []
+    parts += [pl.col("language")] if len(run.languages) > 1 else []
+    second = (
+        pl.when(pl.col("split") == "foreign").then(pl.lit(f", {SPLITS['foreign']}")).otherwise(pl.lit(""))
+    )
+    return rows.with_columns(
+        subject=pl.concat_str(pl.concat_str(parts, separator=", "), second),
+        arm=arm_names(pl.col("control")),
+        swept=in_words(without=_NOT_SWEPT),
+    )
+
+
+def arm_names(control: pl.Expr) -> pl.Expr:
+    """Names of arms; one that is not known keeps its own."""
+    return control.fill_null("").replace(ARMS).str.replace_all("_", " ")
+
+
+def arm_order(rows: pl.DataFrame) -> list[str]:
+    """The arms among some rows, in the order in which they are shown."""
+    held = rows["arm"].unique(maintain_order=True).to_list()
+    known = [name for name in ARMS.values() if name in held]
+    return [*known, *(name for name in held if name not in known)]
+
+
+def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a row is about; see `KEY`."""
+    return tuple(row[name] for name in KEY)
+
+
+def charted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that are drawn: of a pointer what its parts are, not whether all is right; the table has that."""
+    return rows.filter((pl.col("metric") != "accuracy") | ~pl.col("task").is_in(list(POINTERS)))
+
+
+def marks(rows: pl.DataFrame, *beside: str) -> list[dict[str, Any]]:
+    """What a chart draws of each row: its arm, its value with the interval (also in words), its size."""
+    return [
+        {
+            **{name: row[name] for name in beside},
+            "arm": row["arm"],
+            **mark(row),
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def reach(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis of shares: never so near that a point or two look like much."""
+    middle, half = (max(values) + min(values)) / 2, max(_LEAST, 0.6 * (max(values) - min(values)))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def values(variant: str) -> str:
+    """In words the values that a change is held against, or that a row of the item table was trained with.
+
+    >>> values("epochs=2;fraction=0.33")
+    'epochs 2, fraction 0.33'
+    """
+    return variant.replace("=", " ").replace(";", ", ")

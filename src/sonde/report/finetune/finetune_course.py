@@ -1,0 +1,146 @@
+"""How each training went: loss and validation by epoch, and what was chosen of what was tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import specification
+from sonde.report._shared.numbers import DASH, count, number
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.finetune._scores import LENS, arm_order, labelled, reach
+from sonde.results.dimensions import dimension
+
+_HEIGHT = 170
+
+_SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
+
+
+class FinetuneCourse:
+    """Lines over epochs, and a table of settings."""
+
+    title = "Fine-tuning: how training went"
+    lens = LENS
+    order = 410
+    caption = (
+        "Mean loss of the training examples and the share of the validation examples that are right, after "
+        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
+        "model that is read has been trained before; the others begin with weights drawn at random."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Two charts a task where there are several epochs; the table always."""
+        rows = run.scores(metrics=["valid", "loss", *_SETTING], lens=LENS, controls=True)
+        rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
+            epoch=dimension("epoch").cast(pl.Int64), setting=dimension("setting")
+        )
+        if rows.is_empty():
+            return None
+        epochs = rows.filter(pl.col("epoch").is_not_null())
+        charts: list[Chart] = []
+        for (subject,), own in (
+            epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
+            if epochs["epoch"].n_unique() > 1
+            else ()
+        ):
+            name = "-".join(str(subject).replace(",", "").split())
+            charts += [
+                Chart(
+                    name=f"finetune-course-{name}-{metric}",
+                    title=f"{str(subject).capitalize()}: {title}",
+                    spec=_spec(own.filter(pl.col("metric") == metric), title, form),
+                )
+                for metric, title, form in (
+                    ("valid", "right on validation", "%"),
+                    ("loss", "mean training loss", ".3~f"),
+                )
+            ]
+        return Figure(charts=charts, table=_table(rows), notes=_notes(rows))
+
+
+def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
+    named = rows.rename({"swept": "who"})
+    records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
+    several = named["who"].n_unique() > 1
+    scale = (
+        alt.Scale(domain=reach(rows["value"].to_list()), nice=True) if form == "%" else alt.Scale(zero=False)
+    )
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
+        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        detail=alt.Detail(["who:N", "seed:N"]),
+        tooltip=[
+            *([alt.Tooltip("who:N", title=" ")] if several else []),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("seed:N"),
+            alt.Tooltip("epoch:O"),
+            alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
+        ],
+    )
+    if several:
+        base = base.encode(
+            strokeDash=alt.StrokeDash("who:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke"))
+        )
+    return specification(base.mark_line(point=True, clip=True).properties(height=_HEIGHT))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    """A row a training: what was chosen, what it reached on validation, and what else was tried."""
+    columns = [
+        "Task", "Values", "Arm", "Tried (validation, %)", "Seed", "Learning rate", "Examples an update",
+        "Most epochs", "Best epoch", "Validation, %",
+    ]  # fmt: skip
+    cells: list[list[Cell]] = []
+    key = ("subject", "swept", "arm", "seed")
+    for (subject, swept, arm, seed), part in rows.partition_by(
+        *key, as_dict=True, maintain_order=True
+    ).items():
+        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        reached = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())["value"]
+        best = float(max(reached.to_list(), default=float("nan")))
+        tried = part.filter(pl.col("setting").is_not_null())
+        cells.append(
+            [
+                Cell(str(subject)),
+                Cell(str(swept) or DASH),
+                Cell(str(arm)),
+                Cell(
+                    "; ".join(
+                        f"{row['setting']}: {number(100 * row['value'], 1)}"
+                        for row in tried.iter_rows(named=True)
+                    )
+                    or DASH
+                ),
+                Cell(str(seed), float(seed)),
+                Cell(f"{chosen['learning_rate']:g}", chosen["learning_rate"]),
+                *(Cell(count(chosen[name]), chosen[name]) for name in _SETTING[1:]),
+                Cell(number(100 * best, 1), best),
+            ]
+        )
+    return Table(
+        summary="Every training, with what was chosen on validation",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[4:]),
+    )
+
+
+def _notes(rows: pl.DataFrame) -> list[str]:
+    """Trainings whose best epoch is the last one, which may want more."""
+    ends: list[str] = []
+    key = ("subject", "swept", "arm", "seed")
+    for (subject, swept, arm, _), part in rows.partition_by(*key, as_dict=True, maintain_order=True).items():
+        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        if chosen["best_epoch"] == chosen["epochs"]:
+            ends.append(f"{subject}{f', {swept}' if swept else ''} ({arm})")
+    if not ends:
+        return []
+    named = "; ".join(dict.fromkeys(ends))
+    return [f"Best at the last epoch, so that more epochs may give more: {named}."]
+
+
+plot = FinetuneCourse()

@@ -1,0 +1,243 @@
+"""Fine-tuned models beside their twins from scratch and what needs no model (CuBERT, tables 2 and 5)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import row_height, specification
+from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number, with_interval
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.finetune._reach import ceilings, reach_notes
+from sonde.report.finetune._scores import (
+    ARMS,
+    LENS,
+    METRICS,
+    POINTERS,
+    PRETRAINED,
+    SCRATCH,
+    arm_order,
+    charted,
+    key_of,
+    labelled,
+    marks,
+    measured,
+)
+from sonde.results.dimensions import REASON, dimensions_are
+from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
+from sonde.results.words import standing
+
+_ALWAYS = 0.99
+"""Share of equal answers from which a training has learned nothing."""
+
+
+class FinetuneSummary:
+    """Dots with intervals a task and metric, one colour an arm."""
+
+    title = "Fine-tuning: what pre-training buys"
+    lens = LENS
+    order = 400
+    caption = (
+        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
+        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
+        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
+        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
+        "the length limit, the example is left out, or the table says how much could be right at most. A "
+        "hollow dot rests on too little for a verdict."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a metric."""
+        rows = measured(run, list(METRICS)).filter(pl.col("swept") == "")
+        if rows.is_empty():
+            return None
+        charts = [
+            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_spec(part))
+            for metric in METRICS
+            if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
+        ]
+        gains = measured(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
+        compared = _headline(gains)
+        return Figure(
+            lead=_lead(compared),
+            answer="\n".join(map(_sentence, compared)),
+            charts=charts,
+            table=_table(rows, gains, ceilings(run)),
+            notes=[*_seeds(run, compared), *_collapsed(run), *reach_notes(run), *_notes(run)],
+        )
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = marks(rows, "subject")
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    order = arm_order(rows)
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("subject:N", sort=None, title=None),
+        yOffset=alt.YOffset("arm:N", sort=order),
+        color=alt.Color("arm:N", title=None, sort=order),
+        tooltip=[
+            alt.Tooltip("subject:N", title=" "),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("reading:N", title="%"),
+            alt.Tooltip("n:Q", format=",", title="examples"),
+        ],
+    )
+    x = alt.X("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="interval", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+    ]
+    return specification(alt.layer(*layers).properties(height=row_height(rows["arm"].n_unique())))
+
+
+def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
+    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        if row["control"] == SCRATCH:
+            key = key_of(row)
+            if row["of_metric"] == "localisation_repair" or (
+                row["of_metric"] == "accuracy" and key not in chosen
+            ):
+                chosen[key] = row
+    return list(chosen.values())
+
+
+def _lead(rows: Sequence[dict[str, Any]]) -> str:
+    judged = [row for row in rows if not no_verdict(row)]
+    size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
+    if rows and not judged:
+        return f"No verdict on {size}: {'; '.join(dict.fromkeys(map(why_no_verdict, rows)))}."
+    if not judged:
+        return ""
+    above = sum(row["ci_low"] > 0 for row in judged)
+    below = sum(row["ci_high"] < 0 for row in judged)
+    said = f"Pre-training helps beyond the interval in {above} of {size}"
+    said += f" and hurts in {below}" if below else ""
+    return f"{said}; {len(rows) - len(judged)} without a verdict." if len(judged) < len(rows) else f"{said}."
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    what = METRICS.get(row["of_metric"], row["of_metric"])
+    value = with_interval(row, 100, 1)
+    return f"{row['subject']}, {what}: pre-trained less from scratch {value} points{standing(row)}."
+
+
+def _table(
+    rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
+) -> Table:
+    columns = [
+        "Task", "Metric", "Arm", "Share, %", "95 % interval", "At most, %", "Pre-trained less it, points",
+        "Interval of the difference", "Examples", "Clusters",
+    ]  # fmt: skip
+    ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
+    cells: list[list[Cell]] = []
+    order = {arm: place for place, arm in enumerate(arm_order(rows))}
+    places = {
+        (row[0], row[1]): at
+        for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
+    }
+    ordered = sorted(
+        rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["arm"]])
+    )
+    for row in ordered:
+        gain = ahead.get((*key_of(row), row["metric"], row["control"]))
+        most = ceilings.get((*key_of(row), row["metric"], row["control"]))
+        cells.append(
+            [
+                Cell(row["subject"]),
+                Cell(METRICS[row["metric"]]),
+                Cell(row["arm"]),
+                Cell(number(100 * row["value"], 1), row["value"]),
+                Cell(interval(row, 100, 1), row["ci_low"]),
+                Cell(number(100 * most, 1), most) if most is not None else Cell(DASH),
+                Cell(number(100 * gain["value"], 1), gain["value"]) if gain else Cell(DASH),
+                Cell(interval(gain, 100, 1), gain["ci_low"]) if gain else Cell(DASH),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ]
+        )
+    return Table(
+        summary="Every task, metric and arm", columns=columns, rows=cells, numeric=frozenset(columns[3:])
+    )
+
+
+def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What each seed of the model and of its twin got right, and what the intervals hold of it."""
+    rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
+    for gain in compared:
+        own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
+        arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
+        by_seed = [
+            f"{arm} {', '.join(number(100 * value, 1) for value in values)} %"
+            for arm, values in arms.items()
+            if len(values) > 1
+        ]
+        if by_seed:
+            held = "hold what varies between seeds and between clusters of code"
+            if gain["seeds"] is None:
+                held = "are over clusters of code, not over seeds"
+            elif gain["seeds"] < ENOUGH_SEEDS:
+                held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
+            yield (
+                f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
+                f"The intervals {held}."
+            )
+        elif gain["seeds"] == 1:
+            yield (
+                f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
+                "how much another seed would change is not in them, and there is no verdict below "
+                f"{ENOUGH_SEEDS} seeds (--option finetune.seeds={ENOUGH_SEEDS})."
+            )
+    if compared:
+        yield (
+            "One pre-training stands behind each model: what is said is about this checkpoint, not about "
+            "pre-training as such (Sellam et al. 2022)."
+        )
+
+
+def _collapsed(run: RunData) -> Iterator[str]:
+    """Trainings that give one answer to everything."""
+    rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
+    for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
+        yield (
+            f"{row['subject']}, {row['arm']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
+            "answers are the same; this training collapsed."
+        )
+
+
+def _notes(run: RunData) -> list[str]:
+    """What was cut, and where clusters are few."""
+    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, where=dimensions_are({})), run)
+    notes = [
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_beyond(row)}."
+        for row in cut.iter_rows(named=True)
+        if row["value"] > 0
+    ]
+    left_out = labelled(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
+    notes += [
+        f"{row['subject']}: {row['arm']} is left out: {row['label']}."
+        for row in left_out.iter_rows(named=True)
+    ]
+    accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
+    reasons: defaultdict[str, set[str]] = defaultdict(set)
+    for row in accuracy:
+        if why := why_no_verdict(row):
+            reasons[why].add(row["subject"])
+    notes += [f"No verdict on {', '.join(sorted(named))}: {why}." for why, named in reasons.items()]
+    return notes
+
+
+def _beyond(row: dict[str, Any]) -> str:
+    if row["task"] in POINTERS:
+        return "have their error, or all that would be right, beyond the length limit and count as not found"
+    return "are longer than the limit, and what lies beyond it was not read"
+
+
+plot = FinetuneSummary()

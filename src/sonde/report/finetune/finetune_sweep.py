@@ -1,0 +1,202 @@
+"""What more data, longer inputs, more epochs or frozen weights change (CuBERT, tables 3 and 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import specification
+from sonde.report._shared.numbers import DASH, clusters, count, no_verdict, number, with_interval
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.finetune._scores import (
+    LENS,
+    METRICS,
+    POINTERS,
+    PRETRAINED,
+    arm_order,
+    charted,
+    key_of,
+    marks,
+    measured,
+    reach,
+    values,
+)
+from sonde.results.dimensions import in_words
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import standing
+
+_IN_TABLE = ("majority", "length", "parse_error")
+"""Baselines that are in the table only."""
+
+
+class FinetuneSweep:
+    """Lines over the values of the option that was swept last, one chart a task and metric."""
+
+    title = "Fine-tuning: what each option changes"
+    lens = LENS
+    order = 405
+    caption = (
+        "Share of the test examples that are right for each value of the options that were swept, with 95 % "
+        "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
+        "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
+        "to the last value are paired: both are asked the same examples. Majority, length and parse errors "
+        "are in the table only."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a task and metric; the table has the differences."""
+        rows = measured(run, list(METRICS)).filter(pl.col("swept") != "")
+        if rows.is_empty():
+            return None
+        held = pl.col("dimensions").list
+        last, others = held.last().struct, held.head(held.len() - 1)
+        rows = rows.with_columns(
+            option=last.field("name"), value_of=last.field("value"), others=in_words(others)
+        )
+        charts: list[Chart] = []
+        drawn = charted(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
+        for (subject, metric), part in drawn.partition_by(
+            "subject", "metric", as_dict=True, maintain_order=True
+        ).items():
+            name = "-".join(str(subject).replace(",", "").split())
+            charts.append(
+                Chart(
+                    name=f"finetune-sweep-{name}-{metric}",
+                    title=f"{str(subject).capitalize()}: share {METRICS[str(metric)]}",
+                    spec=_spec(part),
+                )
+            )
+        changes = measured(run, ["change"]).to_dicts()
+        lines = [_sentence(row) for row in changes if row["control"] is None and _own(row, rows)]
+        return Figure(
+            lead=_lead(changes, rows),
+            answer="\n".join(lines),
+            charts=charts,
+            table=_table(rows, changes),
+            notes=_notes(run),
+        )
+
+
+def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
+    """Whether a difference is in its task's own metric: of a pointer, errors located and repaired."""
+    metrics = rows.filter(pl.col("task") == row["task"])["metric"].to_list()
+    own = "localisation_repair" if "localisation_repair" in metrics else "accuracy"
+    return row["of_metric"] == own
+
+
+def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
+    compared = [row for row in changes if row["control"] is None and _own(row, rows)]
+    judged = [row for row in compared if not no_verdict(row)]
+    if not judged:
+        why = dict.fromkeys(map(why_no_verdict, compared))
+        return f"The values of a sweep were trained; no verdict{': ' if why else ''}{'; '.join(why)}."
+    worse = sum(row["ci_high"] < 0 for row in judged)
+    better = sum(row["ci_low"] > 0 for row in judged)
+    last = values(judged[0]["compared_to"])
+    return (
+        f"Against {last}, {worse} of {len(judged)} trainings with other values are worse and {better} better "
+        "beyond the interval."
+    )
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    other = values(row["compared_to"])
+    return (
+        f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} less {other} "
+        f"{with_interval(row, 100, 1)} points{standing(row)}."
+    )
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = marks(rows, "value_of", "others")
+    order = rows["value_of"].unique(maintain_order=True).to_list()
+    several = rows["others"].n_unique() > 1
+    ends = rows.select(pl.concat_list("value", "ci_low", "ci_high").explode().drop_nulls().clip(0, 1))
+    scale = alt.Scale(domain=reach(ends.to_series().to_list()))
+    option = rows["option"][0]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
+        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        tooltip=[
+            *([alt.Tooltip("others:N", title=" ")] if several else []),
+            alt.Tooltip("value_of:O", title=option),
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("reading:N", title="%"),
+            alt.Tooltip("n:Q", format=",", title="examples"),
+        ],
+    )
+    line = base.mark_line(opacity=0.6)
+    if several:
+        line = line.encode(
+            strokeDash=alt.StrokeDash(
+                "others:N", title=None, sort=None, legend=alt.Legend(symbolType="stroke")
+            )
+        )
+    y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="interval", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        line.encode(y=y),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
+    ]
+    return specification(alt.layer(*layers))
+
+
+def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
+    columns = [
+        "Task", "Metric", "Arm", "Values", "Share, %", "Less the last values, points", "Examples",
+        "Clusters",
+    ]  # fmt: skip
+    held = {(*key_of(row), row["of_metric"], row["control"]): row for row in changes}
+    order = {name: place for place, name in enumerate(arm_order(rows))}
+    told = {
+        key: place
+        for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
+    }
+    cells: list[list[Cell]] = []
+    # Sorting is stable: values stay as they were swept.
+    for row in sorted(
+        rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["arm"]])
+    ):
+        change = held.get((*key_of(row), row["metric"], row["control"]))
+        cells.append(
+            [
+                Cell(row["subject"]),
+                Cell(METRICS[row["metric"]]),
+                Cell(row["arm"]),
+                Cell(row["swept"]),
+                Cell(with_interval(row, 100, 1), row["value"]),
+                Cell(with_interval(change, 100, 1), change["value"]) if change else Cell(DASH),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ]
+        )
+    return Table(
+        summary="Every task, metric, arm and value",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[4:]),
+    )
+
+
+def _notes(run: RunData) -> list[str]:
+    """How much each value cuts off."""
+    cut = measured(run, ["truncated"]).filter((pl.col("swept") != "") & (pl.col("arm") == PRETRAINED))
+    said: dict[bool, list[str]] = {True: [], False: []}
+    for row in cut.iter_rows(named=True):
+        if row["value"] > 0:
+            named = f"{row['subject']}, {row['swept']}"
+            said[row["task"] in POINTERS].append(f"{named}: {number(100 * row['value'], 1)} %")
+    notes = [f"Test examples longer than the limit: {'; '.join(said[False])}."] if said[False] else []
+    if said[True]:
+        notes.append(
+            "Test examples with their error, or all that would be right, beyond the limit, which count as "
+            f"not found: {'; '.join(said[True])}."
+        )
+    return notes
+
+
+plot = FinetuneSweep()

@@ -1,0 +1,157 @@
+"""The scores of the probe lens as its sections read them: families of tasks, headline rows, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._shared.run import RunData
+from sonde.results.dimensions import dimensions_are
+
+LENS = "probe"
+BEST = dimensions_are({"selection": "best"})
+"""Scores of the layer that was chosen on validation."""
+
+EVERY = dimensions_are({})
+"""Scores of every layer."""
+
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "token": ("ktx", "idn", "len", "ast", "tan"),
+    "mistyped": ("typ", "rea", "jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk"),
+    "replacement": ("sri", "srk", "sck", "sra"),
+    "count": ("ocu", "vcu", "csc", "oct", "vct", "nml", "nms"),
+    "complexity": ("mxn", "cpx", "npt", "ast_depth"),
+    "pattern": ("nested_loop", "if_in_loop", "early_return", "recursion"),
+    "pair": ("data_dependency", "same_scope", "next_use"),
+}
+"""Tasks by family, those of INSPECT's paper first (its section 3), in the order of its tables."""
+
+KEY = ("model", "task", "language")
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def family_of(task: str) -> str:
+    """The family of a task; ``other`` for a user's own."""
+    return next((family for family, tasks in FAMILIES.items() if task in tasks), "other")
+
+
+def ordered(tasks: Iterable[str]) -> list[str]:
+    """Tasks in the order of their families, others after them by name."""
+    known = [task for listed in FAMILIES.values() for task in listed]
+    return sorted(set(tasks), key=lambda task: (known.index(task) if task in known else len(known), task))
+
+
+def label_of(task: str) -> str:
+    """A task as a reader knows it: short names in capitals, as the paper has them."""
+    return task.upper() if len(task) <= 3 else task.replace("_", " ")
+
+
+def every_pooling(run: RunData) -> pl.DataFrame:
+    """`headline` for each pooling."""
+    rows = run.scores(metrics=["accuracy"], where=BEST, lens=LENS)
+    return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
+
+
+def headline(run: RunData) -> pl.DataFrame:
+    """One row a model, task and language: test accuracy of the layer that was chosen on validation.
+
+    Where a task was probed by several poolings, the first is the headline's.
+    """
+    return (
+        every_pooling(run)
+        .unique(KEY, keep="first", maintain_order=True)
+        .with_columns(
+            family=pl.col("task").map_elements(family_of, pl.String),
+            name=pl.col("task").map_elements(label_of, pl.String),
+        )
+    )
+
+
+def fitted(run: RunData) -> list[str]:
+    """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
+    rows = headline(run)
+    said: list[str] = []
+    for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
+        worth = part["effective_clusters"].drop_nulls()
+        rests = f" {_range(worth)} effective clusters a task." if len(worth) else ""
+        if folds is None:
+            names = ", ".join(part["name"].unique(maintain_order=True))
+            kept = f"Tested on the test part of the split that is kept as it is: {names}."
+            said.append(f"{kept}{f' Their intervals rest on{rests}' if rests else ''}")
+        else:
+            said.append(
+                f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
+                "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
+                "one."
+                f"{f' The intervals rest on{rests}' if rests else ''}"
+            )
+    return said
+
+
+def _range(values: pl.Series) -> str:
+    low, high = (f"{value:.0f}" for value in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def layers_of(row: Mapping[str, Any]) -> str:
+    """The layer of each fold where they differ, else the one layer.
+
+    >>> layers_of({"layer": 2, "fold_layers": [2, 3, 2]}), layers_of({"layer": 1, "fold_layers": None})
+    ('2 (2 3 2)', '1')
+    """
+    each = row["fold_layers"] or []
+    return f"{row['layer']} ({' '.join(map(str, each))})" if len(set(each)) > 1 else str(row["layer"])
+
+
+def beside(
+    run: RunData, metrics: Sequence[str], where: pl.Expr | None = None, **columns: str
+) -> pl.DataFrame:
+    """Rows of the headline's pooling, with controls among them.
+
+    Args:
+        run: The run.
+        metrics: Names of metrics.
+        where: A further condition, for example `BEST`.
+        columns: Columns that have to have these values.
+    """
+    rows = run.scores(metrics=metrics, lens=LENS, controls=True, where=where)
+    for column, value in columns.items():
+        rows = rows.filter(pl.col(column) == value)
+    pooling = headline(run).select(*KEY, "pooling", "family", "name")
+    return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
+
+
+def layers(run: RunData) -> pl.DataFrame:
+    """Test accuracy of every layer of the headline's pooling."""
+    rows = beside(run, ["accuracy"], EVERY, split="test")
+    own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
+    return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
+
+
+def by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The first row of each model, task and language."""
+    first = rows.unique(KEY, keep="first", maintain_order=True)
+    return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars between the least and the largest of them.
+
+    >>> sparkline([0.0, 0.5, 1.0]), sparkline([0.3, 0.3])
+    ('▁▅█', '▄▄')
+    """
+    low, high = min(values), max(values)
+    if high <= low:
+        return "▄" * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+
+
+def whose(run: RunData, row: Mapping[str, Any]) -> str:
+    """The model and language that a row is about, as far as the run has several."""
+    parts = [row["shown"]] if run.several else []
+    parts += [row["language"]] if len(run.languages) > 1 else []
+    return ", ".join(parts)

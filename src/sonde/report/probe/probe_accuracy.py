@@ -1,0 +1,276 @@
+"""Every task's accuracy at the layer chosen on validation, beside what needs no model (INSPECT, Table 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import row_height, specification
+from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.probe._scores import (
+    BEST,
+    KEY,
+    LENS,
+    beside,
+    by_key,
+    every_pooling,
+    fitted,
+    headline,
+    label_of,
+    layers_of,
+    ordered,
+    whose,
+)
+from sonde.results.dimensions import REASON, dimensions_named
+
+Rows = dict[tuple[str, ...], dict[str, Any]]
+
+_NO_VERDICT = "too little independent code, or no surface baseline"
+
+
+class ProbeAccuracy:
+    """Dots with intervals, the best surface baseline as a tick, random weights as a hollow diamond."""
+
+    title = "Probes: what the states encode"
+    lens = LENS
+    order = 200
+    caption = (
+        "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
+        "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
+        "The tick is the best surface baseline on the same examples: the majority, length, a bag of tokens, "
+        "a parse error, or a token's spelling. The diamond is the same architecture with random weights, on "
+        "the share of the examples that it read."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a language."""
+        rows = headline(run)
+        if rows.is_empty():
+            return None
+        surfaces, random = _surfaces(run), _random(run)
+        charts: list[Chart] = []
+        for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
+            several = rows["language"].n_unique() > 1
+            charts.append(
+                Chart(
+                    name=f"probe-accuracy-{language}" if several else "probe-accuracy",
+                    title=f"Accuracy by task{f', {language}' if several else ''}",
+                    spec=_spec(part, surfaces, random),
+                    wide=True,
+                )
+            )
+        gains = by_key(beside(run, ["gain"], BEST))
+        return Figure(
+            lead=_lead(run, rows, gains),
+            answer=_answer(run, rows, gains),
+            charts=charts,
+            table=_table(rows, surfaces, random, gains, run),
+            notes=[*fitted(run), *_notes(run)],
+        )
+
+
+def _surfaces(run: RunData) -> Rows:
+    """The best surface baseline of each task."""
+    rows = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("control").is_not_null())
+    return by_key(rows.sort("value", descending=True, maintain_order=True))
+
+
+def _random(run: RunData) -> Rows:
+    """Mean accuracy of the models with random weights, each at its chosen layer."""
+    shared = dimensions_named("selection", "share")
+    chosen = beside(run, ["accuracy"], shared, control="random_weights", split="test")
+    mean = chosen.group_by(KEY, maintain_order=True).agg(pl.col("value").mean(), pl.col("n").first())
+    return by_key(mean)
+
+
+def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
+    several = rows["shown"].n_unique() > 1
+    records: list[dict[str, Any]] = []
+    for row in rows.iter_rows(named=True):
+        key = tuple(row[name] for name in KEY)
+        surface, twin = surfaces.get(key), random.get(key)
+        records.append(
+            {
+                "name": row["name"],
+                "family": row["family"],
+                "model": row["shown"],
+                "value": row["value"],
+                "low": row["ci_low"],
+                "high": row["ci_high"],
+                "layer": row["layer"],
+                "few": no_verdict(row),
+                "surface": surface and surface["value"],
+                "which": surface["control"] if surface else "",
+                "random": twin and twin["value"],
+            }
+        )
+    order = [label_of(task) for task in ordered(rows["task"].to_list())]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("name:N", sort=order, title=None),
+        tooltip=[
+            alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("family:N"),
+            alt.Tooltip("model:N"),
+            alt.Tooltip("layer:Q"),
+            alt.Tooltip("value:Q", format=".1%", title="accuracy"),
+            alt.Tooltip("surface:Q", format=".1%", title="best surface baseline"),
+            alt.Tooltip("which:N", title="which"),
+            alt.Tooltip("random:Q", format=".1%", title="random weights"),
+        ],
+    )
+    if several:
+        base = base.encode(
+            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
+        )
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x = alt.X("value:Q", title="accuracy", scale=scale, axis=alt.Axis(format="%"))
+    layers = [
+        base.mark_rule(style="interval", clip=True).encode(
+            x=alt.X("low:Q", title="accuracy", scale=scale), x2="high:Q"
+        ),
+        base.mark_tick(thickness=2, size=11).encode(x=alt.X("surface:Q", scale=scale)),
+        base.mark_point(style="few", shape="diamond", filled=False).encode(x=alt.X("random:Q", scale=scale)),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+    ]
+    return specification(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
+
+
+def _beaten(rows: pl.DataFrame, gains: Rows) -> tuple[list[str], list[str], list[str]]:
+    """Tasks above their surface baseline for certain, those that may not be, and those without a verdict."""
+    above: list[str] = []
+    level: list[str] = []
+    unknown: list[str] = []
+    for row in rows.iter_rows(named=True):
+        gain = gains.get(tuple(row[name] for name in KEY))
+        if gain is None or no_verdict(gain) or gain["ci_low"] is None:
+            unknown.append(row["name"])
+        else:
+            (above if gain["ci_low"] > 0 else level).append(row["name"])
+    return above, level, unknown
+
+
+def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
+    first = rows.filter(pl.col("model") == rows["model"][0])
+    above, level, unknown = _beaten(first, gains)
+    tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
+    if not above and not level:
+        return f"Of the {tasks} probed in {first['shown'][0]} none allows a verdict: {_NO_VERDICT}."
+    rest = [
+        *([f"{len(level)} {'is' if len(level) == 1 else 'are'} not clearly above it"] if level else []),
+        *([f"{len(unknown)} allow{'s' * (len(unknown) == 1)} no verdict"] if unknown else []),
+    ]
+    return (
+        f"Probes of {first['shown'][0]} beat what the surface of the code gives away in {len(above)} of "
+        f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
+        f"{'; ' if rest else ''}{', '.join(rest)}."
+    )
+
+
+def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
+    lines: list[str] = []
+    for part in rows.partition_by("model", "language", maintain_order=True):
+        above, level, unknown = _beaten(part, gains)
+        who = whose(run, part.row(0, named=True))
+        said = [
+            f"above every surface baseline: {', '.join(above) or 'none'}",
+            *([f"not clearly above: {', '.join(level)}"] if level else []),
+            *([f"no verdict, for {_NO_VERDICT}: {', '.join(unknown)}"] if unknown else []),
+        ]
+        text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
+        lines.append(text[0].upper() + text[1:])
+    return "\n".join(lines)
+
+
+def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
+    selectivity = by_key(beside(run, ["selectivity"], BEST))
+    extra = _extra(run)
+    others: dict[tuple[Any, ...], list[str]] = {}
+    beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
+    for row in beyond.iter_rows(named=True):
+        text = f"{row['pooling']} {number(100 * row['value'], 1)}"
+        others.setdefault(tuple(row[name] for name in KEY), []).append(text)
+    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+    columns = [
+        "Task", "Family", "Model", "Language", "Pooling", "Layer", "Accuracy, %", "95 % interval",
+        "Best surface", "Surface, %", "Gain, points", "Interval of the gain", "Random weights, %",
+        "Selectivity, points", *extra, "n", "Clusters", "Other poolings, %",
+    ]  # fmt: skip
+    cells: list[tuple[Cell, ...]] = []
+    for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
+        key = tuple(row[name] for name in KEY)
+        surface, twin, gain, selective = (held.get(key) for held in (surfaces, random, gains, selectivity))
+        cells.append(
+            (
+                Cell(row["name"]),
+                Cell(row["family"]),
+                Cell(row["shown"]),
+                Cell(row["language"] or DASH),
+                Cell(row["pooling"]),
+                Cell(layers_of(row), row["layer"]),
+                Cell(number(100 * row["value"], 1), row["value"]),
+                Cell(interval(row, 100, 1), row["ci_low"]),
+                Cell(surface["control"].replace("_", " ") if surface else DASH),
+                _points(surface),
+                _points(gain),
+                Cell(interval(gain, 100, 1) if gain else DASH, gain["ci_low"] if gain else None),
+                _points(twin),
+                _points(selective),
+                *(
+                    _share(held.get((*key, row["layer"])) or held.get((*key, None)))
+                    for held in extra.values()
+                ),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+                Cell(", ".join(others.get(key, [])) or DASH),
+            )
+        )
+    return Table(
+        summary="Every task with its baselines",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns)
+        - {"Task", "Family", "Model", "Language", "Pooling", "Best surface", "Other poolings, %"},
+    )
+
+
+def _extra(run: RunData) -> dict[str, dict[tuple[Any, ...], float]]:
+    """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
+    hidden = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")
+    columns: dict[str, dict[tuple[Any, ...], float]] = {}
+    if not hidden.is_empty():
+        columns["Hidden layer, %"] = {
+            (*(row[name] for name in KEY), None): 100 * row["value"] for row in hidden.iter_rows(named=True)
+        }
+    codes = beside(run, ["compression"])
+    if not codes.is_empty():
+        columns["Compression"] = {
+            (*(row[name] for name in KEY), row["layer"]): row["value"] for row in codes.iter_rows(named=True)
+        }
+    return columns
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(DASH) if value is None else Cell(number(value, 1), value)
+
+
+def _points(row: dict[str, Any] | None) -> Cell:
+    return Cell(number(100 * row["value"], 1), row["value"]) if row else Cell(DASH)
+
+
+def _notes(run: RunData) -> list[str]:
+    notes: list[str] = []
+    if beside(run, ["gain"], BEST).is_empty():
+        notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
+    reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
+    for row in reasons.unique(("control", "label"), keep="first", maintain_order=True).iter_rows(named=True):
+        what = f" ({row['control'].replace('_', ' ')})" if row["control"] else ""
+        notes.append(f"Left out{what}: {row['label']}.")
+    return notes
+
+
+plot = ProbeAccuracy()

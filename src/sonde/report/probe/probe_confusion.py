@@ -1,0 +1,88 @@
+"""Which classes a probe takes for which, at the layer chosen on validation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sonde.report._drawing.charts import confusions
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.probe._scores import LENS, beside, label_of, ordered
+from sonde.results.dimensions import dimension
+
+_SHOWN = 3
+"""Classes from which a matrix says more than an accuracy."""
+
+
+class ProbeConfusion:
+    """A matrix a task with three classes or more."""
+
+    title = "Confusions: which classes are taken for which"
+    lens = LENS
+    order = 240
+    caption = (
+        "Of the test examples of a class (a row), the share that the probe gives to each class (a column). "
+        "Tasks of two classes are in the table only."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One matrix a model, task and language."""
+        rows = beside(run, ["confusion"]).with_columns(gold=dimension("gold"), said=dimension("predicted"))
+        if rows.is_empty():
+            return None
+        parts = rows.partition_by("task", "model", "language", as_dict=True)
+        charts: list[Chart] = []
+        cells: list[tuple[Cell, ...]] = []
+        place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+        for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
+            if part["gold"].n_unique() >= _SHOWN:
+                charts.append(_chart(run, part, str(language)))
+            cells += [_worst(part, gold) for gold in _classes(part)]
+        table = Table(
+            summary="Every class, and what it is taken for most",
+            columns=["Task", "Model", "Language", "Class", "Right, %", "Taken most for", "%", "n"],
+            rows=cells,
+            numeric=frozenset({"Right, %", "%", "n"}),
+        )
+        return Figure(charts=charts, table=table)
+
+
+def _classes(rows: pl.DataFrame) -> list[str]:
+    return rows["gold"].unique(maintain_order=True).to_list()
+
+
+def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
+    row = rows.row(0, named=True)
+    several = len(run.languages) > 1
+    slug = next((model.slug for model in run.models if model.name == row["model"]), "")
+    name = [
+        "probe-confusion",
+        row["task"],
+        *([slug] if run.several else []),
+        *([language] if several else []),
+    ]
+    of = [row["name"], *([row["shown"]] if run.several else []), *([language] if several else [])]
+    return Chart(name="-".join(name), title=", ".join(of), spec=confusions(rows, _classes(rows)))
+
+
+def _worst(rows: pl.DataFrame, gold: str) -> tuple[Cell, ...]:
+    own = rows.filter(pl.col("gold") == gold)
+    right = own.filter(pl.col("said") == gold)
+    share = float(right["value"][0]) if right.height else 0.0
+    other = own.filter(pl.col("said") != gold).sort("value", descending=True, maintain_order=True)
+    row = own.row(0, named=True)
+    most, often = other.select("said", "value").row(0) if other.height else ("", 0.0)
+    return (
+        Cell(label_of(row["task"])),
+        Cell(row["shown"]),
+        Cell(row["language"]),
+        Cell(gold),
+        Cell(number(100 * share, 1), share),
+        Cell(str(most)),
+        Cell(number(100 * float(often), 1), float(often)),
+        Cell(f"{row['n']:,}", row["n"]),
+    )
+
+
+plot = ProbeConfusion()

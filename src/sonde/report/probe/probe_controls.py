@@ -1,0 +1,123 @@
+"""What is left when surfaces, memory and length have had their say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import dots, specification
+from sonde.report._shared.numbers import score_cells
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.probe._scores import LENS, beside, label_of, ordered
+from sonde.results.dimensions import dimension, dimensions_named
+
+_POINTS = {
+    "gain": ("gain over the best surface baseline", "probe-gain"),
+    "random": ("gain over random weights", "probe-random"),
+    "selectivity": ("selectivity against a control task", "probe-selectivity"),
+}
+_NUMBERS = {
+    "spearman": "rank correlation with the number itself",
+    "spearman without length": "rank correlation, length partialled out",
+}
+
+
+class ProbeControls:
+    """Paired gains and selectivity with their intervals, and numbers with length partialled out."""
+
+    title = "Controls: what is not the surface"
+    lens = LENS
+    order = 220
+    caption = (
+        "Paired differences on the same tested examples, in the same folds. Gain: the probe less the best "
+        "surface baseline. Random weights: the probe less the same architecture never trained, both on the "
+        "share that the latter read, the spread over draws of the weights in the interval. Selectivity "
+        "(Hewitt and Liang 2019): a token task less labels drawn a token type, both with types that training "
+        "has seen. For metrics, ridge regression on the number, as it is and less what length says of it."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a control."""
+        rows = _rows(run)
+        if rows.is_empty():
+            return None
+        charts: list[Chart] = []
+        for kind, (title, name) in _POINTS.items():
+            part = rows.filter(pl.col("kind") == kind)
+            if not part.is_empty():
+                charts.append(Chart(name=name, title=title.capitalize(), spec=_differences(part, run)))
+        ranked = rows.filter(pl.col("kind").is_in(list(_NUMBERS)))
+        if not ranked.is_empty():
+            named = ranked.with_columns(
+                shown=pl.concat_str(run.subject, pl.col("kind").replace(_NUMBERS), separator=", ")
+            )
+            spec = dots(named, _order(named), "Spearman's rank correlation")
+            charts.append(Chart(name="probe-numbers", title="Numbers with and without length", spec=spec))
+        return Figure(answer=_answer(rows, run), charts=charts, table=_table(rows))
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    best = beside(run, ["gain", "selectivity", "spearman"], dimension("selection") == "best")
+    kind = (
+        pl.when((pl.col("metric") == "gain") & (pl.col("control") == "random_weights"))
+        .then(pl.lit("random"))
+        .when(dimensions_named("selection", "length"))
+        .then(pl.lit("spearman without length"))
+        .otherwise(pl.col("metric"))
+    )
+    return best.with_columns(kind=kind)
+
+
+def _order(rows: pl.DataFrame) -> list[str]:
+    return [label_of(task) for task in ordered(rows["task"].to_list())]
+
+
+def _differences(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
+    points = rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100, shown=run.subject)
+    spec = dots(points, _order(rows), "points of accuracy")
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
+    line = specification(zero)
+    spec["layer"].insert(0, {key: line[key] for key in ("data", "mark", "encoding")})
+    return spec
+
+
+def _answer(rows: pl.DataFrame, run: RunData) -> str:
+    """Tasks whose score falls most when length is taken away."""
+    lines: list[str] = []
+    both = rows.filter(pl.col("kind") == "spearman").join(
+        rows.filter(pl.col("kind") == "spearman without length").select("model", "task", "language", "value"),
+        on=["model", "task", "language"],
+        suffix="_rest",
+    )
+    for part in both.with_columns(subject=run.subject).partition_by("subject", maintain_order=True):
+        lost = part.with_columns(lost=pl.col("value") - pl.col("value_rest")).sort("lost", descending=True)
+        row = lost.row(0, named=True)
+        lines.append(
+            f"{row['subject']}: length matters most in {row['name']}, whose rank correlation is "
+            f"{row['value']:.2f} with it and {row['value_rest']:.2f} without."
+        )
+    return "\n".join(lines)
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    columns = ["Task", "Model", "Language", "Measure", "Against", "Value", "95 % interval", "n", "Clusters"]
+    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+    names = {kind: title for kind, (title, _) in _POINTS.items()} | _NUMBERS
+    cells = [
+        (
+            Cell(row["name"]),
+            Cell(row["shown"]),
+            Cell(row["language"]),
+            Cell(names[row["kind"]]),
+            Cell((row["control"] or "").replace("_", " ")),
+            *score_cells(row, 1.0, 3),
+        )
+        for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["kind"]))
+    ]
+    return Table(summary="Every control", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+
+
+plot = ProbeControls()

@@ -1,0 +1,137 @@
+"""Models against each other: accuracy, ranks, medals, and a baseline (INSPECT, Tables 2 to 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import polars as pl
+
+from sonde.report._shared.numbers import DASH, number
+from sonde.report._shared.plot import Cell, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.probe._scores import LENS, headline, label_of, ordered, sparkline
+
+_MEDALS = ("first", "second", "third")
+
+Grid = Mapping[str, Mapping[str, float]]
+
+
+class ProbeModels:
+    """A row a model and a column a task: the paper's tables for the models of the run."""
+
+    title = "Models: who encodes what"
+    lens = LENS
+    order = 205
+    caption = (
+        "Accuracy in percent at each model's chosen layer. Spread is the standard deviation over models "
+        "without the baseline. Over the baseline: 0 at its accuracy, 100 at a perfect one, a dash where a "
+        "model is below it. Only models that were pooled alike are compared; their differences on single "
+        "items are tested where runs are compared."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One table; nothing for a single model."""
+        rows = headline(run)
+        if rows["model"].n_unique() < 2:
+            return None
+        baseline = _baseline(run)
+        notes: list[str] = []
+        cells: list[tuple[Cell, ...]] = []
+        answers: list[str] = []
+        tasks = ordered(rows["task"].to_list())
+        for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
+            grid, left = _grid(part)
+            notes += left
+            cells += _cells(str(language), grid, tasks, baseline)
+            answers.append(_answer(str(language), grid, tasks, several=len(run.languages) > 1))
+        columns = ["Of", "Language", "Model", *(label_of(task) for task in tasks), "Tasks at a glance"]
+        table = Table(
+            summary="Accuracy, ranks and what each model adds to the baseline",
+            columns=columns,
+            rows=cells,
+            numeric=frozenset(columns[3:-1]),
+        )
+        return Figure(answer="\n".join(answers), table=table, notes=notes)
+
+
+def _baseline(run: RunData) -> str:
+    """The model that the run's options name, as it is shown; empty where they name none."""
+    options = (run.summary.get("arguments") or {}).get("options") or {}
+    named = str((options.get(LENS) or {}).get("baseline") or "")
+    return next((model.label for model in run.models if named in (model.name, model.label)), "")
+
+
+def _grid(rows: pl.DataFrame) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Accuracy by model and task; tasks whose models were pooled in different ways are left out."""
+    pools = rows.group_by("task").agg(pl.col("pooling").n_unique())
+    mixed = set(pools.filter(pl.col("pooling") > 1)["task"].to_list())
+    grid: dict[str, dict[str, float]] = {}
+    for row in rows.iter_rows(named=True):
+        held = grid.setdefault(row["shown"], {})
+        if row["task"] not in mixed:
+            held[row["task"]] = row["value"]
+    named = ", ".join(label_of(task) for task in ordered(mixed))
+    return grid, [f"Not compared, since poolings differ: {named}."] if mixed else []
+
+
+def _ranks(grid: Grid, task: str) -> dict[str, int]:
+    held = sorted((values[task] for values in grid.values() if task in values), reverse=True)
+    return {model: held.index(values[task]) + 1 for model, values in grid.items() if task in values}
+
+
+def _cells(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[tuple[Cell, ...]]:
+    def row(of: str, model: str, value: Callable[[str], float | None], digits: int = 1) -> tuple[Cell, ...]:
+        values = [value(task) for task in tasks]
+        known = [one for one in values if one is not None]
+        line = sparkline(known) if of == "accuracy" and len(known) > 1 else ""
+        shown = (Cell(number(one, digits) if one is not None else DASH, one) for one in values)
+        return (Cell(of), Cell(language), Cell(model), *shown, Cell(line))
+
+    rows = [row("accuracy", model, lambda task, m=model: _percent(grid[m].get(task))) for model in grid]
+    best = {task: max((v[task] for v in grid.values() if task in v), default=None) for task in tasks}
+    rows.append(row("best", "", lambda task: _percent(best[task])))
+    others = {model: values for model, values in grid.items() if model != baseline}
+    rows.append(row("spread", "", lambda task: _spread([v[task] for v in others.values() if task in v])))
+    rows += [row("rank", model, lambda task, m=model: _ranks(grid, task).get(m), 0) for model in grid]
+    if baseline in grid:
+        rows += [
+            row("over the baseline", model, lambda task, m=model: _over(grid, m, baseline, task))
+            for model in others
+        ]
+    return rows
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _spread(values: list[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    mean = sum(values) / len(values)
+    return 100 * (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+
+
+def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
+    """Accuracy between the baseline's and a perfect one, in percent; None below it."""
+    own, floor = grid[model].get(task), grid[baseline].get(task)
+    if own is None or floor is None or floor >= 1 or own < floor:
+        return None
+    return 100 * (own - floor) / (1 - floor)
+
+
+def _answer(language: str, grid: Grid, tasks: list[str], *, several: bool) -> str:
+    tally = {model: [0, 0, 0] for model in grid}
+    for task in tasks:
+        for model, rank in _ranks(grid, task).items():
+            if rank <= len(_MEDALS):
+                tally[model][rank - 1] += 1
+    ordered_models = sorted(tally, key=lambda model: (tuple(-n for n in tally[model]), model))
+    said = [
+        f"{model} " + ", ".join(f"{n} {name}" for n, name in zip(tally[model], _MEDALS, strict=True))
+        for model in ordered_models
+    ]
+    return f"{f'{language}: p' if several else 'P'}laces among {len(grid)} models, {'; '.join(said)}."
+
+
+plot = ProbeModels()

@@ -1,0 +1,137 @@
+"""Syntax trees in the states: structural probes of every layer beside a chain of neighbouring tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import specification
+from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.probe._scores import BEST, EVERY, LENS
+
+TASK = "syntax_tree"
+
+_MEASURES = {
+    "uuas": "links found (UUAS)",
+    "distance_spearman": "rank correlation of distances",
+    "depth_spearman": "rank correlation of depths",
+}
+
+
+_CONTROLS = ("neighbours", "random_weights", "gold_distances")
+
+
+class ProbeStructure:
+    """A line a measure over the layers."""
+
+    title = "Structure: syntax trees in the states"
+    lens = LENS
+    order = 250
+    caption = (
+        "A projection of the states is trained so that squared distances between code tokens are those in "
+        "the syntax tree (Hewitt and Manning 2019); shown are test functions. Links found are those of "
+        "the predicted distances' spanning tree that a minimum spanning tree of the syntax tree's own "
+        "distances has; the ceiling is what those distances themselves reach. Neighbours take each token as "
+        "linked to the next one, and its place as its depth."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart a model and language."""
+        rows = run.scores(metrics=list(_MEASURES), lens=LENS, task=TASK, controls=True)
+        if rows.is_empty():
+            return None
+        own = rows.filter(pl.col("control").is_null() & EVERY)
+        charts = [
+            Chart(
+                name="-".join(["probe-structure", *_parts(run, part, "model", "language")]),
+                title=", ".join(["Structural probes by layer", *_parts(run, part, "shown", "language")]),
+                spec=_spec(part.sort("layer")),
+            )
+            for part in own.partition_by("model", "language", maintain_order=True)
+        ]
+        best = rows.filter(BEST & pl.col("control").is_null())
+        controls = rows.filter(BEST & pl.col("control").is_not_null())
+        return Figure(answer=_answer(run, best, controls), charts=charts, table=_table(best, controls))
+
+
+def _parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
+    row = rows.row(0, named=True)
+    slugs = {one.name: one.slug for one in run.models}
+    name = slugs.get(row[model]) or str(row[model])
+    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {"measure": _MEASURES[row["metric"]], "layer": row["layer"], "value": row["value"]}
+        for row in rows.iter_rows(named=True)
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
+        color=alt.Color("measure:N", title=None, sort=None),
+        tooltip=[
+            alt.Tooltip("measure:N", title=" "),
+            alt.Tooltip("layer:O"),
+            alt.Tooltip("value:Q", format=".2f"),
+        ],
+    )
+    layers = base.mark_line(style="trend"), base.mark_point(style="dot", filled=True)
+    return specification(alt.layer(*layers).properties(height=240))
+
+
+def _value(controls: pl.DataFrame, row: dict[str, Any], control: str) -> float | None:
+    """Mean of a control's rows for the same model, language and measure."""
+    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
+    held = controls.filter(pl.col("control") == control, *same)["value"]
+    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only
+
+
+def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
+    lines: list[str] = []
+    for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
+        who = f"{', '.join(_parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
+        chain = _value(controls, row, "neighbours")
+        if no_verdict(row) or row["ci_low"] is None or chain is None:
+            continue
+        verdict = "more than" if row["ci_low"] > chain else "no better than"
+        text = (
+            f"layer {row['layer']} holds {number(100 * row['value'], 0)} % of the tree's links, {verdict} a "
+            f"chain of neighbours with {number(100 * chain, 0)} %."
+        )
+        lines.append(f"{who if who != ': ' else ''}{text}")
+    return "\n".join(lines)
+
+
+def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
+    columns = [
+        "Model", "Language", "Measure", "Layer", "Best layer's", "95 % interval", "Neighbours",
+        "Random weights", "Ceiling", "n", "Clusters",
+    ]  # fmt: skip
+    cells = [
+        (
+            Cell(row["shown"]),
+            Cell(row["language"] or DASH),
+            Cell(_MEASURES[row["metric"]]),
+            Cell(str(row["layer"]), row["layer"]),
+            Cell(number(row["value"]), row["value"]),
+            Cell(interval(row), row["ci_low"]),
+            *(Cell(number(held), held) for held in (_value(controls, row, name) for name in _CONTROLS)),
+            Cell(count(row["n"]), row["n"]),
+            Cell(clusters(row), row["n_clusters"]),
+        )
+        for row in best.iter_rows(named=True)
+    ]
+    return Table(
+        summary="Structural probes with their controls",
+        columns=columns,
+        rows=cells,
+        numeric=frozenset(columns[3:]),
+    )
+
+
+plot = ProbeStructure()

@@ -1,0 +1,99 @@
+"""Answers that models list when they are asked in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, with_k
+from sonde.report._shared.numbers import number, score_cells, with_interval
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+
+_METRICS: Mapping[str, str] = {
+    "p_at_k": "right among the first",
+    "mrr": "MRR",
+    "share_refused": "no list",
+    "share_short": "fewer than asked for",
+    "share_too_long": "prompt too long",
+    "listed": "answers listed",
+}
+_K = 20
+_EVERY = "all"
+
+
+class Prompted:
+    """A dot a statement, and a table with refusals and short lists."""
+
+    title = "Names of APIs: listed in words"
+    lens = "prompting"
+    order = 440
+    caption = (
+        "The share of quizzes whose left-out piece is among the first k of the 20 answers that the model "
+        "lists when it is asked in words. Refusals count as wrong. Intervals are 95 %, clustered by library."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The statements that were asked about."""
+        whole = dimensions_are({}) | dimensions_named(TEMPLATE)
+        rows = run.scores(metrics=list(_METRICS), lens=self.lens, where=whole)
+        rows = rows.with_columns(template=dimension(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
+        places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
+        order = pl.col("template").replace_strict(places, default=len(places))
+        rows = with_k(run, rows).sort("place", "subject", order, "metric", "k")
+        listed = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+        if listed.is_empty():
+            return None
+        parts = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
+        shown = parts.with_columns(who=pl.col("template"))
+        refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
+        return Figure(
+            lead=_lead(listed),
+            answer="\n".join(_answer(row, listed) for row in refused.iter_rows(named=True)),
+            charts=[
+                Chart(
+                    name="prompted",
+                    title="Right among the first k listed",
+                    spec=curves(shown, shown["who"].unique(maintain_order=True).to_list()),
+                )
+            ],
+            table=Table(
+                summary="Every statement, with refusals and short lists",
+                columns=["Of", "Statements", "What", "Value", "95 % interval", "n", "Libraries"],
+                rows=[_cells(row) for row in rows.iter_rows(named=True)],
+                numeric=frozenset({"Value", "95 % interval", "n", "Libraries"}),
+            ),
+            notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
+        )
+
+
+def _lead(listed: pl.DataFrame) -> str:
+    own = listed.filter(pl.col("template") == _EVERY).sort("value", descending=True).head(1)
+    return "".join(
+        f"{row['shown']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of cases."
+        for row in own.iter_rows(named=True)
+    )
+
+
+def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
+    same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
+    row = listed.filter(same & (pl.col("template") == _EVERY)).row(0, named=True)
+    return (
+        f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} quizzes in "
+        f"{refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
+    what = _METRICS[row["metric"]] + (f" {row['k']}, %" if row["metric"] == "p_at_k" else "")
+    share = row["metric"].startswith(("p_at", "share"))
+    what += ", %" if row["metric"].startswith("share") else ""
+    statements = "calls and imports" if row["template"] == _EVERY else row["template"]
+    scale, digits = (100.0, 1) if share else (1.0, 2)
+    return (*(Cell(name) for name in (row["subject"], statements, what)), *score_cells(row, scale, digits))
+
+
+plot = Prompted()

@@ -1,0 +1,243 @@
+"""The title of a page with surprisal: bits per byte of each model and language, and all overall numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.report._shared.numbers import clusters, count, interval, no_verdict, number, spelled, with_interval
+from sonde.report._shared.plot import Cell, Table
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report._shared.title import Tile, Top
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.verdict import why_no_verdict
+
+_METRICS = {
+    "bits_per_byte": ("Bits per byte", 1.0, 3),
+    "bits_per_character": ("Bits per character", 1.0, 3),
+    "coverage": ("Characters covered by subwords, %", 100.0, 1),
+    "nats_per_token": ("Bits per code token", BITS_PER_NAT, 2),
+    "bits": ("Bits per subword", 1.0, 2),
+    "top1": ("Top-1 accuracy, %", 100.0, 1),
+    "top5": ("Right among five, %", 100.0, 1),
+    "ece": ("Calibration error, points", 100.0, 1),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The answer for one model and language.
+
+    Attributes:
+        value: Bits per byte, as a number.
+        interval: Its interval, empty where none is known.
+        model: Name as shown.
+        language: Public name.
+        corpus: Names of the corpora.
+        read: How much was read, from how many clusters.
+        detail: The other half of the sentence.
+        shared: The same over what all models of the run cover; empty where that is all that this one read.
+        behind: The same behind the text of the files before the items; empty where that was not asked for.
+        caveat: Why it allows no verdict, empty where it allows one.
+    """
+
+    value: str
+    interval: str
+    model: str
+    language: str
+    corpus: str
+    read: str
+    detail: str
+    shared: str
+    behind: str
+    caveat: str
+
+
+def headlines(run: RunData) -> list[Headline]:
+    """One answer a model and language, in the run's order."""
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({}))
+    found: list[Headline] = []
+    for model in run.models:
+        for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
+            bounds = interval(row)
+            found.append(
+                Headline(
+                    value=number(row["value"]),
+                    interval="" if bounds == "–" else bounds,
+                    model=model.label,
+                    language=spelled(row["language"]),
+                    corpus=_corpora(run, row["language"]),
+                    read=_read(run, row),
+                    detail=_extremes(run, model, row["language"]),
+                    shared=_shared(run, row),
+                    behind=_behind(run, row),
+                    caveat=why_no_verdict(row),
+                )
+            )
+    return found
+
+
+def _behind(run: RunData, row: Mapping[str, Any]) -> str:
+    """What the text of the file before each item changes."""
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], by="before")
+    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
+    named = {one["label"]: one for one in rows.filter(same).iter_rows(named=True)}
+    if len(named) < 2:
+        return ""
+    behind, change = (with_interval(named[name]) for name in ("file", "file-none"))
+    return f"behind the text of its file {behind} bits per byte, a change of {change}"
+
+
+def functions_alone(run: RunData) -> bool:
+    """Whether the run's items are functions that were read only without the file around them."""
+    selection = (run.summary.get("arguments") or {}).get("selection") or {}
+    behind = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({"before": "file"}))
+    return selection.get("unit") == "function" and behind.is_empty()
+
+
+def _read(run: RunData, row: Mapping[str, Any]) -> str:
+    model = next(model for model in run.models if model.name == row["model"])
+    # Other lenses of the run may have read other items of the same corpus.
+    scored = observed(run, model, ["item_id", "language"]).filter(pl.col("language") == row["language"])
+    items = scored.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
+    units = f"{count(items)} items from " if items else ""
+    return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes"
+
+
+def _shared(run: RunData, row: Mapping[str, Any]) -> str:
+    """What can be compared between models: the same number over the characters that all of them cover."""
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({"text": "shared"}))
+    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
+    for one in rows.filter(same & (pl.col("n") < row["n"])).iter_rows(named=True):
+        return f"{with_interval(one)} over the {count(one['n'])} bytes that all models of the run cover"
+    return ""
+
+
+def _corpora(run: RunData, language: str) -> str:
+    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == language]
+    return " and ".join(dict.fromkeys(str(entry.get("name")) for entry in entries))
+
+
+def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
+    rows = run.scores(lens=LENS, metrics=["bits"], by="construct").filter(
+        (pl.col("model") == model.name)
+        & (pl.col("language") == language)
+        & (pl.col("n") >= MIN_COUNT)
+        & (pl.col("label") != "")
+    )
+    firm = [row for row in rows.sort("value").iter_rows(named=True) if not no_verdict(row)]
+    if len(firm) < 2:
+        return ""
+    worst, best = firm[-1], firm[0]
+    return (
+        f"most confused by “{_readable(worst['label'])}” ({with_interval(worst)} bits a subword), "
+        f"least by “{_readable(best['label'])}” ({with_interval(best)})"
+    )
+
+
+def _readable(label: str) -> str:
+    return label.replace("_", " ")
+
+
+def scoreboard(run: RunData) -> Table | None:
+    """Every overall number with interval, n and clusters."""
+    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=dimensions_are({}) | dimensions_named("text"))
+    if rows.is_empty():
+        return None
+    order = {metric: place for place, metric in enumerate(_METRICS)}
+    parts = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
+    rows = rows.with_columns(text=dimension("text").fill_null("all"))
+    cells = [
+        (
+            order[row["metric"]],
+            (
+                Cell(_METRICS[row["metric"]][0]),
+                Cell(parts[row["text"]]),
+                Cell(row["shown"]),
+                Cell(row["language"]),
+                Cell(_scaled(row), row["value"]),
+                Cell(_scaled_interval(row), row["ci_low"]),
+                Cell(count(row["n"]), row["n"]),
+                Cell(clusters(row), row["n_clusters"]),
+            ),
+        )
+        for row in rows.sort("text", "model", "language").iter_rows(named=True)
+    ]
+    cells.sort(key=lambda entry: entry[0])
+    columns = ["Metric", "Of", "Model", "Language", "Value", "95 % interval", "n", "Clusters"]
+    return Table(
+        summary="Every overall number",
+        columns=columns,
+        rows=[row for _, row in cells],
+        numeric=frozenset(columns[-4:]),
+    )
+
+
+def _scaled(row: Mapping[str, Any]) -> str:
+    _, scale, digits = _METRICS[row["metric"]]
+    return number(row["value"] * scale, digits)
+
+
+def _scaled_interval(row: Mapping[str, Any]) -> str:
+    _, scale, digits = _METRICS[row["metric"]]
+    return interval(row, scale, digits)
+
+
+def tiles(run: RunData) -> list[Tile]:
+    """The few numbers shown large, where the run has one model and one language."""
+    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=dimensions_are({}))
+    if run.several or rows["language"].n_unique() != 1:
+        return []
+    shown = rows.filter(pl.col("binning").ne_missing("equal_mass"))
+    named = {row["metric"]: row for row in shown.iter_rows(named=True)}
+    return [
+        Tile(
+            label=_METRICS[metric][0],
+            value=_scaled(named[metric]),
+            interval=_scaled_interval(named[metric]),
+        )
+        for metric in ("bits_per_byte", "bits", "nats_per_token", "top1", "ece")
+        if metric in named
+    ]
+
+
+def _methods(run: RunData) -> str:
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte", "bits"], where=dimensions_are({}))
+    methods = {method.partition(",")[0] for method in rows["ci_method"].drop_nulls().to_list() if method}
+    return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
+
+
+class SurprisalTitle:
+    """Bits per byte as the headline of the page."""
+
+    explained = (
+        "Every subword is scored once, from what stands before it. Surprisal is the negative logarithm of "
+        "the probability that the model gave to what came next: 0 bits is certainty, each bit halves the "
+        "probability."
+    )
+    in_float32 = "ranks and entropies"
+
+    def top(self, run: RunData) -> Top | None:
+        """One answer a model and language, with the overall numbers."""
+        found = headlines(run)
+        if not found:
+            return None
+        alone = (
+            "Each function is read alone, without its file: the model does not see what the file imports and "
+            "defines before it."
+        )
+        return Top(
+            template="surprisal/title.html.j2",
+            context={"headlines": found},
+            note=alone if functions_alone(run) else "",
+            tiles=tiles(run),
+            table=scoreboard(run),
+            intervals=_methods(run),
+        )
+
+
+title = SurprisalTitle()

@@ -1,0 +1,128 @@
+"""Surprisal by kind of token and by role of identifier, and who carries most of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.report._drawing.charts import row_height, specification
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
+
+
+class Kinds:
+    """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
+
+    title = "Kinds of token: who carries the surprise"
+    lens = LENS
+    order = 15
+    caption = (
+        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
+        "after it. Merged pieces span several code tokens. A share of bits above the share of subwords "
+        "means that the kind is harder than the average."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Mean by kind and by role, and shares."""
+        kinds = rank(run, Ranking(dimension="kind", what="kind of token"))
+        if kinds is None:
+            return None
+        roles = rank(run, Ranking(dimension="role", what="role", shown=10))
+        shares = _shares(run)
+        return Figure(
+            answer="\n".join(filter(None, (_share_answer(shares), kinds.answer))),
+            charts=[
+                *(_narrow(chart) for chart in kinds.charts),
+                Chart(name="kind-shares", title="Share of subwords and of all bits", spec=_spec(shares)),
+                *(roles.charts if roles else ()),
+            ],
+            table=_joined(kinds.table, roles.table if roles else None),
+            notes=kinds.notes,
+        )
+
+
+def _joined(kinds: Table | None, roles: Table | None) -> Table | None:
+    if kinds is None or roles is None:
+        return kinds
+    named = [(Cell(f"role: {name.text}"), *rest) for name, *rest in roles.rows]
+    return Table(
+        summary="Every kind and role",
+        columns=["Kind or role", *kinds.columns[1:]],
+        rows=[*kinds.rows, *named],
+        numeric=kinds.numeric,
+    )
+
+
+def _narrow(chart: Chart) -> Chart:
+    return Chart(name=chart.name, title=chart.title, spec=chart.spec)
+
+
+def _shares(run: RunData) -> pl.DataFrame:
+    """By model and kind: shares of subwords and of bits, summed over languages."""
+    rows = run.scores(lens=LENS, metrics=["bits"], by="kind")
+    sums = rows.group_by("shown", "label", maintain_order=True).agg(
+        n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
+    )
+    return sums.with_columns(
+        text=pl.col("n") / pl.col("n").sum().over("shown"),
+        surprise=pl.col("bits") / pl.col("bits").sum().over("shown"),
+    ).sort("surprise", descending=True)
+
+
+def _share_answer(shares: pl.DataFrame) -> str:
+    sentences: list[str] = []
+    for part in shares.partition_by("shown", maintain_order=True):
+        top = part.row(0, named=True)
+        who = f"{top['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        sentences.append(
+            f"{who}“{top['label']}” is {number(100 * top['text'], 0)} % of the subwords "
+            f"and {number(100 * top['surprise'], 0)} % of all bits."
+        )
+    return "\n".join(sentences)
+
+
+def _spec(shares: pl.DataFrame) -> dict[str, Any]:
+    several = shares["shown"].n_unique() > 1
+    records = [
+        {
+            "kind": row["label"],
+            "model": row["shown"],
+            "share": row[column],
+            "of": name,
+            "text": row["text"],
+            "surprise": row["surprise"],
+        }
+        for row in shares.iter_rows(named=True)
+        for column, name in (("text", "of subwords"), ("surprise", "of bits"))
+    ]
+    order = list(dict.fromkeys(shares["label"].to_list()))
+    base = alt.Chart(alt.Data(values=records)).encode(
+        y=alt.Y("kind:N", sort=order, title=None),
+        tooltip=[
+            alt.Tooltip("kind:N", title=" "),
+            alt.Tooltip("model:N", title="model"),
+            alt.Tooltip("text:Q", format=".1%", title="of subwords"),
+            alt.Tooltip("surprise:Q", format=".1%", title="of bits"),
+        ],
+    )
+    if several:
+        base = base.encode(
+            yOffset=alt.YOffset("model:N", sort=None), color=alt.Color("model:N", title=None, sort=None)
+        )
+    x = alt.X("share:Q", title="share", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
+    joint = base.transform_filter("datum.of == 'of bits'").mark_rule(style="joint")
+    joint = joint.encode(x=alt.X("text:Q", title="share"), x2="surprise:Q")
+    shape = alt.Shape("of:N", title=None, scale=alt.Scale(range=["circle", "diamond"]), sort=None)
+    point = base.mark_point(style="dot", filled=True).encode(x=x, shape=shape)
+    if not several:
+        point = point.encode(color=alt.Color("of:N", title=None, sort=None))
+    lines = shares["shown"].n_unique()
+    return specification(alt.layer(joint, point).properties(height=row_height(lines)))
+
+
+plot = Kinds()

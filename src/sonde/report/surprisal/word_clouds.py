@@ -1,0 +1,160 @@
+"""Names of internal and external calls: size by count, colour by surprisal."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+from PIL import ImageFont
+from wordcloud import WordCloud
+
+from sonde.report._drawing.theme import HEAT_STEPS, MONO, words
+from sonde.report._shared.numbers import count, number
+from sonde.report._shared.plot import Cell, Drawing, Figure, Table
+from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+
+_WIDTH, _HEIGHT = 640, 340
+_NAMES_SHOWN = 70
+_TABLE_NAMES = 100
+_SIDES = ("internal", "external")
+
+
+class WordClouds:
+    """One cloud for internal and one for external call names, for each of the first models."""
+
+    title = "Names: those it knows, those it does not"
+    lens = LENS
+    order = 85
+    caption = (
+        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Clouds and the names behind them."""
+        drawings: list[Drawing] = []
+        frames: list[pl.DataFrame] = []
+        for model in run.models:
+            names = _with_steps(_names(run, model))
+            for side in _SIDES:
+                chosen = names.filter(pl.col("origin") == side)
+                if chosen.is_empty():
+                    continue
+                frames.append(chosen.with_columns(model=pl.lit(model.label)))
+                suffix = f", {model.label}" if run.several else ""
+                stem = f"names-{side}{'-' + model.slug if run.several else ''}"
+                drawings.append(_drawing(chosen, stem, f"{side.capitalize()} calls{suffix}"))
+        if not drawings:
+            return None
+        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several))
+
+
+def _names(run: RunData, model: ModelInfo) -> pl.DataFrame:
+    """By origin and called name: calls and mean bits of the whole name, most called first."""
+    columns = ["item_id", "token", "origin", "origin_part", "word", "nats"]
+    rows = observed(run, model, columns)
+    wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
+    return (
+        rows.filter(wanted & pl.col("nats").is_finite())
+        .group_by("item_id", "token", "origin", "word")
+        .agg(pl.col("nats").cast(pl.Float64).sum())
+        .group_by("origin", "word")
+        .agg(calls=pl.len(), bits=pl.col("nats").mean() * BITS_PER_NAT)
+        .sort(["calls", "word"], descending=[True, False])
+        .collect(engine="streaming")
+    )
+
+
+def _with_steps(names: pl.DataFrame) -> pl.DataFrame:
+    """The names that are shown, with a colour step each: their place among them all."""
+    shown = names.group_by("origin", maintain_order=True).head(_NAMES_SHOWN)
+    place = pl.col("bits").rank("ordinal") - 1
+    return shown.with_columns(step=(place * HEAT_STEPS // max(shown.height, 1)).cast(pl.Int64))
+
+
+def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
+    bits = dict(zip(names["word"].to_list(), names["bits"].to_list(), strict=True))
+    frequencies = dict(zip(names["word"].to_list(), names["calls"].to_list(), strict=True))
+    most = ", ".join(names["word"].head(5).to_list())
+    cloud = WordCloud(
+        width=_WIDTH,
+        height=_HEIGHT,
+        prefer_horizontal=1.0,
+        max_words=_NAMES_SHOWN,
+        relative_scaling=0.5,  # pyright: ignore[reportArgumentType]  annotated as its default, "auto"
+        min_font_size=10,
+        max_font_size=64,
+        margin=3,
+        random_state=0,
+        collocations=False,
+    ).generate_from_frequencies(frequencies)
+    return Drawing(
+        name=stem,
+        title=title,
+        svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
+        description=f"{title}: {count(len(frequencies))} names, most often {most}",
+    )
+
+
+def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]) -> str:
+    """The layout as SVG text: escaped by the XML writer, coloured through the page's variables."""
+    root = ElementTree.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {_WIDTH} {_HEIGHT}",
+            "width": str(_WIDTH),
+            "height": str(_HEIGHT),
+            "role": "img",
+            "font-family": MONO,
+        },
+    )
+    colours = words("light")
+    for (word, _), size, position, _, _ in cloud.layout_:
+        step = steps[word]
+        width = _text_width(cloud, word, size)
+        element = ElementTree.SubElement(
+            root,
+            "text",
+            {
+                "x": str(position[1]),
+                "y": str(round(position[0] + size * 0.82, 1)),
+                "font-size": str(size),
+                "textLength": str(round(width, 1)),
+                "lengthAdjust": "spacingAndGlyphs",
+                "fill": f"var(--word-{step}, {colours[step]})",
+            },
+        )
+        element.text = word
+        title = ElementTree.SubElement(element, "title")
+        title.text = f"{word}: {count(calls[word])} calls, {number(bits[word])} bits"
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _text_width(cloud: WordCloud, word: str, size: int) -> float:
+    return float(ImageFont.truetype(cloud.font_path, size).getlength(word))
+
+
+def _table(frame: pl.DataFrame, several: bool) -> Table:
+    columns = ["Name", "Calls go", *(["Model"] if several else []), "Bits per name", "Calls"]
+    rows: list[tuple[Any, ...]] = [
+        (
+            Cell(row["word"]),
+            Cell(row["origin"]),
+            *([Cell(row["model"])] if several else []),
+            Cell(number(row["bits"]), row["bits"]),
+            Cell(count(row["calls"]), row["calls"]),
+        )
+        for row in frame.sort("calls", descending=True).head(_TABLE_NAMES).iter_rows(named=True)
+    ]
+    return Table(
+        summary=f"The {len(rows)} names called most",
+        columns=columns,
+        rows=rows,
+        numeric=frozenset(columns[-2:]),
+    )
+
+
+plot = WordClouds()

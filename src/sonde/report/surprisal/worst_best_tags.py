@@ -1,0 +1,33 @@
+"""Syntax tags (parent and node) that surprise most and least."""
+
+from __future__ import annotations
+
+from sonde.report._shared.plot import Figure
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._ranking import Ranking, rank
+from sonde.report.surprisal._scores import LENS
+
+
+def arrow(label: str) -> str:
+    """A tag as shown: ``parent → node``."""
+    return label.replace(" -> ", " → ")
+
+
+class WorstBestTags:
+    """Ranks the dimension ``tag``."""
+
+    title = "Syntax: which nodes surprise it"
+    lens = LENS
+    order = 20
+    caption = (
+        "A tag names the syntax node that a subword stands in, after its parent: call → identifier is "
+        "the name of a called function. Dots are mean surprisal in bits, lines 95 % intervals clustered "
+        "by repository or module. A piece that spans several tokens keeps a joint tag."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Worst and best, with every other in the table."""
+        return rank(run, Ranking(dimension="tag", what="syntax tag", surface=arrow))
+
+
+plot = WorstBestTags()

@@ -1,0 +1,164 @@
+"""What a lens found, from its scores alone: which number speaks for it, and the sentence that says so.
+
+For lenses that print nothing of their own, such as one that a user hands in as a file: page, terminal and
+notebook say the same sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.results.verdict import why_no_verdict
+from sonde.results.words import in_figures, plain_words
+
+Row = Mapping[str, Any]
+
+PLACES = ("side", "layer", "head")
+"""Columns that say where in a model a number is from."""
+
+QUALIFIERS = (
+    "task", "split", "pooling", "metric", "of_metric", "compared_to", "k", "method", "matching",
+    "aggregation", "objective", "weighting", "binning", "unit", "chosen",
+)  # fmt: skip
+"""Columns that say what a number is, beyond whose it is, its place and its dimensions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a lens found of one model and language.
+
+    Attributes:
+        row: The number that speaks for the lens; of several places or values of a dimension the highest.
+        lowest: The lowest of these; None where the number is over everything.
+        among: How many these are.
+        controls: Rows of controls that answer the same question as ``row``.
+    """
+
+    row: Row
+    lowest: Row | None
+    among: int
+    controls: Sequence[Row]
+
+
+def usable(scores: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose value is a number."""
+    return scores.filter(pl.col("value").is_not_null() & pl.col("value").is_finite())
+
+
+def findings(scores: pl.DataFrame) -> list[Finding]:
+    """One finding a model and language, in the order of the table.
+
+    What speaks for a lens is the metric that has an interval and a control beside it, and that is over the
+    most: without dimensions before one with them, and so for layers and heads; of equals the first row.
+
+    Args:
+        scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
+    """
+    rows = usable(scores).to_dicts()
+    beside = controls_of(rows)
+    own = [row for row in rows if row["control"] is None]
+    if not own:
+        return []
+    chosen = min(own, key=lambda row: _rank(row, beside))
+    found: list[Finding] = []
+    for subject in dict.fromkeys((row["model"], row["language"]) for row in own):
+        held = [row for row in own if (row["model"], row["language"]) == subject]
+        same = [row for row in held if _question(row) == _question(chosen)]
+        if not same:
+            first = min(held, key=lambda row: _rank(row, beside))
+            same = [row for row in held if _question(row) == _question(first)]
+        highest, lowest = (end(same, key=lambda row: row["value"]) for end in (max, min))
+        found.append(
+            Finding(
+                row=highest,
+                lowest=lowest if len(same) > 1 else None,
+                among=len(same),
+                controls=beside.get(place_of(highest), ()),
+            )
+        )
+    return found
+
+
+def controls_of(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows of controls by what they answer, see `place_of`; a gain over a control is none."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["control"] is not None:
+            found.setdefault(place_of(row), []).append(row)
+    return found
+
+
+def place_of(row: Row) -> tuple[Any, ...]:
+    """What a control shares with the row that it stands beside: all that is asked, of whom and where."""
+    asked = tuple(row[name] for name in QUALIFIERS if name not in ("chosen", "method"))
+    values = tuple((one["name"], one["value"]) for one in row["dimensions"])
+    return (row["model"], row["language"], *asked, *(row[name] for name in PLACES), values)
+
+
+def dimension_names(row: Row) -> tuple[str, ...]:
+    """What a row is about beyond its metric: its dimensions, and layer and head where it has them."""
+    return (*(one["name"] for one in row["dimensions"]), *(one for one in PLACES[1:] if row[one] is not None))
+
+
+def dimension_words(row: Row) -> str:
+    """The same with its values, for example ``"depth 3, layer 2"``; values that are long are cut."""
+    named = [(one["name"], one["value"]) for one in row["dimensions"]]
+    named += [(name, row[name]) for name in PLACES[1:] if row[name] is not None]
+    return ", ".join(f"{plain_words(name)} {plain_words(value)}" for name, value in named)
+
+
+def metric_words(row: Row) -> str:
+    """The metric in words, with the number and the metric that it is of."""
+    of = f" of {plain_words(row['of_metric'])}" if row["of_metric"] else ""
+    k = f" (k = {row['k']})" if row["k"] is not None else ""
+    return f"{plain_words(row['metric'])}{of}{k}"
+
+
+def control_words(row: Row) -> str:
+    """A row of a control in words, for example ``"random weights 0.10 [0.08, 0.12]"``."""
+    return f"{plain_words(row['control'])} {in_figures(row)}"
+
+
+def sentence(finding: Finding, model: str = "") -> str:
+    """A finding as page, terminal and notebook say it.
+
+    Args:
+        finding: The finding.
+        model: Name of the model as shown; by default as the user named it.
+    """
+    row, lowest = finding.row, finding.lowest
+    task = f"{plain_words(row['task'])}, " if row["task"] else ""
+    language = row["language"].capitalize() or "all languages"
+    subject = f"{plain_words(model or row['model'])} on {plain_words(language)}"
+    if lowest is None:
+        at = f" ({words})" if (words := dimension_words(row)) else ""
+        value = f"is {in_figures(row)}{at}"
+    else:
+        value = (
+            f"lies between {in_figures(lowest)} ({dimension_words(lowest)}) and {in_figures(row)} "
+            f"({dimension_words(row)}; {finding.among} values)"
+        )
+    behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
+    controls = "".join(f"; control {control_words(one)}" for one in finding.controls[:_CONTROLS])
+    why = why_no_verdict(row)
+    verdict = f"no verdict: {why}" if why else "a verdict is allowed"
+    return f"{subject}: {task}{metric_words(row)} {value}, {behind}{controls}; {verdict}"
+
+
+_CONTROLS = 4
+
+
+def _question(row: Row) -> tuple[Any, ...]:
+    """What a row asks, whatever the values of its dimensions and its layer and head."""
+    return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
+
+
+def _rank(row: Row, beside: Mapping[tuple[Any, ...], Sequence[Row]]) -> tuple[bool, bool, bool, int]:
+    low, high = row["ci_low"], row["ci_high"]
+    unknown = low is None or high is None or not math.isfinite(high - low)
+    return unknown, bool(row["of_metric"]), place_of(row) not in beside, len(dimension_names(row))

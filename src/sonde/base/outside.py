@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -78,6 +79,11 @@ def module_of(path: Path, package: str, what: str) -> ModuleType:
             del sys.modules[name]
             raise InputError(f"{what}: {_unimportable(error)}") from error
     return sys.modules[name]
+
+
+def public_stem(module: str) -> str:
+    """The public name of an extension by the full name of its module."""
+    return re.sub(r"^_outside_[0-9a-f]{8}_", "", module.rpartition(".")[2])
 
 
 def module_offered(point: EntryPoint, what: str) -> ModuleType:

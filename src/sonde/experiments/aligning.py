@@ -31,12 +31,8 @@ def token_table(file: Path, model: str, language: str | None, *, merged: bool) -
     text = read_text(file, str(file), intake)
     if text is None:
         raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
-    return text_table(
-        text,
-        model,
-        (language and LANGUAGES.hand_in(language)) or language_of_path(str(file)) or "text",
-        merged=merged,
-    )
+    named = LANGUAGES.hand_in(language) if language else language_of_path(str(file))
+    return text_table(text, model, named or "text", merged=merged)
 
 
 def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:

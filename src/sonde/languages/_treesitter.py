@@ -17,6 +17,7 @@ from typing import Any
 
 import tree_sitter
 
+from sonde.base.outside import public_stem
 from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._parse import columns
@@ -57,7 +58,7 @@ class TreeSitterLanguage:
     @property
     def name(self) -> str:
         """Public name, the folder's name."""
-        return self._package.rpartition(".")[2]
+        return public_stem(self._package)
 
     @cached_property
     def settings(self) -> Settings:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sonde.base.outside import public_stem
 from sonde.languages._tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
 # A word may hold apostrophes inside; a number may hold points and commas inside; a sign stands alone.
@@ -38,7 +39,7 @@ class PlainText:
     @property
     def name(self) -> str:
         """Public name, the folder's name."""
-        return self._package.rpartition(".")[2]
+        return public_stem(self._package)
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from sonde.models._bundled import bundled_names, frequencies, manifest, seen_ite
 from sonde.models._catalogue import known_models
 from sonde.models._convert import convert
 from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
+from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models._load import (
     describe,
     describe_special,
@@ -20,6 +21,9 @@ FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", 
 __all__ = [
     "FAMILIES",
     "Capabilities",
+    "DecoderFamily",
+    "EncoderDecoderFamily",
+    "EncoderFamily",
     "Family",
     "Gap",
     "LoadedModel",

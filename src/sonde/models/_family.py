@@ -80,7 +80,8 @@ class ModelSpec:
     """Which model, as a run names it; plain data that travels to worker processes.
 
     Attributes:
-        name: A path, a hub name or a bundled name (``sonde/mini-decoder``); ``name@revision`` is split.
+        name: A path, a hub name or a bundled name (``sonde/mini-decoder``); ``name@revision`` is split, and
+            ``./family.py:name`` is read by the model family of that file.
         revision: Hub revision; empty means the default branch.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
         dtype: ``"auto"``, ``"float32"``, ``"float16"``, ``"bfloat16"``; auto is float32 on CPU.

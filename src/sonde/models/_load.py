@@ -15,7 +15,7 @@ from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, S
 from sonde.models._files import file_of, read_object
 from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
-from sonde.models._resolve import content_hash, locate
+from sonde.models._resolve import content_hash, locate, split_family
 from sonde.models._weights import check_files, device_of, dtype_of, one_line
 
 _FALLBACKS = ("encoder", "decoder")
@@ -116,6 +116,10 @@ def resolve_revision(spec: ModelSpec) -> str:
 
         file = file_of(place, "config.json")
         revision = extract_commit_hash(None if file is None else str(file), None) or place.revision or "main"
+    if file := split_family(spec.name)[0]:
+        from sonde.models import FAMILIES
+
+        revision += f"+{FAMILIES.source_hash(file)[:8]}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
@@ -225,6 +229,11 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
 def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     from sonde.models import FAMILIES
 
+    if file := split_family(spec.name)[0]:
+        family = FAMILIES.load(file)
+        if not family.matches(config):
+            raise InputError(f"model {spec.name!r}: {file} does not take the type {config.model_type!r}")
+        return file, family
     named = [name for name in FAMILIES.names() if name not in _FALLBACKS]
     for name in (*named, *_FALLBACKS):
         family = FAMILIES.load(name)

@@ -44,6 +44,18 @@ def split_revision(name: str) -> tuple[str, str]:
     return bare, revision
 
 
+def split_family(name: str) -> tuple[str, str]:
+    """Split ``FAMILY.py:MODEL`` into the file of a model family and the model; the file is empty without one.
+
+    >>> split_family("./my_family.py:./checkpoint")
+    ('./my_family.py', './checkpoint')
+    >>> split_family("gpt2")
+    ('', 'gpt2')
+    """
+    stem, found, model = name.partition(".py:")
+    return (f"{stem}.py", model) if found else ("", name)
+
+
 def locate(spec: ModelSpec) -> Location:
     """Find a model without opening it.
 
@@ -51,7 +63,7 @@ def locate(spec: ModelSpec) -> Location:
         UnknownNameError: The name looks like a path or a bundled name, and nothing is there.
         InputError: The folder holds no model.
     """
-    bare, revision = split_revision(spec.name)
+    bare, revision = split_revision(split_family(spec.name)[1])
     revision = spec.revision or revision
     folder = bundled_folder(bare) or Path(bare).expanduser()
     if folder.is_dir():

@@ -188,6 +188,13 @@ def test_layers_are_an_axis_and_no_best_one_is_chosen(tmp_path: Path) -> None:
     assert "layer 2, head 1" in named
 
 
+def test_a_control_without_layers_stands_beside_every_layer(tmp_path: Path) -> None:
+    scores = [*(row(0.2 + layer / 10, layer=layer) for layer in range(3)), row(0.15, control="majority")]
+    root = run_of(tmp_path / "run", scores)
+    assert [one["control"] for one in values_of(section_of(root))] == [0.15] * 3
+    assert "control majority 0.150 [0.050, 0.250]" in next(iter(list(headline(root / "scores.parquet"))[2:]))
+
+
 def test_text_that_attacks_page_and_terminal(tmp_path: Path) -> None:
     scores = [row(place / 10, ("t<b>", text)) for place, text in enumerate(HOSTILE)]
     scores += [row(0.5, metric='m"</script>', control="<i>x")]

@@ -18,6 +18,9 @@ from sonde.results.words import in_figures, plain_words
 
 Row = Mapping[str, Any]
 
+Controls = dict[tuple[Any, ...], list[Row]]
+"""Rows of controls by what they answer, see `place_of`."""
+
 PLACES = ("side", "layer", "head")
 """Columns that say where in a model a number is from."""
 
@@ -78,19 +81,27 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
                 row=highest,
                 lowest=lowest if len(same) > 1 else None,
                 among=len(same),
-                controls=beside.get(place_of(highest), ()),
+                controls=answering(beside, highest),
             )
         )
     return found
 
 
-def controls_of(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows of controls by what they answer, see `place_of`; a gain over a control is none."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def controls_of(rows: Iterable[Row]) -> Controls:
+    """Rows of controls by what they answer."""
+    found: Controls = {}
     for row in rows:
         if row["control"] is not None:
             found.setdefault(place_of(row), []).append(row)
     return found
+
+
+def answering(controls: Controls, row: Row) -> list[Row]:
+    """The controls that stand beside a row: those of the same layer and head, and those that have none."""
+    own = controls.get(place_of(row), [])
+    if row["layer"] is None and row["head"] is None:
+        return own
+    return own + controls.get(place_of({**row, "layer": None, "head": None}), [])
 
 
 def place_of(row: Row) -> tuple[Any, ...]:
@@ -158,7 +169,7 @@ def _question(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
 
 
-def _rank(row: Row, beside: Mapping[tuple[Any, ...], Sequence[Row]]) -> tuple[bool, bool, bool, int]:
+def _rank(row: Row, beside: Controls) -> tuple[bool, bool, bool, int]:
     low, high = row["ci_low"], row["ci_high"]
     unknown = low is None or high is None or not math.isfinite(high - low)
-    return unknown, bool(row["of_metric"]), place_of(row) not in beside, len(dimension_names(row))
+    return unknown, bool(row["of_metric"]), not answering(beside, row), len(dimension_names(row))

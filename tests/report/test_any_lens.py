@@ -134,6 +134,9 @@ def test_the_metric_with_an_interval_and_a_control_speaks(tmp_path: Path) -> Non
     assert "<h1>Told of one on Python: 1,200</h1>" in page
     # Each number has the decimals of its size.
     assert "0.00321" in page and "[0.00300, 0.00400]" in page
+    # What is over everything speaks before what is over a part, whether or not a control is beside it.
+    parts = [row(0.9, ("tag", "a")), row(0.1, ("tag", "a"), control="chance")]
+    assert "of one on Python: 0.500</h1>" in page_of(tmp_path / "parts", [*parts, row(0.5)])
 
 
 def test_hundreds_of_values_are_cut_and_it_is_said(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_models_and_languages_have_an_answer_each(tmp_path: Path) -> None:
     ]
     page = page_of(tmp_path / "run", scores)
     top = page.partition("What was measured")[0]
-    assert "<h1>Depth of loops: one, python 0.30" in top
+    assert "<h1>Depth of loops of 2 models on 2 languages</h1>" in top
     for who in ("one on Python", "two on Java"):
         assert f"<li>{who}: depth of loops is" in top
     assert "no paired test" in top

@@ -56,8 +56,8 @@ def usable(scores: pl.DataFrame) -> pl.DataFrame:
 def findings(scores: pl.DataFrame) -> list[Finding]:
     """One finding a model and language, in the order of the table.
 
-    What speaks for a lens is the metric that has an interval and a control beside it, and that is over the
-    most: without dimensions before one with them, and so for layers and heads; of equals the first row.
+    What speaks for a lens is the metric that has an interval, is over the most (without dimensions, layer and
+    head before one with them) and has a control beside it; of equals the first row.
 
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
@@ -156,7 +156,7 @@ def sentence(finding: Finding, model: str = "") -> str:
         )
     behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
     controls = "".join(f"; control {control_words(one)}" for one in finding.controls[:_CONTROLS])
-    why = why_no_verdict(row)
+    why = why_no_verdict(row) or (why_no_verdict(lowest) if lowest is not None else "")
     verdict = f"no verdict: {why}" if why else "a verdict is allowed"
     return f"{subject}: {task}{metric_words(row)} {value}, {behind}{controls}; {verdict}"
 
@@ -169,7 +169,7 @@ def _question(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
 
 
-def _rank(row: Row, beside: Controls) -> tuple[bool, bool, bool, int]:
+def _rank(row: Row, beside: Controls) -> tuple[bool, bool, int, bool]:
     low, high = row["ci_low"], row["ci_high"]
     unknown = low is None or high is None or not math.isfinite(high - low)
-    return unknown, bool(row["of_metric"]), not answering(beside, row), len(dimension_names(row))
+    return unknown, bool(row["of_metric"]), len(dimension_names(row)), not answering(beside, row)

@@ -57,7 +57,7 @@ def table(run: RunData, rows: pl.DataFrame) -> Table:
         rows=[
             [
                 *(cell(row) for _, cell, _ in columns),
-                *score_cells(row, 1.0, digits_of(row["value"])),
+                *score_cells(row, 1.0, digits_of(row)),
                 *([Cell(_controls(row, beside))] if with_controls else []),
             ]
             for row in kept[:TABLE_ROWS]

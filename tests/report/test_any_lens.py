@@ -222,6 +222,15 @@ def test_rows_that_allow_no_verdict(tmp_path: Path) -> None:
     assert "None rests on enough independent code" in page
 
 
+def test_many_controls_are_counted_and_controls_alone_are_no_finding(tmp_path: Path) -> None:
+    controls = [row(place / 10, control=f"kind_{place}") for place in range(6)]
+    page = page_of(tmp_path / "many", [row(), *controls])
+    assert "control kind 3 0.300 [0.200, 0.400] and 2 further controls in the table; a verdict" in page
+    page = page_of(tmp_path / "alone", controls)
+    assert "My lens: every number" in page and "of kind 5" in page
+    assert list(headline(tmp_path / "alone" / "scores.parquet")) == []
+
+
 def test_one_row_is_a_page(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", [row()])
     assert "<h1>Depth of loops of one on Python: 0.500</h1>" in page

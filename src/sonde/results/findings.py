@@ -156,6 +156,8 @@ def sentence(finding: Finding, model: str = "") -> str:
         )
     behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
     controls = "".join(f"; control {control_words(one)}" for one in finding.controls[:_CONTROLS])
+    if (more := len(finding.controls) - _CONTROLS) > 0:
+        controls += f" and {more} further control{'s' * (more > 1)} in the table"
     why = why_no_verdict(row) or (why_no_verdict(lowest) if lowest is not None else "")
     verdict = f"no verdict: {why}" if why else "a verdict is allowed"
     return f"{subject}: {task}{metric_words(row)} {value}, {behind}{controls}; {verdict}"

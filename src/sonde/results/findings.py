@@ -75,6 +75,8 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
         if not same:
             first = min(held, key=lambda row: _rank(row, beside))
             same = [row for row in held if _question(row) == _question(first)]
+        # Rows that nothing tells apart are no range: the first is taken.
+        same = same if dimension_names(same[0]) else same[:1]
         highest, lowest = (end(same, key=lambda row: row["value"]) for end in (max, min))
         found.append(
             Finding(

@@ -39,6 +39,22 @@ def test_loading_by_name_dash_alias_and_folder(registry: Registry[str]) -> None:
     assert registry.load("large") == "large"
 
 
+def test_folders_that_hold_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "things_in_folders"
+    for part in ("one", "two", "_machinery"):
+        (folder / part).mkdir(parents=True)
+        (folder / part / "__init__.py").write_text("")
+        (folder / part / f"of_{part}.py").write_text(f'"""Of {part}."""\nthing = "{part}"\n')
+    (folder / "__init__.py").write_text("")
+    (folder / "one" / "_helper.py").write_text("raise RuntimeError")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry: Registry[str] = Registry("things_in_folders", "thing", "thing", folders=True)
+    assert registry.names() == ("of_one", "of_two")
+    assert [header.summary for header in registry.headers()] == ["Of one", "Of two"]
+    assert registry.load("of-two") == "two"
+    assert not {"things_in_folders.one", "things_in_folders.one.of_one"} & set(sys.modules)
+
+
 def test_loading_from_a_file(registry: Registry[str], tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text('thing = "mine"')

@@ -134,6 +134,9 @@ def test_the_metric_with_an_interval_and_a_control_speaks(tmp_path: Path) -> Non
     assert "<h1>Told of one on Python: 1,200</h1>" in page
     # Each number has the decimals of its size.
     assert "0.00321" in page and "[0.00300, 0.00400]" in page
+    # What is over everything speaks before what is over a part, whether or not a control is beside it.
+    parts = [row(0.9, ("tag", "a")), row(0.1, ("tag", "a"), control="chance")]
+    assert "of one on Python: 0.500</h1>" in page_of(tmp_path / "parts", [*parts, row(0.5)])
 
 
 def test_hundreds_of_values_are_cut_and_it_is_said(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_models_and_languages_have_an_answer_each(tmp_path: Path) -> None:
     ]
     page = page_of(tmp_path / "run", scores)
     top = page.partition("What was measured")[0]
-    assert "<h1>Depth of loops: one, python 0.30" in top
+    assert "<h1>Depth of loops of 2 models on 2 languages</h1>" in top
     for who in ("one on Python", "two on Java"):
         assert f"<li>{who}: depth of loops is" in top
     assert "no paired test" in top
@@ -188,6 +191,13 @@ def test_layers_are_an_axis_and_no_best_one_is_chosen(tmp_path: Path) -> None:
     assert "layer 2, head 1" in named
 
 
+def test_a_control_without_layers_stands_beside_every_layer(tmp_path: Path) -> None:
+    scores = [*(row(0.2 + layer / 10, layer=layer) for layer in range(3)), row(0.15, control="majority")]
+    root = run_of(tmp_path / "run", scores)
+    assert [one["control"] for one in values_of(section_of(root))] == [0.15] * 3
+    assert "control majority 0.150 [0.050, 0.250]" in next(iter(list(headline(root / "scores.parquet"))[2:]))
+
+
 def test_text_that_attacks_page_and_terminal(tmp_path: Path) -> None:
     scores = [row(place / 10, ("t<b>", text)) for place, text in enumerate(HOSTILE)]
     scores += [row(0.5, metric='m"</script>', control="<i>x")]
@@ -210,6 +220,15 @@ def test_rows_that_allow_no_verdict(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", [row(n_clusters=2), row(0.2, ("a", "1"), ci_low=None, ci_high=None)])
     assert "no verdict: 2 effective clusters, a verdict needs 10" in page
     assert "None rests on enough independent code" in page
+
+
+def test_many_controls_are_counted_and_controls_alone_are_no_finding(tmp_path: Path) -> None:
+    controls = [row(place / 10, control=f"kind_{place}") for place in range(6)]
+    page = page_of(tmp_path / "many", [row(), *controls])
+    assert "control kind 3 0.300 [0.200, 0.400] and 2 further controls in the table; a verdict" in page
+    page = page_of(tmp_path / "alone", controls)
+    assert "My lens: every number" in page and "of kind 5" in page
+    assert list(headline(tmp_path / "alone" / "scores.parquet")) == []
 
 
 def test_one_row_is_a_page(tmp_path: Path) -> None:

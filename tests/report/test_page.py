@@ -188,7 +188,7 @@ def test_reporting_does_not_import_torch(tmp_path: Path, sources: list[Source]) 
     subprocess.run([sys.executable, "-c", code, str(root)], check=True, env={**os.environ})
 
 
-def test_lenses_without_a_finding_are_counted_and_no_run_is_said_to_be_empty(tmp_path: Path) -> None:
+def test_lenses_without_sections_have_their_numbers_and_no_run_is_said_to_be_empty(tmp_path: Path) -> None:
     row = Score(
         model="m", lens="mine", metric="depth", value=2.0, ci_low=1.5, ci_high=2.5, n=80, n_clusters=40
     )
@@ -199,7 +199,8 @@ def test_lenses_without_a_finding_are_counted_and_no_run_is_said_to_be_empty(tmp
     )
     page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
     assert (
-        "Lens mine scored 2 numbers, 1 of which rests on enough independent code for a verdict" in page.text
+        "depth is 2.00 [1.50, 2.50], over 80 observations from 40 clusters; a verdict is allowed" in page.text
     )
-    assert "Lens probe scored 1 number about 1 task, none of which rests on enough" in page.text
+    assert "1 of them rests on enough independent code" in page.text
+    assert "no verdict: 3 effective clusters, a verdict needs 10" in page.text
     assert "no score" not in page.text and "overall score" not in page.text

@@ -18,6 +18,9 @@ from sonde.results.words import in_figures, plain_words
 
 Row = Mapping[str, Any]
 
+Controls = dict[tuple[Any, ...], list[Row]]
+"""Rows of controls by what they answer, see `place_of`."""
+
 PLACES = ("side", "layer", "head")
 """Columns that say where in a model a number is from."""
 
@@ -53,8 +56,8 @@ def usable(scores: pl.DataFrame) -> pl.DataFrame:
 def findings(scores: pl.DataFrame) -> list[Finding]:
     """One finding a model and language, in the order of the table.
 
-    What speaks for a lens is the metric that has an interval and a control beside it, and that is over the
-    most: without dimensions before one with them, and so for layers and heads; of equals the first row.
+    What speaks for a lens is the metric that has an interval, is over the most (without dimensions, layer and
+    head before one with them) and has a control beside it; of equals the first row.
 
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
@@ -72,25 +75,35 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
         if not same:
             first = min(held, key=lambda row: _rank(row, beside))
             same = [row for row in held if _question(row) == _question(first)]
+        # Rows that nothing tells apart are no range: the first is taken.
+        same = same if dimension_names(same[0]) else same[:1]
         highest, lowest = (end(same, key=lambda row: row["value"]) for end in (max, min))
         found.append(
             Finding(
                 row=highest,
                 lowest=lowest if len(same) > 1 else None,
                 among=len(same),
-                controls=beside.get(place_of(highest), ()),
+                controls=answering(beside, highest),
             )
         )
     return found
 
 
-def controls_of(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows of controls by what they answer, see `place_of`; a gain over a control is none."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def controls_of(rows: Iterable[Row]) -> Controls:
+    """Rows of controls by what they answer."""
+    found: Controls = {}
     for row in rows:
         if row["control"] is not None:
             found.setdefault(place_of(row), []).append(row)
     return found
+
+
+def answering(controls: Controls, row: Row) -> list[Row]:
+    """The controls that stand beside a row: those of the same layer and head, and those that have none."""
+    own = controls.get(place_of(row), [])
+    if row["layer"] is None and row["head"] is None:
+        return own
+    return own + controls.get(place_of({**row, "layer": None, "head": None}), [])
 
 
 def place_of(row: Row) -> tuple[Any, ...]:
@@ -145,7 +158,9 @@ def sentence(finding: Finding, model: str = "") -> str:
         )
     behind = f"over {row['n']:,} observations from {row['n_clusters']:,} clusters"
     controls = "".join(f"; control {control_words(one)}" for one in finding.controls[:_CONTROLS])
-    why = why_no_verdict(row)
+    if (more := len(finding.controls) - _CONTROLS) > 0:
+        controls += f" and {more} further control{'s' * (more > 1)} in the table"
+    why = why_no_verdict(row) or (why_no_verdict(lowest) if lowest is not None else "")
     verdict = f"no verdict: {why}" if why else "a verdict is allowed"
     return f"{subject}: {task}{metric_words(row)} {value}, {behind}{controls}; {verdict}"
 
@@ -158,7 +173,7 @@ def _question(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
 
 
-def _rank(row: Row, beside: Mapping[tuple[Any, ...], Sequence[Row]]) -> tuple[bool, bool, bool, int]:
+def _rank(row: Row, beside: Controls) -> tuple[bool, bool, int, bool]:
     low, high = row["ci_low"], row["ci_high"]
     unknown = low is None or high is None or not math.isfinite(high - low)
-    return unknown, bool(row["of_metric"]), place_of(row) not in beside, len(dimension_names(row))
+    return unknown, bool(row["of_metric"]), len(dimension_names(row)), not answering(beside, row)

@@ -33,13 +33,15 @@ def standing(row: Mapping[str, Any]) -> str:
     return f" (no verdict: {why})" if why else ""
 
 
-def digits_of(value: float) -> int:
-    """Decimals that give a number of unknown unit three figures, and at most six decimals.
+def digits_of(row: Mapping[str, Any]) -> int:
+    """Decimals that give a number of unknown unit, or half of its interval, three figures; at most six.
 
-    >>> [digits_of(value) for value in (1234.5, 12.5, 0.034, 0.0)]
+    >>> [digits_of({"value": value, "ci_low": None, "ci_high": None}) for value in (1234.5, 12.5, 0.034, 0.0)]
     [0, 1, 4, 2]
     """
-    size = abs(value)
+    low, high = row["ci_low"], row["ci_high"]
+    half = 0.0 if low is None or high is None or not math.isfinite(high - low) else (high - low) / 2
+    size = max(abs(row["value"]), half)
     return 2 if not size or not math.isfinite(size) else min(6, max(0, 2 - math.floor(math.log10(size))))
 
 
@@ -49,7 +51,7 @@ def in_figures(row: Mapping[str, Any]) -> str:
     >>> in_figures({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
     '0.250 [0.200, 0.300]'
     """
-    digits = digits_of(row["value"])
+    digits = digits_of(row)
     low, high = row["ci_low"], row["ci_high"]
     ends = "" if low is None or high is None else f" [{low:,.{digits}f}, {high:,.{digits}f}]"
     return f"{row['value']:,.{digits}f}{ends}"

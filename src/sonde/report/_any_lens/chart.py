@@ -16,13 +16,14 @@ from sonde.report._shared.plot import Chart
 from sonde.report._shared.run import RunData
 from sonde.results.findings import (
     QUALIFIERS,
+    Controls,
     Finding,
+    answering,
     control_words,
     controls_of,
     dimension_names,
     dimension_words,
     metric_words,
-    place_of,
 )
 from sonde.results.words import in_figures, plain_words
 from sonde.store.rundir import slug
@@ -107,8 +108,8 @@ def _axis(metric: str) -> str:
     return re.sub(r"[^\w ]+", " ", metric).strip() or "value"
 
 
-def _record(row: Row, name: object, beside: Mapping[tuple[Any, ...], Sequence[Row]]) -> dict[str, Any]:
-    controls = beside.get(place_of(row), ())
+def _record(row: Row, name: object, beside: Controls) -> dict[str, Any]:
+    controls = answering(beside, row)
     return {
         "name": name,
         "model": plain_words(row["shown"]),
@@ -139,7 +140,7 @@ def _dots(
     run: RunData,
     rows: Sequence[Row],
     names: Sequence[str],
-    beside: Mapping[tuple[Any, ...], Sequence[Row]],
+    beside: Controls,
     unit: str,
 ) -> dict[str, Any]:
     """A line a value of the dimension; models side by side in colours, the first control as a tick."""
@@ -170,9 +171,7 @@ def _dots(
     return specification(alt.layer(*layers).properties(height=row_height(len(models))))
 
 
-def _along_layers(
-    rows: Sequence[Row], beside: Mapping[tuple[Any, ...], Sequence[Row]], unit: str
-) -> dict[str, Any]:
+def _along_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str, Any]:
     """Values from layer to layer: a line a model (and language), the first control dashed."""
     several = len({row["language"] for row in rows}) > 1
     records = [

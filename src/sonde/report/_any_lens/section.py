@@ -91,23 +91,26 @@ def top(run: RunData, lens: str) -> Top | None:
 def _headline(run: RunData, found: list[Finding]) -> str:
     first = found[0].row
     what = metric_words(first)
+    what = f"{what[:1].upper()}{what[1:]}"
+    if len(found) > 3:
+        models, languages = (len({one.row[name] for one in found}) for name in ("model", "language"))
+        return f"{what} of {models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
     if len(found) > 1:
-        values = ", ".join(f"{_who(run, one)} {_value(one)}" for one in found[:3])
-        return f"{what[:1].upper()}{what[1:]}: {values}{' and more' if len(found) > 3 else ''}"
+        return f"{what}: {'; '.join(f'{_who(run, one)} at {_value(one)}' for one in found)}"
     on = f" on {spelled(plain_words(first['language']))}" if first["language"] else ""
-    return f"{what[:1].upper()}{what[1:]} of {_label(run, first['model'])}{on}: {_value(found[0])}"
+    return f"{what} of {_label(run, first['model'])}{on}: {_value(found[0])}"
 
 
 def _who(run: RunData, finding: Finding) -> str:
     row = finding.row
     parts = [_label(run, row["model"])] if run.several else []
-    return ", ".join([*parts, *([plain_words(row["language"])] if len(run.languages) > 1 else [])])
+    return ", ".join([*parts, *([spelled(plain_words(row["language"]))] if len(run.languages) > 1 else [])])
 
 
 def _value(finding: Finding) -> str:
     row, lowest = finding.row, finding.lowest
-    shown = number(row["value"], digits_of(row["value"]))
-    return shown if lowest is None else f"{number(lowest['value'], digits_of(lowest['value']))} to {shown}"
+    shown = number(row["value"], digits_of(row))
+    return shown if lowest is None else f"{number(lowest['value'], digits_of(lowest))} to {shown}"
 
 
 def _label(run: RunData, model: str) -> str:
@@ -129,8 +132,8 @@ def _tiles(run: RunData, lens: str, first: Finding) -> list[Tile]:
     return [
         Tile(
             label=legible(f"{metric_words(row)}{', ' + plain_words(row['task']) if row['task'] else ''}"),
-            value=number(row["value"], digits_of(row["value"])),
-            interval=interval(row, 1.0, digits_of(row["value"])),
+            value=number(row["value"], digits_of(row)),
+            interval=interval(row, 1.0, digits_of(row)),
         )
         for row in whole[:_TILES]
     ]

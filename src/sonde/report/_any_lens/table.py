@@ -10,7 +10,15 @@ import polars as pl
 from sonde.report._shared.numbers import score_cells
 from sonde.report._shared.plot import Cell, Table
 from sonde.report._shared.run import RunData
-from sonde.results.findings import PLACES, QUALIFIERS, control_words, controls_of, place_of
+from sonde.results.findings import (
+    PLACES,
+    QUALIFIERS,
+    Controls,
+    answering,
+    control_words,
+    controls_of,
+    place_of,
+)
 from sonde.results.words import digits_of, plain_words
 
 TABLE_ROWS = 2000
@@ -49,7 +57,7 @@ def table(run: RunData, rows: pl.DataFrame) -> Table:
         rows=[
             [
                 *(cell(row) for _, cell, _ in columns),
-                *score_cells(row, 1.0, digits_of(row["value"])),
+                *score_cells(row, 1.0, digits_of(row)),
                 *([Cell(_controls(row, beside))] if with_controls else []),
             ]
             for row in kept[:TABLE_ROWS]
@@ -64,10 +72,10 @@ def _summary(rows: Sequence[Row]) -> str:
     return f"The first {TABLE_ROWS:,} of {len(rows):,} numbers; scores.parquet has all of them"
 
 
-def _controls(row: Row, beside: Mapping[tuple[Any, ...], Sequence[Row]]) -> str:
+def _controls(row: Row, beside: Controls) -> str:
     if row["control"] is not None:
         return f"of {plain_words(row['control'])}"
-    return "; ".join(control_words(one) for one in beside.get(place_of(row), ()))
+    return "; ".join(control_words(one) for one in answering(beside, row))
 
 
 def _said(run: RunData, rows: Sequence[Row]) -> list[_Column]:

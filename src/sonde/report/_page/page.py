@@ -7,7 +7,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,13 @@ def render(run: RunData, sections: list[Section]) -> str:
     tops = {lens: title.top(run) for lens, title in declared.items()}
     titled, top = next(((lens, top) for lens, top in tops.items() if top), (None, None))
     if top is None and sections and all(isinstance(section.plot, Numbers) for section in sections):
-        titled = sections[0].plot.lens
-        top = top_from_scores(run, titled)
+        # The title says the sentences of this section; they are not said again.
+        first, *others = sections
+        titled, top = first.plot.lens, top_from_scores(run, first.plot.lens)
+        sections = [
+            replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
+            *others,
+        ]
     method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
     said = [
         (section.plot.lens, section.figure.lead)

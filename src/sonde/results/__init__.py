@@ -19,12 +19,13 @@ if TYPE_CHECKING:
         trained_rows,
     )
     from sonde.results.grouped import Mean, cells, mean_differences, means
-    from sonde.results.scores import Score
+    from sonde.results.scores import Score, left_out
 
 __all__ = [
     "Mean",
     "Score",
     "cells",
+    "left_out",
     "mean_differences",
     "mean_rows",
     "means",
@@ -37,7 +38,7 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "grouped"),
-    "Score": "scores",
+    **dict.fromkeys(("Score", "left_out"), "scores"),
 }
 
 

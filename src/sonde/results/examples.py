@@ -48,7 +48,7 @@ def mean_rows(
 
 def share_rows(
     template: Score,
-    values: Sequence[str],
+    values: Sequence[str] | np.ndarray,
     clusters: Clusters,
     dimension: str,
     among: Sequence[str] | None = None,
@@ -63,8 +63,9 @@ def share_rows(
         among: The values; None takes those that there are.
     """
     asked = sorted(set(values)) if among is None else among
+    fields = [{"dimensions": (*template.dimensions, (dimension, value))} for value in asked]
     held = np.asarray(values, object) == np.array(asked, object)[:, None]
-    return mean_rows(template, held, clusters, [_within(template, dimension, one) for one in asked])
+    return mean_rows(template, held, clusters, fields)
 
 
 def trained_rows(
@@ -159,8 +160,3 @@ def spearman_rows(
     return statistic_rows(
         template, statistic, owners, np.bincount(owner).astype(np.float64), "correlation", seed=seed
     )
-
-
-def _within(template: Score, *dimension: str) -> Fields:
-    name, value = dimension
-    return {"dimensions": (*template.dimensions, (name, value))}

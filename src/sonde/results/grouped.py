@@ -82,9 +82,10 @@ def means(
     """
     asked = list(wanted)
     held = _added(frame, asked, by, columns, cluster, minimum, counted)
+    templates = held.templates(template)
     for place, one in enumerate(asked):
         weights = held.of("w", place)
-        yield from held.rows(held.estimates(one, place), one, template, weights.total(weights.w))
+        yield from _rows(held.estimates(one, place), one, templates, weights.total(weights.w))
 
 
 def mean_differences(
@@ -123,11 +124,11 @@ def mean_differences(
     ]
     held = _added(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
     written = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-    apart = template.within((column, "-".join(written)))
+    templates = held.templates(template.within((column, "-".join(written))))
     for place, one in enumerate(asked):
         first, second = held.of("x", place), held.of("x", len(asked) + place)
         found = differences(first, second, DIFFERENCE_OF[one.kind])
-        yield from held.rows(found, one, apart, first.total(first.w) + second.total(second.w))
+        yield from _rows(found, one, templates, first.total(first.w) + second.total(second.w))
 
 
 def cells(
@@ -189,11 +190,12 @@ class _Sums:
             return differences(own, self.of("y", place), one.kind, discordant=total)
         return ratios(own, one.kind, squares=total)
 
-    def rows(self, found: Estimates, one: Mean, template: Score, n: Column) -> Iterator[Score]:
-        """A score a group."""
-        named = dataclasses.replace(template, metric=one.metric, **one.fields)
-        templates = [dataclasses.replace(named.within(*inner), **fields) for fields, inner in self.groups]
-        return rows_of(found, templates, n, factor=one.factor)
+    def templates(self, template: Score) -> list[Score]:
+        """What the scores of each group share."""
+        return [
+            dataclasses.replace(template, dimensions=(*template.dimensions, *inner), **fields)
+            for fields, inner in self.groups
+        ]
 
 
 def _added(
@@ -237,6 +239,10 @@ def _added(
             for own, text in zip(groups.select(keys).rows(), texts, strict=True)
         ],
     )
+
+
+def _rows(found: Estimates, one: Mean, templates: Sequence[Score], n: Column) -> Iterator[Score]:
+    return rows_of(found, templates, n, factor=one.factor, fields={"metric": one.metric, **one.fields})
 
 
 def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:

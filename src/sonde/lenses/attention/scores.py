@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
+from scipy import sparse
 
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
@@ -43,6 +44,7 @@ class Side:
     relations: Mapping[str, RelationEdges]
     predicted: Mapping[str, Mapping[str, Predicted]]
     averaged: Sequence[str]
+    _added: dict[tuple[str, str], pl.DataFrame] = dataclasses.field(default_factory=dict)
 
     def sums(self, predictor: str, over: str = "") -> pl.DataFrame:
         """By ``relation, cluster``: scored ``edges``, and by metric and k those hit.
@@ -51,24 +53,32 @@ class Side:
             predictor: Whose hits, in columns ``own``.
             over: A control, whose hits are in columns ``other``; in ``apart`` the edges told apart.
         """
-        found: list[pl.DataFrame] = []
-        for name, mine in self.predicted[predictor].items():
-            relation = self.relations[name]
-            values = {_OWN: mine.hits}
-            if over:
-                control = self.predicted[over][name]
-                # By edge: in an item one predictor may hit as many as the other, and others.
-                values |= {_OTHER: control.hits, _APART: relation.added(mine.told_apart(control))}
-            tables = [
-                pl.from_numpy(one.reshape(len(one), -1), [f"{part} {at}" for at in range(one[0].size)])
-                for part, one in values.items()
-            ]
-            keys = pl.DataFrame(
-                {"cluster": relation.cluster[relation.test], "edges": relation.edges[relation.test]}
+        if (predictor, over) not in self._added:
+            found = [self._summed(name, predictor, over) for name in self.predicted[predictor]]
+            parts = (_OWN, _OTHER, _APART) if over else (_OWN,)
+            names = [f"{part} {at}" for part in parts for at in range(len(_PLACES))]
+            table = pl.from_numpy(np.concatenate([values for values, _ in found]), ["edges", *names])
+            clusters = np.concatenate([clusters for _, clusters in found])
+            sizes = [len(clusters) for _, clusters in found]
+            relations = pl.Series(list(self.predicted[predictor])).gather(
+                np.repeat(np.arange(len(found)), sizes)
             )
-            rows = pl.concat([keys, *tables], how="horizontal").group_by("cluster").sum()
-            found.append(rows.with_columns(relation=pl.lit(name)))
-        return pl.concat(found) if found else pl.DataFrame(schema={"relation": pl.String})
+            self._added[predictor, over] = table.with_columns(relation=relations, cluster=clusters)
+        return self._added[predictor, over]
+
+    def _summed(
+        self, name: str, predictor: str, over: str
+    ) -> tuple[Float[np.ndarray, "cluster value"], Int[np.ndarray, " cluster"]]:
+        """Of one relation, edges and hits by cluster."""
+        relation, mine = self.relations[name], self.predicted[predictor][name]
+        values = [_scored(relation), mine.hits]
+        if over:
+            control = self.predicted[over][name]
+            # By edge: in an item one predictor may hit as many as the other, and others.
+            values += [control.hits, relation.added(mine.told_apart(control))]
+        clusters, owner = np.unique(relation.cluster[relation.test], return_inverse=True)
+        owners = sparse.csr_array((np.ones(len(owner)), (owner, np.arange(len(owner)))))
+        return owners @ np.concatenate([one.reshape(len(owner), -1) for one in values], axis=1), clusters
 
     def averaged_names(self, predictor: str) -> list[str]:
         """The relations that averages are over, as far as a predictor was fitted to them."""
@@ -150,6 +160,8 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
         over: A control whose mean is subtracted.
     """
     held = side.averaged_names(predictor)
+    if not held:
+        return
     near = {name for name in held if abs(mean_offset(side.relations[name])) < NEAR}
     parts: dict[Dimensions, Sequence[str]] = {
         (): held,

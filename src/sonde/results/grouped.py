@@ -36,11 +36,11 @@ class Mean:
     Attributes:
         metric: What the scores say it is.
         of: The value of each row.
-        kind: What the mean is, which decides its interval; ``difference``: each value is itself a difference
-            of two numbers between 0 and 1.
+        kind: What the values are, which decides the interval; ``difference``: each is itself a difference of
+            two numbers between 0 and 1.
         per: What is divided by, for example bytes; None counts rows.
-        less: A second value of the same rows, whose mean is subtracted; ``kind`` is then ``difference``.
-        squares: Of a difference of 0/1, the squares of what rows differ by; None where a row is one example.
+        less: A second value of the same rows, whose mean is subtracted; a row needs both.
+        squares: Of differences of 0/1, the squares of what rows differ by; None where a row is one example.
         factor: By which values and intervals are multiplied (nats to bits).
         fields: Further columns of the scores, for example ``k``.
     """
@@ -53,6 +53,11 @@ class Mean:
     squares: pl.Expr | None = None
     factor: float = 1.0
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimated(self) -> Kind:
+        """What the number is: the kind of the values, or of their difference."""
+        return self.kind if self.less is None else DIFFERENCE_OF[self.kind]
 
 
 def means(
@@ -113,15 +118,7 @@ def mean_differences(
     column, *values = between
     asked = list(wanted)
     sides = [pl.col(column) == value for value in values]
-    split = [
-        dataclasses.replace(
-            one,
-            of=pl.when(side).then(one.of),
-            per=None if one.per is None else pl.when(side).then(one.per),
-        )
-        for side in sides
-        for one in asked
-    ]
+    split = [dataclasses.replace(one, of=pl.when(side).then(one.of)) for side in sides for one in asked]
     held = _added(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
     written = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
     templates = held.templates(template.within((column, "-".join(written))))
@@ -184,10 +181,10 @@ class _Sums:
     def estimates(self, one: Mean, place: int) -> Estimates:
         """The mean at a place, in every group."""
         own = self.of("x", place)
-        squares = self.of("s", place) if one.kind == "difference" else None
+        squares = self.of("s", place) if one.estimated == "difference" else None
         total = None if squares is None else squares.total(squares.x)
         if one.less is not None:
-            return differences(own, self.of("y", place), one.kind, discordant=total)
+            return differences(own, self.of("y", place), one.estimated, discordant=total)
         return ratios(own, one.kind, squares=total)
 
     def templates(self, template: Score) -> list[Score]:
@@ -247,14 +244,16 @@ def _rows(found: Estimates, one: Mean, templates: Sequence[Score], n: Column) ->
 
 def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
     """What is added up of a mean."""
-    weight = one.of.is_not_null() if one.per is None else one.per
-    sums = {"x": one.of, "w": weight}
+    number = one.of.cast(pl.Float64)
+    known, apart = one.of.is_not_null(), number
+    sums = {"x": number, "w": pl.lit(1.0) if one.per is None else one.per}
     if one.less is not None:
-        sums["y"] = one.less
-    if one.kind == "difference":
-        sums["s"] = one.of.cast(pl.Float64) ** 2 if one.squares is None else one.squares
+        sums["y"] = one.less.cast(pl.Float64)
+        known, apart = known & one.less.is_not_null(), number - sums["y"]
+    if one.estimated == "difference":
+        sums["s"] = apart**2 if one.squares is None else one.squares
     for name, value in sums.items():
-        yield value.cast(pl.Float64).sum().alias(f"{name}{place}")
+        yield pl.when(known).then(value).cast(pl.Float64).sum().alias(f"{name}{place}")
 
 
 def _collected(sums: pl.LazyFrame, source: Table) -> pl.DataFrame:

@@ -102,7 +102,6 @@ def _shares(over: str = "") -> list[Mean]:
         Mean(
             f"{metric}_gain",
             pl.col(f"{_OWN} {at}"),
-            "difference",
             per=edges,
             less=pl.col(f"{_OTHER} {at}"),
             squares=pl.col(f"{_APART} {at}"),

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
+from scipy import sparse
 
 LEAST_ICC = 0.05
 """Below this an intraclass correlation is not believed."""
@@ -72,6 +73,16 @@ def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> Clu
     w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
     group, cluster = np.divmod(np.arange(rows * len(kept)), len(kept))
     return ClusterSums(group, cluster, x, w, rows)
+
+
+def added_up(
+    values: Float[np.ndarray, "example value"], clusters: Clusters
+) -> tuple[Shaped[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
+    """The clusters in order, and the sums of each value in each of them."""
+    kept, owner = np.unique(clusters, return_inverse=True)
+    size = len(owner)
+    owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(kept), size))
+    return kept, owners @ values
 
 
 def kish(weight: Float[np.ndarray, " cluster"]) -> float:

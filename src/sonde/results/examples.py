@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from sonde.results.clusters import Clusters, sums_of
+from sonde.results.clusters import Clusters, added_up, sums_of
 from sonde.results.estimate import Statistic, bootstrap, jackknife, ratios
 from sonde.results.intervals import Kind
 from sonde.results.metrics import r_squared, weighted_spearman
@@ -131,14 +131,12 @@ def r2_rows(
     fields: Sequence[Fields] = ({},),
 ) -> list[Score]:
     """Shares of the variance of a number that predictions explain, one score a row of them."""
-    owner = np.unique(clusters, return_inverse=True)[1]
-    weight = np.bincount(owner).astype(np.float64)
     centred = gold - gold.mean()
     rows: list[Score] = []
     for values, own in zip(predicted, fields, strict=True):
-        columns = (np.ones(len(gold)), centred, centred**2, (gold - values) ** 2)
-        totals = np.stack([np.bincount(owner, column) for column in columns], axis=1)
-        rows += statistic_rows(dataclasses.replace(template, **own), r_squared, totals, weight, "r2")
+        columns = np.column_stack([np.ones(len(gold)), centred, centred**2, (gold - values) ** 2])
+        _, totals = added_up(columns, clusters)
+        rows += statistic_rows(dataclasses.replace(template, **own), r_squared, totals, totals[:, 0], "r2")
     return rows
 
 

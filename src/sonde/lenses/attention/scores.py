@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
-from scipy import sparse
 
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, RelationEdges
 from sonde.results import Mean, Score, cells, mean_rows, means, statistic_rows
+from sonde.results.clusters import added_up
 from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Statistic
 
@@ -54,21 +54,23 @@ class Side:
             over: A control, whose hits are in columns ``other``; in ``apart`` the edges told apart.
         """
         if (predictor, over) not in self._added:
-            found = [self._summed(name, predictor, over) for name in self.predicted[predictor]]
+            names = list(self.predicted[predictor])
+            found = [self._summed(name, predictor, over) for name in names]
             parts = (_OWN, _OTHER, _APART) if over else (_OWN,)
-            names = [f"{part} {at}" for part in parts for at in range(len(_PLACES))]
-            table = pl.from_numpy(np.concatenate([values for values, _ in found]), ["edges", *names])
-            clusters = np.concatenate([clusters for _, clusters in found])
-            sizes = [len(clusters) for _, clusters in found]
-            relations = pl.Series(list(self.predicted[predictor])).gather(
-                np.repeat(np.arange(len(found)), sizes)
+            columns = ["edges", *(f"{part} {at}" for part in parts for at in range(len(_PLACES)))]
+            self._added[predictor, over] = pl.from_numpy(
+                np.concatenate([sums for _, sums in found]), columns
+            ).with_columns(
+                cluster=np.concatenate([clusters for clusters, _ in found]),
+                relation=pl.Series(names).gather(
+                    np.repeat(range(len(found)), [len(one) for one, _ in found])
+                ),
             )
-            self._added[predictor, over] = table.with_columns(relation=relations, cluster=clusters)
         return self._added[predictor, over]
 
     def _summed(
         self, name: str, predictor: str, over: str
-    ) -> tuple[Float[np.ndarray, "cluster value"], Int[np.ndarray, " cluster"]]:
+    ) -> tuple[Int[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
         """Of one relation, edges and hits by cluster."""
         relation, mine = self.relations[name], self.predicted[predictor][name]
         values = [_scored(relation), mine.hits]
@@ -76,9 +78,8 @@ class Side:
             control = self.predicted[over][name]
             # By edge: in an item one predictor may hit as many as the other, and others.
             values += [control.hits, relation.added(mine.told_apart(control))]
-        clusters, owner = np.unique(relation.cluster[relation.test], return_inverse=True)
-        owners = sparse.csr_array((np.ones(len(owner)), (owner, np.arange(len(owner)))))
-        return owners @ np.concatenate([one.reshape(len(owner), -1) for one in values], axis=1), clusters
+        flat = [one.reshape(len(one), -1) for one in values]
+        return added_up(np.concatenate(flat, axis=1), relation.cluster[relation.test])
 
     def averaged_names(self, predictor: str) -> list[str]:
         """The relations that averages are over, as far as a predictor was fitted to them."""

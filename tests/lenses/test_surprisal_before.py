@@ -198,7 +198,7 @@ def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() 
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
     moving = collect_sums(observed_twice(moved=30), frozenset(), bins=10, behind=True)
-    (all_,) = moving.slices["all"].filter(pl.col("slice") == "").sum().iter_rows(named=True)
+    (all_,) = moving.slices["all"].filter(pl.col("slice") == "all").sum().iter_rows(named=True)
     assert all_["top1_apart"] == 30
 
 

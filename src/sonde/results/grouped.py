@@ -79,7 +79,7 @@ def means(
         frame: The observations, or sums of them by group and cluster.
         wanted: What is averaged.
         template: What the scores share; a group's dimensions are added to its own.
-        by: What makes groups. A row with null is in none; an empty text adds no dimension.
+        by: What makes groups; a row with null is in none.
         columns: Columns that make groups as well and fill columns of the scores, for example ``language``.
         cluster: Column of what is independent.
         minimum: What a group needs of ``counted``.
@@ -231,7 +231,7 @@ def _added(
         [
             (
                 dict(zip(columns, own[1:within], strict=True)),
-                tuple((name, value) for name, value in zip(makes, text[within:], strict=True) if value),
+                tuple(zip(makes, text[within:], strict=True)),
             )
             for own, text in zip(groups.select(keys).rows(), texts, strict=True)
         ],

@@ -93,20 +93,14 @@ _PLACES = [(metric, k) for metric in METRICS for k in range(1, TOP + 1)]
 
 def _shares(over: str = "") -> list[Mean]:
     """The share of the edges that is hit, or by how much it is greater than a control's."""
-    edges = pl.col("edges")
-    if not over:
-        return [
-            Mean(metric, pl.col(f"{_OWN} {at}"), per=edges, fields={"k": k})
-            for at, (metric, k) in enumerate(_PLACES)
-        ]
     return [
         Mean(
-            f"{metric}_gain",
+            f"{metric}_gain" if over else metric,
             pl.col(f"{_OWN} {at}"),
-            per=edges,
-            less=pl.col(f"{_OTHER} {at}"),
+            per=pl.col("edges"),
+            less=pl.col(f"{_OTHER} {at}") if over else None,
             squares=pl.col(f"{_APART} {at}"),
-            fields={"k": k, "compared_to": over},
+            fields={"k": k, "compared_to": over or None},
         )
         for at, (metric, k) in enumerate(_PLACES)
     ]

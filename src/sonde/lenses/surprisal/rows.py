@@ -47,8 +47,10 @@ def overall(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Sc
     """Scores of all subwords, of code and of layout; of sums of changes, their changes."""
     everything = sums.slices["all"]
     by = {"text": pl.col("slice")}
-    yield from means(everything, _asked(_OVERALL, change), template, by=by, columns=("language",))
-    whole = everything.filter(pl.col("slice") == "").join(sums.characters, on=["language", "cluster"])
+    for score in means(everything, _asked(_OVERALL, change), template, by=by, columns=("language",)):
+        of_all = score.dimensions[-1] == ("text", "all")
+        yield dataclasses.replace(score, dimensions=template.dimensions) if of_all else score
+    whole = everything.filter(pl.col("slice") == "all").join(sums.characters, on=["language", "cluster"])
     yield from means(whole, _asked(_PER_CHARACTER, change), template, columns=("language",))
 
 

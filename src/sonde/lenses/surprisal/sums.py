@@ -154,7 +154,7 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
 
 
 def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    for name, held in (("", rows), ("code", rows.filter(_CODE)), ("layout", rows.filter(~_CODE))):
+    for name, held in (("all", rows), ("code", rows.filter(_CODE)), ("layout", rows.filter(~_CODE))):
         yield name, held.group_by("language", "cluster").agg(*_SUMS)
 
 

@@ -83,7 +83,7 @@ def means(
         columns: Columns that make groups as well and fill columns of the scores, for example ``language``.
         cluster: Column of what is independent.
         minimum: What a group needs of ``counted``.
-        counted: A sum over rows; None counts them.
+        counted: What is summed over rows; None counts them.
     """
     asked = list(wanted)
     held = _added(frame, asked, by, columns, cluster, minimum, counted)
@@ -209,17 +209,14 @@ def _added(
     # The first key makes one group of all rows where there is no other.
     values = [pl.lit(0), *map(pl.col, columns), *makes.values()]
     keys = [f"_key{place}" for place in range(len(values))]
-    sums = _collected(
-        frame.lazy()
-        .with_columns(*(value.alias(key) for key, value in zip(keys, values, strict=True)))
-        .drop_nulls(keys)
-        .group_by(*keys, pl.col(cluster).alias("_cluster"))
-        .agg(
-            (pl.len() if counted is None else counted).alias("_size"),
-            *(part for place, one in enumerate(asked) for part in _parts(one, place)),
-        ),
-        frame,
+    # What is added up is made first: sums of plain columns are much faster than sums of expressions.
+    rows = frame.lazy().select(
+        *(value.alias(key) for key, value in zip(keys, values, strict=True)),
+        pl.col(cluster).alias("_cluster"),
+        (pl.lit(1) if counted is None else counted).alias("_size"),
+        *(part for place, one in enumerate(asked) for part in _parts(one, place)),
     )
+    sums = _collected(rows.drop_nulls(keys).group_by(*keys, "_cluster").sum(), frame)
     sizes = sums.group_by(keys).agg(pl.col("_size").sum()).filter(pl.col("_size") >= minimum)
     groups = sizes.sort(keys).with_row_index("_group")
     held = sums.join(groups.select("_group", *keys), on=keys)
@@ -253,7 +250,7 @@ def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
     if one.estimated == "difference":
         sums["s"] = apart**2 if one.squares is None else one.squares
     for name, value in sums.items():
-        yield pl.when(known).then(value).cast(pl.Float64).sum().alias(f"{name}{place}")
+        yield pl.when(known).then(value).cast(pl.Float64).alias(f"{name}{place}")
 
 
 def _collected(sums: pl.LazyFrame, source: Table) -> pl.DataFrame:

@@ -69,7 +69,7 @@ def by_slice(sums: Sums, template: Score, minimum: int, *, change: bool = False)
             by={dimension: pl.col("slice")},
             columns=("language",),
             minimum=minimum,
-            counted=pl.col(counted).sum(),
+            counted=pl.col(counted),
         )
 
 

@@ -58,7 +58,7 @@ def shared(
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
         named_so = dataclasses.replace(template, item_set=items).within(SHARED)
-        kept = pl.col("characters").sum()
+        kept = pl.col("characters")
         yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), counted=kept)
 
 

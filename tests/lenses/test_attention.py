@@ -580,7 +580,7 @@ def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
     )
     first = np.broadcast_to((np.arange(edges) % 2 == 0)[:, None, None], (edges, 3, 20))
     mine, other = (Predicted.of(relation, hits, np.zeros((3, 20))) for hits in (first, ~first))
-    assert (mine.told_apart(other) == edges).all()
+    assert (mine.told_apart(other).sum(axis=0) == edges).all()
     assert (mine.hits == 1).all() and (mine.hits == other.hits).all()
     template = Score(model="m", lens="attention", metric="", value=0, n=0, n_clusters=0)
     side = Side({"r": relation}, {"heads": {"r": mine}, "offset": {"r": other}}, ["r"])

@@ -18,7 +18,7 @@ from sonde.lenses import LENSES, LensSettings, Scoring, Twin
 from sonde.lenses._lens import Captured, TwinObservations
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.observe import STATES_SCHEMA, pack, subwords_of, unpack
-from sonde.lenses.probe.rows import spearman_row
+from sonde.results import spearman_rows
 from sonde.results.metrics import spearman
 from sonde.results.scores import Score, scores_frame
 from sonde.results.verdict import verdict_allowed
@@ -434,7 +434,7 @@ def test_rank_correlation_is_scipys_and_its_interval_holds_it() -> None:
     rng = np.random.default_rng(0)
     gold = rng.integers(0, 6, 300).astype(float)
     said = gold + rng.normal(size=300)
-    row = spearman_row(TEMPLATE, gold, said, np.arange(300) // 5, {"metric": "spearman"}, seed=0)
+    (row,) = spearman_rows(TEMPLATE, gold, said, np.arange(300) // 5, seed=0)
     assert row.value == pytest.approx(spearman(gold[None], said[None])[0])
     assert row.ci_low is not None and row.ci_high is not None and row.ci_low < row.value < row.ci_high
 

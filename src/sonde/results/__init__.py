@@ -1,1 +1,52 @@
-"""Statistics: the row schema of scores, metrics, clustered intervals."""
+"""Statistics: the row schema of scores, metrics, clustered intervals, and what lenses score with.
+
+    from sonde.results import Mean, means
+
+Everything here is imported when it is first used, so that reading finished scores needs no statistics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sonde.results.examples import (
+        mean_rows,
+        r2_rows,
+        share_rows,
+        spearman_rows,
+        statistic_rows,
+        trained_rows,
+    )
+    from sonde.results.grouped import Mean, cells, mean_differences, means
+    from sonde.results.scores import Score, left_out
+
+__all__ = [
+    "Mean",
+    "Score",
+    "cells",
+    "left_out",
+    "mean_differences",
+    "mean_rows",
+    "means",
+    "r2_rows",
+    "share_rows",
+    "spearman_rows",
+    "statistic_rows",
+    "trained_rows",
+]
+
+_MODULES = {
+    **dict.fromkeys(("Mean", "cells", "mean_differences", "means"), "grouped"),
+    **dict.fromkeys(("Score", "left_out"), "scores"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'examples')}"), name)
+    globals()[name] = value
+    return value

@@ -6,10 +6,12 @@ here, never tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
+from scipy import sparse
 
 LEAST_ICC = 0.05
 """Below this an intraclass correlation is not believed."""
@@ -58,16 +60,29 @@ class ClusterSums:
             return np.nan_to_num(self.total(self.w**2) / self.total(self.w))
 
 
-def sums_of(values: Float[np.ndarray, "row example"], clusters: Int[np.ndarray, " example"]) -> ClusterSums:
+Clusters = Int[np.ndarray, " example"] | Sequence[str]
+"""The cluster of each example: numbers or names."""
+
+
+def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> ClusterSums:
     """Sums of rows of values of the same examples; each row is a group, each example weighs 1."""
     kept, index = np.unique(clusters, return_inverse=True)
     rows = len(values)
     place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
     x = np.bincount(place, values.ravel(), minlength=rows * len(kept))
     w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
-    return ClusterSums(
-        group=np.repeat(np.arange(rows), len(kept)), cluster=np.tile(kept, rows), x=x, w=w, n_groups=rows
-    )
+    group, cluster = np.divmod(np.arange(rows * len(kept)), len(kept))
+    return ClusterSums(group, cluster, x, w, rows)
+
+
+def added_up(
+    values: Float[np.ndarray, "example value"], clusters: Clusters
+) -> tuple[Shaped[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
+    """The clusters in order, and the sums of each value in each of them."""
+    kept, owner = np.unique(clusters, return_inverse=True)
+    size = len(owner)
+    owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(kept), size))
+    return kept, owners @ values
 
 
 def kish(weight: Float[np.ndarray, " cluster"]) -> float:

@@ -6,6 +6,7 @@ Graubard's (1998) interval; whatever else is bounded takes Student's t on a scal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,11 @@ Kind = Literal["real", "nonnegative", "proportion", "unit", "difference", "corre
 ``unit``: a mean of what lies between 0 and 1; ``difference``: of two of those; ``correlation``: -1 to 1;
 ``r2``: at most 1.
 """
+
+DIFFERENCE_OF: Mapping[Kind, Kind] = {
+    "nonnegative": "real", "real": "real", "proportion": "difference", "unit": "difference"
+}  # fmt: skip
+"""What the difference of two numbers of a kind is."""
 
 Column = Float[np.ndarray, " group"]
 

@@ -51,3 +51,28 @@ def _spearman(x: Float[np.ndarray, " value"], y: Float[np.ndarray, " value"]) ->
     a, b = a - a.mean(), b - b.mean()
     scale = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / scale) if scale > 0 else np.nan
+
+
+def r_squared(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+    """Share of the variance explained, from the count, sum and squares of a number and its squared errors."""
+    count, total, squares, errors = totals.T
+    return 1.0 - errors / (squares - total**2 / count)
+
+
+def weighted_spearman(
+    x: Float[np.ndarray, " example"], y: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
+) -> float:
+    """Pearson's correlation of mid-ranks in a sample that holds each example ``weight`` times."""
+    a, b = (_mid_ranks(values, weight) for values in (x, y))
+    total = weight.sum()
+    a, b = a - (weight @ a) / total, b - (weight @ b) / total
+    scale = np.sqrt((weight @ a**2) * (weight @ b**2))
+    return float(weight @ (a * b) / scale) if scale > 0 else np.nan
+
+
+def _mid_ranks(
+    values: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
+) -> Float[np.ndarray, " example"]:
+    level = rankdata(values, method="dense").astype(np.int64) - 1
+    held = np.bincount(level, weight)
+    return (np.cumsum(held) - held / 2)[level]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +21,7 @@ def rows_of(
     counts: Float[np.ndarray, " group"] | Sequence[float],
     *,
     factor: float = 1.0,
+    fields: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Score]:
     """One row an estimate; those without a value are left out, and what is not known is null.
 
@@ -27,6 +30,7 @@ def rows_of(
         templates: What each row carries besides.
         counts: Observations behind each.
         factor: By which values and intervals are multiplied (nats to bits).
+        fields: Columns that all rows share beside their templates.
     """
     for place, (template, n) in enumerate(zip(templates, counts, strict=True)):
         value = float(found.value[place])
@@ -46,6 +50,7 @@ def rows_of(
             n_eff=_finite(found.n_eff[place]),
             df=_finite(found.df[place]),
             p_value=_finite(found.p_value[place]),
+            **fields,
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sonde.results.dimensions import DIMENSIONS, Dimensions
+from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
 from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
 SCHEMA_VERSION = 2
@@ -146,6 +146,17 @@ class Score:
     def within(self, *dimensions: tuple[str, str]) -> Score:
         """The same score with further dimensions, inside those that it has."""
         return dataclasses.replace(self, dimensions=(*self.dimensions, *dimensions))
+
+
+LEFT_OUT = "left_out"
+"""Metric of a row whose dimension says why something was not scored."""
+
+
+def left_out(template: Score, reason: str) -> Score:
+    """A row that says why there is no other."""
+    return dataclasses.replace(
+        template, metric=LEFT_OUT, dimensions=((REASON, reason),), value=0.0, n=0, n_clusters=0
+    )
 
 
 def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:

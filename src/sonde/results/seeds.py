@@ -10,16 +10,16 @@ cautious. One training has no seeds to tell from: then the interval is over exam
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from sonde.results.clusters import ClusterSums, least_icc, sums_of
+from sonde.results.clusters import Clusters, ClusterSums, least_icc, sums_of
 from sonde.results.estimate import Estimates, estimated, ratios
 from sonde.results.intervals import Kind
 
 BySeed = Float[np.ndarray, "seed example"]
 
 
-def trained_mean(values: BySeed, clusters: Int[np.ndarray, " example"]) -> Estimates:
+def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
     """The mean over seeds and examples of what lies between 0 and 1, for example whether each is right.
 
     Args:
@@ -34,7 +34,7 @@ def trained_mean(values: BySeed, clusters: Int[np.ndarray, " example"]) -> Estim
     return _with_noise(alone, sums, "proportion", [_between_seeds(values)])
 
 
-def trained_difference(first: BySeed, second: BySeed, clusters: Int[np.ndarray, " example"]) -> Estimates:
+def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Estimates:
     """The difference of two such means over the same examples.
 
     Args:

@@ -49,15 +49,14 @@ class Predicted:
         name: tuple[tuple[str, ...], ...] | None = None,
     ) -> Predicted:
         """From what is hit of each scored edge."""
-        size = relation.edges[relation.test]
-        hits = np.add.reduceat(edges, np.cumsum(size) - size, axis=0, dtype=np.float64)
+        hits = relation.added(edges)
         return cls(
             edges, hits, fitted, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
         )
 
-    def told_apart(self, other: Predicted) -> Float[np.ndarray, "metric k"]:
-        """In how many edges two predictors differ; where a hit is a share, the sum of squares."""
-        return (np.subtract(self.edges, other.edges, dtype=np.float32) ** 2).sum(axis=0, dtype=np.float64)
+    def told_apart(self, other: Predicted) -> Float[np.ndarray, "edge metric k"]:
+        """In which edges two predictors differ; where a hit is a share, the square of how far."""
+        return np.subtract(self.edges, other.edges, dtype=np.float32) ** 2
 
 
 _NO_HEAD = np.full((len(METRICS), TOP), -1)

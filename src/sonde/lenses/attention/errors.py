@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -17,10 +17,7 @@ from sonde.lenses._lens import Captured, LensSettings, Option
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
 from sonde.lenses.attention.words import Edges, given_split, read_item
-from sonde.results.clusters import ClusterSums
-from sonde.results.estimate import ratios
-from sonde.results.rows import rows_of
-from sonde.results.scores import Score
+from sonde.results import Score, share_rows
 
 ITEMS = 400
 """Items that are looked at: enough for shares, and few beside the items of the first stage."""
@@ -209,25 +206,7 @@ def scores(
         missed.partition_by("side", "relation", "layer", "head", as_dict=True).items()
     ):
         one = dataclasses.replace(template, side=str(side), layer=int(str(layer)), head=int(str(head)))
+        about = dataclasses.replace(one.within(("relation", str(relation))), metric="picked")
         for column, name in (("picked_kind", "kind"), ("situation", "situation")):
-            found += _shares(rows, column, name, one.within(("relation", str(relation))))
+            found += share_rows(about, rows[column].to_list(), rows["cluster"].to_list(), name)
     return found
-
-
-def _shares(rows: pl.DataFrame, column: str, name: str, template: Score) -> Iterator[Score]:
-    values = sorted(rows[column].unique().to_list())
-    counts = (
-        rows.group_by("cluster")
-        .agg(pl.len().alias("n"), *((pl.col(column) == value).sum().alias(value) for value in values))
-        .sort("cluster")
-    )
-    size, weight = len(counts), counts["n"].to_numpy()
-    sums = ClusterSums(
-        group=np.repeat(np.arange(len(values)), size),
-        cluster=np.tile(np.arange(size), len(values)),
-        x=counts.select(values).to_numpy().T.reshape(-1).astype(np.float64),
-        w=np.tile(weight, len(values)).astype(np.float64),
-        n_groups=len(values),
-    )
-    templates = [dataclasses.replace(template, metric="picked").within((name, value)) for value in values]
-    yield from rows_of(ratios(sums, "proportion"), templates, [int(weight.sum())] * len(values))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.lenses.attention.choice import Predicted
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.sums import TOP, Key, RelationEdges
-from sonde.results.clusters import ClusterSums, sums_of
+from sonde.results import Mean, Score, cells, mean_rows, means, statistic_rows
+from sonde.results.clusters import added_up
 from sonde.results.dimensions import Dimensions
-from sonde.results.estimate import Estimates, differences, jackknife, ratios
-from sonde.results.intervals import Column
-from sonde.results.rows import rows_of
-from sonde.results.scores import Score
+from sonde.results.estimate import Statistic
 
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""
@@ -45,6 +44,66 @@ class Side:
     relations: Mapping[str, RelationEdges]
     predicted: Mapping[str, Mapping[str, Predicted]]
     averaged: Sequence[str]
+    _added: dict[tuple[str, str], pl.DataFrame] = dataclasses.field(default_factory=dict)
+
+    def sums(self, predictor: str, over: str = "") -> pl.DataFrame:
+        """By ``relation, cluster``: scored ``edges``, and by metric and k those hit.
+
+        Args:
+            predictor: Whose hits, in columns ``own``.
+            over: A control, whose hits are in columns ``other``; in ``apart`` the edges told apart.
+        """
+        if (predictor, over) not in self._added:
+            names = list(self.predicted[predictor])
+            found = [self._summed(name, predictor, over) for name in names]
+            parts = (_OWN, _OTHER, _APART) if over else (_OWN,)
+            columns = ["edges", *(f"{part} {at}" for part in parts for at in range(len(_PLACES)))]
+            self._added[predictor, over] = pl.from_numpy(
+                np.concatenate([sums for _, sums in found]), columns
+            ).with_columns(
+                cluster=np.concatenate([clusters for clusters, _ in found]),
+                relation=pl.Series(names).gather(
+                    np.repeat(range(len(found)), [len(one) for one, _ in found])
+                ),
+            )
+        return self._added[predictor, over]
+
+    def _summed(
+        self, name: str, predictor: str, over: str
+    ) -> tuple[Int[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
+        """Of one relation, edges and hits by cluster."""
+        relation, mine = self.relations[name], self.predicted[predictor][name]
+        values = [_scored(relation), mine.hits]
+        if over:
+            control = self.predicted[over][name]
+            # By edge: in an item one predictor may hit as many as the other, and others.
+            values += [control.hits, relation.added(mine.told_apart(control))]
+        flat = [one.reshape(len(one), -1) for one in values]
+        return added_up(np.concatenate(flat, axis=1), relation.cluster[relation.test])
+
+    def averaged_names(self, predictor: str) -> list[str]:
+        """The relations that averages are over, as far as a predictor was fitted to them."""
+        return [name for name in self.averaged if name in self.predicted[predictor]]
+
+
+_OWN, _OTHER, _APART = "own", "other", "apart"
+_PLACES = [(metric, k) for metric in METRICS for k in range(1, TOP + 1)]
+"""Every metric with every k, as the columns of `Side.sums` have them."""
+
+
+def _shares(over: str = "") -> list[Mean]:
+    """The share of the edges that is hit, or by how much it is greater than a control's."""
+    return [
+        Mean(
+            f"{metric}_gain" if over else metric,
+            pl.col(f"{_OWN} {at}"),
+            per=pl.col("edges"),
+            less=pl.col(f"{_OTHER} {at}") if over else None,
+            squares=pl.col(f"{_APART} {at}"),
+            fields={"k": k, "compared_to": over or None},
+        )
+        for at, (metric, k) in enumerate(_PLACES)
+    ]
 
 
 def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
@@ -55,43 +114,33 @@ def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, Relat
     return found
 
 
-def relation_scores(side: Side, predictor: str, template: Score) -> Iterator[Score]:
-    """Hits of one kind of predictor on each relation, for each metric and k."""
+def relation_scores(side: Side, predictor: str, template: Score, over: str = "") -> list[Score]:
+    """Hits of one kind of predictor on each relation, for each metric and k.
+
+    Args:
+        side: What was predicted.
+        predictor: Whose hits.
+        template: Carries model and the rest.
+        over: A control whose hits are subtracted.
+    """
     found = side.predicted[predictor]
-    rows: list[Score] = []
-    for metric, k, estimates in _estimated(side, [[name] for name in found], predictor):
-        templates = [
-            dataclasses.replace(
-                template.within(("relation", name)),
-                control=None if predictor == HEADS else predictor,
-                metric=METRICS[metric],
-                k=k,
-                chosen=one.name[metric][k - 1] or None,
-                **_place(side.relations[name], int(one.head[metric, k - 1])),
-            )
-            for name, one in found.items()
-        ]
-        rows += rows_of(estimates, templates, _edges(side, found))
-    yield from _by_relation(rows, found)
+    if not found:
+        return []
+    rows = means(side.sums(predictor, over), _shares(over), _of(predictor, template), by="relation")
+    # Relation by relation; each relation's rows keep their order.
+    held: dict[str, list[Score]] = {name: [] for name in found}
+    for row in rows:
+        name = dict(row.dimensions)["relation"]
+        metric, k = METRICS.index(row.metric.removesuffix("_gain")), (row.k or 1) - 1
+        chosen = None if over else found[name].name[metric][k] or None
+        place = _place(side.relations[name], int(found[name].head[metric, k]))
+        held[name].append(dataclasses.replace(row, chosen=chosen, **place))
+    return [row for some in held.values() for row in some]
 
 
 def gains(side: Side, over: str, template: Score) -> Iterator[Score]:
     """How far the heads are ahead of a control on each relation, and on average."""
-    found = side.predicted[HEADS]
-    rows: list[Score] = []
-    for metric, k, estimates in _estimated(side, [[name] for name in found], HEADS, over):
-        templates = [
-            dataclasses.replace(
-                template.within(("relation", name)),
-                metric=f"{METRICS[metric]}_gain",
-                k=k,
-                compared_to=over,
-                **_place(side.relations[name], int(one.head[metric, k - 1])),
-            )
-            for name, one in found.items()
-        ]
-        rows += rows_of(estimates, templates, _edges(side, found))
-    yield from _by_relation(rows, found)
+    yield from relation_scores(side, HEADS, template, over)
     yield from averages(side, HEADS, template, over=over)
 
 
@@ -104,38 +153,35 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
         template: Carries model and the rest.
         over: A control whose mean is subtracted.
     """
-    held = [name for name in side.averaged if name in side.predicted[predictor]]
+    held = side.averaged_names(predictor)
+    if not held:
+        return
     near = {name for name in held if abs(mean_offset(side.relations[name])) < NEAR}
     parts: dict[Dimensions, Sequence[str]] = {
         (): held,
         (("distance", "near"),): [name for name in held if name in near],
         (("distance", "far"),): [name for name in held if name not in near],
     }
+    sums, size = side.sums(predictor, over), len(_PLACES)
+    values = [pl.col(f"{part} {at}") for part in (_OWN, _OTHER)[: 1 + bool(over)] for at in range(size)]
     for part, names in parts.items():
         if not names:
             continue
-        table = _Table.of([side.relations[name] for name in names])
-        weights = table.added([_scored(side.relations[name]) for name in names])
-        for metric in range(len(METRICS)):
-            for k in range(1, TOP + 1):
-                hits = [
-                    table.added([side.predicted[kind][name].hits[:, metric, k - 1] for name in names])
-                    for kind in ([predictor, over] if over else [predictor])
-                ]
-                yield from rows_of(
-                    _mean_of_ratios(hits, weights),
-                    [
-                        dataclasses.replace(
-                            template.within(*part),
-                            control=None if predictor == HEADS else predictor,
-                            metric=METRICS[metric] + ("_gain" if over else ""),
-                            k=k,
-                            n_relations=len(names),
-                            compared_to=over or None,
-                        )
-                    ],
-                    [weights.sum()],
-                )
+        rows = sums.filter(pl.col("relation").is_in(names))
+        table = (
+            cells(rows, [*values, pl.col("edges")], ["relation"])
+            .toarray()
+            .reshape(-1, len(values) + 1, len(names))
+        )
+        weight = table[:, -1].sum(axis=1)
+        about = dataclasses.replace(
+            _of(predictor, template).within(*part), n_relations=len(names), compared_to=over or None
+        )
+        for at, one in enumerate(_shares(over)):
+            own = table[:, [*range(at, len(values), size), -1]].reshape(len(table), -1)
+            named = dataclasses.replace(about, metric=one.metric, **one.fields)
+            kind = "difference" if over else "proportion"
+            yield from statistic_rows(named, _mean_of_ratios(len(names)), own, weight, kind)
 
 
 def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
@@ -143,22 +189,14 @@ def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
 
     Of the heads also how far they are ahead of each control.
     """
-    names = [name for name in side.averaged if name in side.predicted[predictor]]
+    names = side.averaged_names(predictor)
     if not names:
         return
-    edges = [sum(_edges(side, names))]
+    about = dataclasses.replace(_of(predictor, template).within(EDGES), n_relations=len(names))
     controls = [other for other in side.predicted if predictor == HEADS and other != HEADS]
     for over in ("", *controls):
-        for metric, k, estimates in _estimated(side, [names], predictor, over):
-            one = dataclasses.replace(
-                template.within(EDGES),
-                control=None if predictor == HEADS else predictor,
-                metric=METRICS[metric] + ("_gain" if over else ""),
-                k=k,
-                n_relations=len(names),
-                compared_to=over or None,
-            )
-            yield from rows_of(estimates, [one], edges)
+        rows = side.sums(predictor, over).filter(pl.col("relation").is_in(names))
+        yield from means(rows, _shares(over), about)
 
 
 def mean_offset(relation: RelationEdges) -> float:
@@ -170,12 +208,12 @@ def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> It
     """Mean offset of each relation, near or far, and how many edges it has on either side of the split."""
     for name, relation in relations.items():
         offsets = np.abs(relation.offset_first).astype(np.float64)
-        sums = sums_of(offsets[None], relation.cluster[relation.row])
         distance = "near" if abs(mean_offset(relation)) < NEAR else "far"
         one = dataclasses.replace(
             template.within(("relation", name), ("distance", distance)), split="all", metric="mean_offset"
         )
-        yield from rows_of(ratios(sums, "nonnegative"), [one], [relation.edges.sum()])
+        clusters = relation.cluster[relation.row]
+        yield from mean_rows(one, offsets[None], clusters, kind="nonnegative")
         for split, rows in (("valid", ~relation.test), ("test", relation.test)):
             edges = int(relation.edges[rows].sum())
             yield dataclasses.replace(
@@ -194,7 +232,7 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
     if not names:
         return
     chosen_on, scored = (
-        np.stack([_shares(side.relations[name], split)[METRICS.index("first_hit"), 0] for name in names])
+        np.stack([_of_heads(side.relations[name], split)[METRICS.index("first_hit"), 0] for name in names])
         for split in (0, 1)
     )
     best = np.where(np.isnan(chosen_on), -1.0, chosen_on).argmax(0)
@@ -211,7 +249,7 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
         )
 
 
-def _shares(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
+def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
     edges = int(relation.edges[relation.test == bool(split)].sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         return relation.hits[split] / np.float64(edges)
@@ -225,101 +263,24 @@ def _place(relation: RelationEdges, head: int) -> dict[str, int]:
     return {"layer": head // relation.heads, "head": head % relation.heads} if head >= 0 else {}
 
 
-def _edges(side: Side, names: Iterable[str]) -> list[int]:
-    """Scored edges of each relation."""
-    return [int(_scored(side.relations[name]).sum()) for name in names]
+def _of(predictor: str, template: Score) -> Score:
+    return dataclasses.replace(template, control=None if predictor == HEADS else predictor)
 
 
-def _by_relation(rows: Iterable[Score], names: Iterable[str]) -> list[Score]:
-    """Rows relation by relation; each relation's keep their order."""
-    place = {name: at for at, name in enumerate(names)}
-    return sorted(rows, key=lambda row: place[dict(row.dimensions)["relation"]])
+def _mean_of_ratios(size: int) -> Statistic:
+    """The mean over relations of the share hit, or of how much greater it is than another's.
 
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """Which row of each of several relations belongs to which cluster.
-
-    Attributes:
-        clusters: Clusters that hold a scored edge of any of the relations.
-        place: Of each relation, the place of each scored row's cluster among them.
+    Totals are hits of each relation, then perhaps those of a control, and its edges last.
     """
-
-    clusters: Int[np.ndarray, " cluster"]
-    place: Sequence[Int[np.ndarray, " row"]]
-
-    @classmethod
-    def of(cls, relations: Sequence[RelationEdges]) -> _Table:
-        held = [relation.cluster[relation.test] for relation in relations]
-        clusters = np.unique(np.concatenate(held))
-        return cls(clusters, [np.searchsorted(clusters, one) for one in held])
-
-    def added(self, values: Sequence[Float[np.ndarray, " row"]]) -> Float[np.ndarray, "cluster relation"]:
-        """Values of each relation's scored rows, added up by cluster."""
-        size = len(self.clusters)
-        columns = [np.bincount(at, one, size) for at, one in zip(self.place, values, strict=True)]
-        return np.stack(columns, axis=1)
-
-
-def _estimated(
-    side: Side, groups: Sequence[Sequence[str]], predictor: str, over: str = ""
-) -> Iterator[tuple[int, int, Estimates]]:
-    """For each metric and k an estimate a group of relations.
-
-    Groups share one intraclass correlation, metrics and values of k do not: what another metric finds has no
-    part in an interval.
-
-    Args:
-        side: What was predicted.
-        groups: Relations whose edges are taken together.
-        predictor: Whose hits.
-        over: A control that is subtracted.
-    """
-    if not groups:
-        return
-    tables = [_Table.of([side.relations[name] for name in group]) for group in groups]
-    number = np.repeat(np.arange(len(groups)), [len(table.clusters) for table in tables])
-    cluster = np.concatenate([table.clusters for table in tables])
-
-    def added(values: Callable[[str], Column]) -> Column:
-        each = zip(tables, groups, strict=True)
-        parts = [table.added([values(name) for name in group]).sum(axis=1) for table, group in each]
-        return np.concatenate(parts)
-
-    edges = added(lambda name: _scored(side.relations[name]))
-
-    def hit(kind: str, metric: int, k: int) -> ClusterSums:
-        x = added(lambda name: side.predicted[kind][name].hits[:, metric, k - 1])
-        return ClusterSums(number, cluster, x, edges, len(groups))
-
-    def told_apart(name: str) -> Float[np.ndarray, "metric k"]:
-        return side.predicted[predictor][name].told_apart(side.predicted[over][name])
-
-    # By edge: in an item one predictor may hit as many as the other, and others.
-    apart = np.array([sum(map(told_apart, group)) for group in groups]) if over else None
-    for metric in range(len(METRICS)):
-        for k in range(1, TOP + 1):
-            own = hit(predictor, metric, k)
-            if apart is None:
-                yield metric, k, ratios(own, "proportion")
-            else:
-                other, discordant = hit(over, metric, k), apart[:, metric, k - 1]
-                yield metric, k, differences(own, other, "difference", discordant=discordant)
-
-
-def _mean_of_ratios(
-    hits: Sequence[Float[np.ndarray, "cluster name"]], weights: Float[np.ndarray, "cluster name"]
-) -> Estimates:
-    size = weights.shape[1]
 
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+        *hits, edges = totals.reshape(len(totals), -1, size).swapaxes(0, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            parts = [totals[:, at : at + size] / totals[:, -size:] for at in range(0, size * len(hits), size)]
+            own, *other = (one / edges for one in hits)
         # A relation that only the left-out cluster holds has no share there; the others are averaged.
-        mine = parts[0] if len(parts) == 1 else parts[0] - parts[1]
+        mine = own - other[0] if other else own
         known = np.isfinite(mine)
         with np.errstate(invalid="ignore"):
             return np.where(known, mine, 0.0).sum(axis=1) / known.sum(axis=1)
 
-    kind = "proportion" if len(hits) == 1 else "difference"
-    return jackknife(statistic, np.concatenate([*hits, weights], axis=1), weights.sum(1), kind)
+    return statistic

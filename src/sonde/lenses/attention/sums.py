@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
 from sonde.lenses.attention.baselines import NumberRuns, Sets
 from sonde.lenses.attention.blind import PICKS
@@ -61,6 +61,11 @@ class RelationEdges:
     def row(self) -> Int[np.ndarray, " edge"]:
         """The row of each edge."""
         return np.repeat(np.arange(len(self.edges)), self.edges)
+
+    def added(self, values: Shaped[np.ndarray, "edge metric k"]) -> Float[np.ndarray, "row metric k"]:
+        """Values of the scored edges, added up by scored row."""
+        size = self.edges[self.test]
+        return np.add.reduceat(values, np.cumsum(size) - size, axis=0, dtype=np.float64)
 
     def offsets(self, metric: int) -> NumberRuns:
         """The offsets that hit each edge by one of `METRICS`."""

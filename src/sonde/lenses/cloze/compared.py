@@ -9,14 +9,10 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses._library_means import means
 from sonde.lenses.cloze.judged import PUBLISHED_MODES
-from sonde.lenses.cloze.rates import KS, by_template, hit
-from sonde.results.clusters import ClusterSums
-from sonde.results.estimate import differences, jackknife
+from sonde.lenses.cloze.rates import KS, at_k, by_library, by_template, hit
+from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.intervals import Kind
-from sonde.results.rows import rows_of
-from sonde.results.scores import Score
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""
@@ -37,9 +33,10 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
     own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits(frame))
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
-    values = {str(k): pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
-    named = base.within(("template", ALIASES_APART))
-    yield from _at_ks(pairs, values, named, kind="difference")
+    apart = {k: pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
+    yield from by_library(
+        pairs, _at_ks(apart, "difference"), single(base).within(("template", ALIASES_APART))
+    )
 
 
 def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -51,16 +48,15 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
     own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *_hits(frame))
     pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
+    worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (".words", ""))
     sides = {
-        "with": {str(k): pl.col(f"{k}.words") for k in KS},
-        "without": {str(k): pl.col(str(k)) for k in KS},
-        "with-without": {str(k): pl.col(f"{k}.words") - pl.col(str(k)) for k in KS},
+        "with": _at_ks(worded_by, "unit"),
+        "without": _at_ks(alone_by, "unit"),
+        "with-without": _at_ks({k: worded_by[k] - alone_by[k] for k in KS}, "difference"),
     }
-    for side, values in sides.items():
-        for template, part in by_template(pairs, base):
-            named = template.within(("words", side))
-            kind = "difference" if side == "with-without" else "unit"
-            yield from _at_ks(part, values, named, kind=kind)
+    for side, wanted in sides.items():
+        for template, part in by_template(pairs, single(base)):
+            yield from by_library(part, wanted, template.within(("words", side)))
 
 
 def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -74,59 +70,47 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     ).select("quiz_id", "base_id", "library", "template", "frame", *_hits(frame))
     framed = asked.filter(pl.col("frame") != "")
     alone = asked.filter((pl.col("frame") == "") & pl.col("quiz_id").is_in(framed["base_id"].implode()))
-    for template, part in by_template(pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed]), base):
+    every = pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed])
+    hits = {k: pl.col(str(k)) for k in KS}
+    for template, part in by_template(every, single(base)):
         count = part["frame"].n_unique()
         whole = part.filter(pl.col("frame").n_unique().over("base_id") == count)
         if whole.is_empty():
             continue
-        values = {str(k): pl.col(str(k)) for k in KS}
-        yield from _at_ks(whole, values, template, by="frame")
-        averaged = whole.group_by("base_id", "library", maintain_order=True).agg(pl.col(list(values)).mean())
-        every = template.within(("frame", EVERY))
-        yield from _at_ks(averaged, values, every, kind="unit")
+        yield from by_library(whole, _at_ks(hits), template, by="frame")
+        averaged = whole.group_by("base_id", "library", maintain_order=True).agg(
+            pl.col(list(map(str, KS))).mean()
+        )
+        yield from by_library(averaged, _at_ks(hits, "unit"), template.within(("frame", EVERY)))
         yield from _spread(whole, template)
 
 
 def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """How much better quizzes about libraries of the training data are answered than others."""
     known = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
-    for template, part in by_template(known, base):
-        if part["seen"].n_unique() < 2:
-            continue
-        numbered = part.with_columns(_cluster=pl.col("library").rank("dense").cast(pl.Int64) - 1)
-        seen, unseen = (numbered.filter(pl.col("seen") == side) for side in (True, False))
-        for k in KS:
-            if not (_says(seen, k) and _says(unseen, k)):
-                continue
-            found = differences(_sums(seen, k), _sums(unseen, k), "difference")
-            apart = template.within(("seen", "true-false"))
-            named = dataclasses.replace(apart, metric="p_at_k", matching="single", k=k)
-            yield from rows_of(found, [named], [part.height])
+    for template, part in by_template(known, single(base)):
+        apart = mean_differences(part, at_k(part, "rank"), template, ("seen", True, False), cluster="library")
+        for score in apart:
+            yield dataclasses.replace(score, n=part.height)
 
 
 def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
-    frames = whole["frame"].unique(maintain_order=True).to_list()
+    frames = whole["frame"].n_unique()
     for k in KS:
-        held = whole.filter(pl.col(str(k)).is_not_null())
+        hits = pl.col(str(k))
+        held = whole.filter(hits.is_not_null())
         if held.is_empty():
             continue
-        quizzes = held.filter(pl.col("frame") == frames[0]).group_by("library").len().sort("library")
-        weight = quizzes["len"].cast(pl.Float64).to_numpy()
-        table = (
-            held.group_by("library", "frame")
-            .agg(pl.col(str(k)).sum())
-            .pivot("frame", index="library", values=str(k))
-            .sort("library")
-        )
-        sums = np.column_stack([table.select(frames).to_numpy(), weight])
+        sums = cells(held, [hits, hits.is_not_null()], ["frame"], cluster="library").toarray()
+        # Every quiz is answered in every frame.
+        weight = sums[:, frames]
         for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
-            found = jackknife(statistic, sums, weight, "nonnegative")
-            named = dataclasses.replace(template, metric=metric, matching="single", k=k)
-            yield from rows_of(found, [named], [weight.sum()])
+            named = dataclasses.replace(template, metric=metric, k=k)
+            yield from statistic_rows(named, statistic, sums, weight, "nonnegative")
 
 
 def _deviation(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Standard deviation of the rates over the frames; the last column counts quizzes."""
+    """Standard deviation of the rates over the frames."""
     return np.std(_rates(sums), axis=1, ddof=1)
 
 
@@ -136,33 +120,19 @@ def _range(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " re
 
 
 def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "replicate frame"]:
+    hits, quizzes = np.split(sums, 2, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return sums[:, :-1] / sums[:, -1:]
+        return hits / quizzes
 
 
-def _sums(frame: pl.DataFrame, k: int) -> ClusterSums:
-    """Hits and quizzes by cluster."""
-    hits = hit(frame, "rank", k)
-    held = frame.group_by("_cluster").agg(x=hits.sum(), w=hits.is_not_null().sum()).sort("_cluster")
-    hits, count = (held[name].cast(pl.Float64).to_numpy() for name in ("x", "w"))
-    return ClusterSums(np.zeros(held.height, np.int64), held["_cluster"].to_numpy(), hits, count, 1)
-
-
-def _says(frame: pl.DataFrame, k: int) -> bool:
-    """Whether any rank is among more than k."""
-    return frame.select(hit(frame, "rank", k).is_not_null().any()).item()
+def single(base: Score) -> Score:
+    """Scores of the single right answer."""
+    return dataclasses.replace(base, matching="single")
 
 
 def _hits(frame: pl.DataFrame) -> list[pl.Expr]:
     return [hit(frame, "rank", k).cast(pl.Float64).alias(str(k)) for k in KS]
 
 
-def _at_ks(
-    frame: pl.DataFrame,
-    values: Mapping[str, pl.Expr],
-    template: Score,
-    by: str | None = None,
-    kind: Kind = "proportion",
-) -> Iterator[Score]:
-    for k, score in means(frame, values, template, by=by, kinds=kind):
-        yield dataclasses.replace(score, metric="p_at_k", matching="single", k=int(k))
+def _at_ks(values: Mapping[int, pl.Expr], kind: Kind = "proportion") -> list[Mean]:
+    return [Mean("p_at_k", value, kind, fields={"k": k}) for k, value in values.items()]

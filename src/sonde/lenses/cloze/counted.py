@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import polars as pl
 
-from sonde.lenses._library_means import means
-from sonde.lenses.cloze.rates import by_template
-from sonde.results.intervals import Kind
-from sonde.results.scores import Score
+from sonde.lenses.cloze.rates import by_library, by_template
+from sonde.results import Mean, Score
 
 
 def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -45,8 +43,8 @@ def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
     """How many aliases a name has that has any, and the share with several (INK, section 5.2)."""
     names = labels.filter(pl.col("aliases") > 0).unique(["language", "name", "kind"], maintain_order=True)
-    values = {"aliases": pl.col("aliases"), "share_several_aliases": pl.col("aliases") > 1}
-    kinds: Mapping[str, Kind] = {"aliases": "nonnegative", "share_several_aliases": "proportion"}
-    aliased = base.within(("names", "aliased"))
-    for metric, score in means(names, values, aliased, kinds=kinds):
-        yield dataclasses.replace(score, metric=metric)
+    wanted = [
+        Mean("aliases", pl.col("aliases"), "nonnegative"),
+        Mean("share_several_aliases", pl.col("aliases") > 1),
+    ]
+    return by_library(names, wanted, base.within(("names", "aliased")))

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses._library_means import means
 from sonde.lenses.cloze.controls import TWIN
 from sonde.lenses.cloze.observe import CAUSAL, PLL
+from sonde.lenses.cloze.rates import by_library
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.results.intervals import Kind
-from sonde.results.scores import Score
+from sonde.results import Mean, Score
+from sonde.results.grouped import By
 from sonde.tasks._cloze_margins import PAIRS
 
 MARGIN_TASKS = ("api_deprecated", "api_fakes")
@@ -66,47 +66,38 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
     for pair in PAIRS:
         template = base.within(("pair", pair))
         part = frame.filter(pl.col("template") == pair)
-        for by in (None, "mode"):
+        for by in ({}, {_FORM: pl.col("mode")}):
             yield from _of_model(part, template, by)
-            yield from _by_length(part, template, by)
-            yield from _by_spelling(part, template, by)
+            for control, preferred in _CONTROLS.items():
+                named = dataclasses.replace(template, control=control)
+                yield from by_library(part, [Mean("preferred", preferred)], named, by=by)
             yield from _by_chance(part, template, by)
         for twin in twins:
             control = dataclasses.replace(template, control=TWIN)
-            yield from _of_model(twin.filter(pl.col("template") == pair), control, None)
+            yield from _of_model(twin.filter(pl.col("template") == pair), control, {})
 
 
-def _of_model(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+def _of_model(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:
     for aggregation in ("sum", "mean"):
         named = dataclasses.replace(template, aggregation=aggregation)
+        margin = pl.col(aggregation)
         # What is as likely as the better one counts against it.
-        values = {"margin": pl.col(aggregation), "preferred": pl.col(aggregation) > _TIE}
-        kinds: Mapping[str, Kind] = {"margin": "real", "preferred": "proportion"}
-        for metric, score in means(frame, values, named, by=by, name=_FORM, kinds=kinds):
-            yield dataclasses.replace(score, metric=metric)
+        wanted = [Mean("margin", margin, "real"), Mean("preferred", margin > _TIE)]
+        yield from by_library(frame, wanted, named, by=by)
 
 
-def _by_spelling(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
-    """How often the better name is the one that is likelier by its spelling, where that is known."""
-    named = dataclasses.replace(template, control=SPELLING)
-    values = {"preferred": pl.col("spelling") > 0}
-    for metric, score in means(frame, values, named, by=by, name=_FORM):
-        yield dataclasses.replace(score, metric=metric)
-
-
-def _by_chance(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
+def _by_chance(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:
     """One of two at random; it is known and has no interval."""
     named = dataclasses.replace(template, control="chance")
-    for _, score in means(frame, {"chance": pl.col("sum").is_not_null() * 0.5}, named, by=by, name=_FORM):
-        yield dataclasses.replace(
-            score, metric="preferred", value=0.5, ci_low=None, ci_high=None, ci_method=""
-        )
+    chance = Mean("preferred", pl.col("sum").is_not_null() * 0.5)
+    for score in by_library(frame, [chance], named, by=by):
+        yield dataclasses.replace(score, value=0.5, ci_low=None, ci_high=None, ci_method="")
 
 
-def _by_length(frame: pl.DataFrame, template: Score, by: str | None) -> Iterator[Score]:
-    """How often the better statement is the shorter one, equal ones half: what summing favours by itself."""
-    better, worse = (pl.col("candidates").list.get(at).str.len_chars().cast(pl.Int32) for at in (0, 1))
-    named = dataclasses.replace(template, control=LENGTH)
-    values = {"preferred": ((worse - better).sign() + 1) / 2}
-    for metric, score in means(frame, values, named, by=by, name=_FORM):
-        yield dataclasses.replace(score, metric=metric)
+_BETTER, _WORSE = (pl.col("candidates").list.get(at).str.len_chars().cast(pl.Int32) for at in (0, 1))
+_CONTROLS: Mapping[str, pl.Expr] = {
+    LENGTH: ((_WORSE - _BETTER).sign() + 1) / 2,
+    SPELLING: pl.col("spelling") > 0,
+}
+"""How often the better statement is the shorter one, equal ones half (what summing favours by itself), and
+how often the better name is the one that is likelier by its spelling, where that is known."""

@@ -10,9 +10,9 @@ import polars as pl
 
 from sonde.base.files import write_atomic
 from sonde.corpora.codexglue import predictions
-from sonde.lenses._library_means import means
+from sonde.lenses.cloze.rates import by_library
 from sonde.lenses.cloze.statements import candidate_ids
-from sonde.results.scores import Score
+from sonde.results import Mean, Score
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_given import GIVEN, TASK
 
@@ -99,13 +99,14 @@ def _place(number: str) -> tuple[str, int, str]:
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How often each word is preferred; the published answers would say how often rightly."""
     found = preferred(answers, labels)
-    base = dataclasses.replace(template, metric="preferred").within(("template", GIVEN))
-    values = {word: pl.col("word") == word for word in sorted(set(found["word"]))}
-    for word, score in means(found, values, base):
-        yield score.within(("word", word))
+    base = template.within(("template", GIVEN))
+    words = sorted(set(found["word"]))
+    for word in words:
+        one = base.within(("word", word))
+        yield from by_library(found, [Mean("preferred", pl.col("word") == word)], one)
     # As often at random as there are words to choose from.
     count = labels.filter(pl.col("template") == GIVEN).group_by(_ENTRY).agg(_words=pl.len())
     at_random = found.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
-    for word in values:
-        for _, score in means(at_random, {word: pl.col("chance")}, base, kinds="unit"):
-            yield dataclasses.replace(score, control="chance").within(("word", word))
+    for word in words:
+        one = dataclasses.replace(base, control="chance").within(("word", word))
+        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], one)

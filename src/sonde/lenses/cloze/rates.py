@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import polars as pl
 
-from sonde.lenses._library_means import means
-from sonde.results.scores import Score
+from sonde.results import Mean, Score, means
 
 KS = (1, 5, 10, 20, 30, 40, 50)
 """As published (INK, section 4.3)."""
@@ -16,6 +16,8 @@ KS = (1, 5, 10, 20, 30, 40, 50)
 NAMES = ("call", "import")
 """Templates that ask for a name as it is; what is said of all names is said of these."""
 
+by_library = partial(means, cluster="library")
+"""Means of quizzes, of which whole libraries are independent."""
 
 COMPETING = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
@@ -34,32 +36,24 @@ def hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.
     return pl.when(pl.col(among) > k).then(within) if among in frame.columns else within
 
 
-def at_k(
-    frame: pl.DataFrame, column: str, template: Score, by: str | None = None, *, among: str = COMPETING
-) -> Iterator[Score]:
+def at_k(frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS) -> list[Mean]:
     """P@k at every k that says something, of a column of ranks among ``among``."""
-    hits = {str(k): hit(frame, column, k, among) for k in KS}
-    for k, score in means(frame, hits, template, by=by):
-        yield dataclasses.replace(score, metric="p_at_k", k=int(k))
+    return [Mean("p_at_k", hit(frame, column, k, among), fields={"k": k}) for k in ks]
 
 
-def mrr(frame: pl.DataFrame, column: str, template: Score, by: str | None = None) -> Iterator[Score]:
+def mrr(column: str) -> Mean:
     """Mean reciprocal rank."""
-    for _, score in means(frame, {"mrr": 1.0 / pl.col(column)}, template, by=by, kinds="unit"):
-        yield dataclasses.replace(score, metric="mrr")
+    return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
 def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What ranking at random gets, of answers that compete with a few others."""
-    named = dataclasses.replace(template, control="chance")
     competing = pl.col(COMPETING)
-    shares = {str(k): pl.when(competing > k).then(k / competing) for k in KS}
-    for k, score in means(frame, shares, named, kinds="unit"):
-        yield dataclasses.replace(score, metric="p_at_k", k=int(k))
     reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
     value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
-    for _, score in means(frame, {"mrr": value}, named, kinds="unit"):
-        yield dataclasses.replace(score, metric="mrr")
+    shares = [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in KS]
+    named = dataclasses.replace(template, control="chance")
+    return by_library(frame, [*shares, Mean("mrr", value, "unit")], named)
 
 
 def _counts(frame: pl.DataFrame) -> list[int]:

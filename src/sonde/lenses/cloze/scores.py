@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses._library_means import means
 from sonde.lenses.cloze.compared import in_frames, in_words, paired_aliases, seen_against_unseen
 from sonde.lenses.cloze.controls import (
     MAJORITY,
@@ -31,10 +30,9 @@ from sonde.lenses.cloze.judged import (
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
-from sonde.lenses.cloze.rates import COMPETING, KS, NAMES, at_k, by_template, chance, hit, mrr
+from sonde.lenses.cloze.rates import COMPETING, KS, NAMES, at_k, by_library, by_template, chance, hit, mrr
 from sonde.lenses.cloze.vocabulary import unified
-from sonde.results.intervals import Kind
-from sonde.results.scores import Score
+from sonde.results import Mean, Score, means
 from sonde.tasks._cloze_given import GIVEN
 
 _CUTS: Mapping[str, str] = {
@@ -72,7 +70,7 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from _ranks(part, template, ranked)
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     for template, part in by_template(alone, base):
-        yield from _ranks(part, template, ["single"], by="mode")
+        yield from _ranks(part, template, ["single"], by=["mode"])
         yield from _answers(part, template)
         if "asked_of_all" in part.columns:
             shared = dataclasses.replace(template, matching="common")
@@ -104,14 +102,13 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         for column, (matching, aggregation) in _OF_STATEMENTS.items():
             named = dataclasses.replace(template, matching=matching, aggregation=aggregation)
             among = SHARED if column == "rank_unified" else COMPETING
-            yield from at_k(part, column, named, among=among)
-            yield from mrr(part, column, named)
+            yield from by_library(part, [*at_k(part, column, among), mrr(column)], named)
         summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
         yield from chance(part, summed)
         yield from _controls(part, summed)
     for template, part in by_template(alone, base):
         summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from at_k(part, "rank", summed, "mode")
+        yield from by_library(part, at_k(part, "rank"), summed, by="mode")
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     yield from _compared(frame, names, labels, base)
 
@@ -142,59 +139,44 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranks(
-    frame: pl.DataFrame, template: Score, matchings: list[str], by: str | None = None
+    frame: pl.DataFrame, template: Score, matchings: list[str], by: Sequence[str] = ()
 ) -> Iterator[Score]:
     for matching in matchings:
-        named = dataclasses.replace(template, matching=matching)
-        yield from at_k(frame, MATCHINGS[matching], named, by)
-        yield from mrr(frame, MATCHINGS[matching], named, by)
+        column, named = MATCHINGS[matching], dataclasses.replace(template, matching=matching)
+        yield from by_library(frame, [*at_k(frame, column), mrr(column)], named, by=by)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
     """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
     single = dataclasses.replace(template, matching="single")
+    first_ten = [*at_k(frame, "rank", ks=(1, 10)), mrr("rank")]
     for cut, column in _CUTS.items():
         if column in frame.columns:
-            yield from _first_ten(frame, single, column, cut)
-    yield from at_k(frame, "rank", single, "seen")
+            yield from by_library(frame, first_ten, single, by={cut: pl.col(column)})
+    yield from by_library(frame, at_k(frame, "rank"), single, by="seen")
     # A library has no other to be resampled with: within it, names are taken as independent.
-    within = frame.with_columns(_library=pl.col("library"), library=pl.col("name"))
-    for score in _first_ten(within, single, "_library", "library", minimum):
+    for score in means(frame, first_ten, single, by="library", cluster="name", minimum=minimum):
         yield dataclasses.replace(score, ci_method=f"by name, {score.ci_method}")
-
-
-def _first_ten(frame: pl.DataFrame, template: Score, by: str, cut: str, minimum: int = 1) -> Iterator[Score]:
-    values = {"1": hit(frame, "rank", 1), "10": hit(frame, "rank", 10), "mrr": 1.0 / pl.col("rank")}
-    kinds: Mapping[str, Kind] = {"1": "proportion", "10": "proportion", "mrr": "unit"}
-    for name, score in means(frame, values, template, by=by, name=cut, minimum=minimum, kinds=kinds):
-        if name == "mrr":
-            yield dataclasses.replace(score, metric="mrr")
-        else:
-            yield dataclasses.replace(score, metric="p_at_k", k=int(name))
 
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Log-probabilities, and how often all pieces of an answer rank first one after the other."""
-    values = {
-        "nats": pl.col("nats"),
-        "nats_per_character": pl.col("nats") / pl.col("characters"),
-        "greedy": pl.col("greedy"),
-    }
-    kinds: Mapping[str, Kind] = {
-        "nats": "nonnegative", "nats_per_character": "nonnegative", "greedy": "proportion"
-    }  # fmt: skip
-    for metric, score in means(frame, values, template, by="mode", kinds=kinds):
-        yield dataclasses.replace(score, metric=metric)
+    wanted = [
+        Mean("nats", pl.col("nats"), "nonnegative"),
+        Mean("nats_per_character", pl.col("nats") / pl.col("characters"), "nonnegative"),
+        Mean("greedy", pl.col("greedy")),
+    ]
+    return by_library(frame, wanted, template, by="mode")
 
 
 def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How the model's tokenizer cuts the answers that the reference cuts into one piece."""
     one_piece = frame.filter(pl.col("mode") != "whole")
-    values = {
-        f"share_{status.replace(' ', '_')}": pl.col("status") == status for status in (ONE, SEVERAL, CUT)
-    }
-    for metric, score in means(one_piece, values, template):
-        yield dataclasses.replace(score, metric=metric)
+    wanted = [
+        Mean(f"share_{status.replace(' ', '_')}", pl.col("status") == status)
+        for status in (ONE, SEVERAL, CUT)
+    ]
+    return by_library(one_piece, wanted, template)
 
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -203,8 +185,14 @@ def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         if column not in frame.columns:
             continue
         both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
+        gains = [
+            Mean(
+                "p_at_k_gain",
+                hit(both, "rank", k).cast(pl.Int8) - hit(both, column, k).cast(pl.Int8),
+                "difference",
+                fields={"k": k},
+            )
+            for k in KS
+        ]
         named = dataclasses.replace(template, control=control)
-        yield from at_k(both, column, named)
-        gains = {str(k): hit(both, "rank", k).cast(pl.Int8) - hit(both, column, k).cast(pl.Int8) for k in KS}
-        for k, score in means(both, gains, named, kinds="difference"):
-            yield dataclasses.replace(score, metric="p_at_k_gain", k=int(k))
+        yield from by_library(both, [*at_k(both, column), *gains], named)

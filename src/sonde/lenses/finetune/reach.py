@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.results import Mean
 from sonde.training.finetuning.recipe import KEEP
 
 OUT_OF_REACH, CEILING, TRUNCATED = "out_of_reach", "ceiling", "truncated"
@@ -31,18 +32,18 @@ def asked(examples: pl.DataFrame, cut: str) -> pl.DataFrame:
     return examples if cut == KEEP else without(examples, beyond(examples))
 
 
-def cut_off(examples: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """How much of a test set one training does not read: metrics with a ``value`` an example.
+def cut_off(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
+    """How much of a test set one training does not read, with the examples that it is a share of.
 
     Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
     """
     first = examples.filter(pl.col("seed") == pl.col("seed").min())
     known = first.filter(pl.col("reached").is_not_null())
     if not known.is_empty():
-        yield OUT_OF_REACH, known.with_columns(value=(~pl.col("reached")).cast(pl.Float64))
+        yield Mean(OUT_OF_REACH, ~pl.col("reached")), known
     wrong = first.filter(pl.col("truncated").is_not_null() & pl.col("buggy").fill_null(value=True))
     if not wrong.is_empty():
-        yield TRUNCATED, wrong.with_columns(value=pl.col("truncated").cast(pl.Float64))
+        yield Mean(TRUNCATED, pl.col("truncated")), wrong
 
 
 def ceilings(examples: pl.DataFrame) -> dict[str, float]:

@@ -8,23 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from sonde.lenses._lens import LensSettings, Scoring
-from sonde.lenses._rows import mean_rows, trained_difference_row, trained_row
 from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.splits import TEST, TOLD
 from sonde.lenses.finetune.sweep import variants, within
-from sonde.results.dimensions import REASON
-from sonde.results.scores import Score
+from sonde.results import Score, left_out, mean_rows, means, trained_rows
 
 ACCURACY = "accuracy"
-
-LEFT_OUT = "left_out"
-"""Metric of a row whose dimension says why an arm was not trained."""
 
 SEED = "seed"
 """Dimension of what one training of several gives."""
@@ -88,17 +83,8 @@ def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
     """A row for each arm that was asked for and does not apply to a task."""
     for arm in read_options(scoring.settings).arms:
         if reason := applies(arm, task):
-            yield dataclasses.replace(
-                scoring.template,
-                task=task,
-                split="test",
-                metric=LEFT_OUT,
-                control=arm,
-                dimensions=((REASON, reason),),
-                value=0.0,
-                n=0,
-                n_clusters=0,
-            )
+            about = dataclasses.replace(scoring.template, task=task, split="test", control=arm)
+            yield left_out(about, reason)
 
 
 def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
@@ -136,10 +122,8 @@ def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
                 n=part["example_id"].n_unique(),
                 n_clusters=part["cluster"].n_unique(),
             )
-    for metric, part in cut_off(examples.filter(pl.col("arm") == PRETRAINED)):
-        one = _pivot(part)
-        about = dataclasses.replace(template, metric=metric)
-        yield from mean_rows(about, one.values, _numbered(one.clusters), [{"seed": one.seeds[0]}])
+    for share, part in cut_off(examples.filter(pl.col("arm") == PRETRAINED)):
+        yield from means(part, [share], dataclasses.replace(template, seed=part["seed"][0]))
     out = beyond(counted)
     if len(out) < counted["example_id"].n_unique() and len(out):
         yield from _compared(without(counted, out), template.within(REACHABLE))
@@ -173,7 +157,7 @@ def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
             continue
         for metric in (metric for metric in own if metric in metrics):
             gain = dataclasses.replace(template, metric="gain", control=name, of_metric=metric)
-            yield _difference(gain, own[metric], metrics[metric])
+            yield from _difference(gain, own[metric], metrics[metric])
 
 
 def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -189,7 +173,7 @@ def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator
         before, after = map(_measure, both)
         for metric in (metric for metric in after if metric in before):
             about = dataclasses.replace(template, control=_control(name), of_metric=metric)
-            yield _difference(about, after[metric], before[metric])
+            yield from _difference(about, after[metric], before[metric])
 
 
 def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -270,22 +254,22 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
 
 def _means(template: Score, one: _Measured) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
-    clusters = _numbered(one.clusters)
-    yield trained_row(template, one.values, clusters, {"seed": one.seeds[0], "seeds": one.trainings})
+    mean = dataclasses.replace(template, seed=one.seeds[0], seeds=one.trainings)
+    yield from trained_rows(mean, one.values, one.clusters)
     if len(one.seeds) > 1:
         each = [
             {"seed": seed, "seeds": 1, "dimensions": (*template.dimensions, (SEED, str(seed)))}
             for seed in one.seeds
         ]
-        yield from mean_rows(template, one.values, clusters, each)
+        yield from mean_rows(template, one.values, one.clusters, each)
 
 
-def _difference(template: Score, first: _Measured, second: _Measured) -> Score:
+def _difference(template: Score, first: _Measured, second: _Measured) -> list[Score]:
     """The mean over seeds of one arm less that of another, over the same examples."""
     assert first.examples == second.examples
-    clusters = _numbered(first.clusters)
     seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
-    return trained_difference_row(template, first.values, second.values, clusters, {"seeds": seeds})
+    about = dataclasses.replace(template, seeds=seeds)
+    return trained_rows(about, first.values, first.clusters, less=second.values)
 
 
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -307,7 +291,3 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
         for row in tried.iter_rows(named=True) if tried.height > 1 else ():
             name = f"rate {row['rate']:g}, batch {row['batch']}, epochs {row['epochs']}"
             yield dataclasses.replace(own.within(("setting", name)), metric="valid", value=row["valid"], n=1)
-
-
-def _numbered(clusters: list[str]) -> Int[np.ndarray, " example"]:
-    return np.unique(np.array(clusters), return_inverse=True)[1]

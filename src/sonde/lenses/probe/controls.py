@@ -12,13 +12,11 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
-from sonde.lenses._rows import difference_row, mean_rows, trained_difference_row
 from sonde.lenses.probe.data import Examples, States
-from sonde.lenses.probe.fit import fit, fit_several
+from sonde.lenses.probe.fit import BEST, fit, fit_several
 from sonde.lenses.probe.observe import TOKEN_UNIT
 from sonde.lenses.probe.options import TWIN_LEAST, Probing
-from sonde.lenses.probe.rows import BEST
-from sonde.results.scores import Score
+from sonde.results import Score, mean_rows, trained_rows
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_folds
 
@@ -48,9 +46,10 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     yield from mean_rows(drawn, control, clusters, [{"layer": layer} for layer in layers])
     gain = dataclasses.replace(template, metric="selectivity", control=CONTROL_TASK)
     for layer in layers:
-        yield difference_row(gain, task.correct[layer], control[layer], clusters, {"layer": layer})
-    best = {"layer": task.best, "dimensions": (BEST,)}
-    yield difference_row(gain, task.chosen(task.correct), task.chosen(control), clusters, best)
+        at = dataclasses.replace(gain, layer=layer)
+        yield from trained_rows(at, task.correct[layer], clusters, less=control[layer])
+    best = dataclasses.replace(gain, layer=task.best, dimensions=(BEST,))
+    yield from trained_rows(best, task.chosen(task.correct), clusters, less=task.chosen(control))
 
 
 def share_of_classes(
@@ -143,8 +142,6 @@ def random_weights(
         yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])
     best = {"layer": real.best, "dimensions": (BEST, share)}
     yield from mean_rows(accuracy, real.chosen(real.correct)[None], clusters, [best])
-    each = np.stack([one.chosen(one.correct) for one in others]).astype(np.float64)
-    gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS)
-    yield trained_difference_row(
-        gain, real.chosen(real.correct)[None].astype(np.float64), each, clusters, best
-    )
+    each = np.stack([one.chosen(one.correct) for one in others])
+    gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS, **best)
+    yield from trained_rows(gain, real.chosen(real.correct), clusters, less=each)

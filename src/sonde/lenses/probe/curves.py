@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses._rows import mean_rows
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import fit_several
 from sonde.lenses.probe.options import SIZES, Probing
-from sonde.results.scores import Score
+from sonde.results import Score, mean_rows
 from sonde.training.probes.parts import Parts
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2

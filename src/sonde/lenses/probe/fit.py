@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import Probed
 
+BEST = ("selection", "best")
+"""Dimension of scores of the layer that was chosen on validation."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:

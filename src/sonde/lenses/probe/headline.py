@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from sonde.lenses.probe.rows import BEST
-from sonde.lenses.probe.score import LEFT_OUT
+from sonde.lenses.probe.fit import BEST
 from sonde.results.dimensions import REASON, dimension, dimensions_are
+from sonde.results.scores import LEFT_OUT
 from sonde.results.verdict import verdict_allowed
 from sonde.results.words import bounds, standing
 

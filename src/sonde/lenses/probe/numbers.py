@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from sonde.lenses.probe.data import Examples, States
+from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.rows import BEST, r2_rows, spearman_row
+from sonde.results import Score, r2_rows, spearman_rows
 from sonde.results.dimensions import Dimensions
-from sonde.results.scores import Score
 
 if TYPE_CHECKING:
     from sonde.training.probes.ridge import Regressed
@@ -72,5 +72,5 @@ def _rows(
     best = {**fields[layer], "dimensions": (BEST, *target)}
     chosen = np.concatenate([one.predicted[one.best] for one in folds])
     yield from r2_rows(r2, gold, chosen[None], clusters, [best])
-    ranked = dataclasses.replace(template, metric="spearman")
-    yield spearman_row(ranked, gold, chosen, clusters, best, template.seed)
+    ranked = dataclasses.replace(template, metric="spearman", **best)
+    yield from spearman_rows(ranked, gold, chosen, clusters, template.seed)

@@ -15,26 +15,20 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, cores
 from sonde.lenses._lens import Scoring
-from sonde.lenses._rows import difference_row, mean_rows
 from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
-from sonde.lenses.probe.fit import Fitted, fit, fit_hidden
+from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.rows import BEST
 from sonde.lenses.probe.surface import Surfaces, surfaces_of
-from sonde.results.dimensions import REASON
-from sonde.results.scores import Score
+from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 
 _TOGETHER = 1 << 31
 """Bytes of states that may be held at a time by tasks that are scored side by side."""
 
 _WORTH_PROCESSES = 1 << 26
 """Bytes of states of all tasks below which processes cost longer to start than they save."""
-
-LEFT_OUT = "left_out"
-"""Metric of a row whose dimension says why something was not scored."""
 
 
 def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
@@ -104,13 +98,6 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
         yield left_out(template, str(error))
 
 
-def left_out(template: Score, reason: str) -> Score:
-    """A row that says why there is no other."""
-    return dataclasses.replace(
-        template, metric=LEFT_OUT, dimensions=((REASON, reason),), value=0.0, n=0, n_clusters=0
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
     """One task with one pooling: the examples that have a state, and what their rows share."""
@@ -153,8 +140,8 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterato
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
     # The best on test: if anything, this makes the gain too small.
     best = max(told, key=lambda name: (told[name].mean(), name))
-    gain = dataclasses.replace(template, metric="gain", control=best).within(BEST)
-    yield difference_row(gain, found.chosen(found.correct), told[best], clusters, _chosen(found))
+    gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
+    yield from trained_rows(gain, found.chosen(found.correct), clusters, less=told[best])
 
 
 def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
@@ -217,14 +204,13 @@ def _chosen(found: Fitted) -> dict[str, Any]:
 def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
     """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
     test = examples.tested
-    gold, said = examples.labels[test], found.chosen(found.predicted)
+    classes = np.array(examples.classes, object)
+    gold, said = classes[examples.labels[test]], classes[found.chosen(found.predicted)]
     clusters = examples.clusters[test]
     own = dataclasses.replace(template, metric="confusion", layer=found.best)
-    for row, name in enumerate(examples.classes):
-        members = gold == row
-        fields = [{"dimensions": (("gold", name), ("predicted", other))} for other in examples.classes]
-        shares = said[members] == np.arange(len(examples.classes))[:, None]
-        yield from mean_rows(own, shares, clusters[members], fields)
+    for name in examples.classes:
+        members, of = gold == name, own.within(("gold", name))
+        yield from share_rows(of, said[members], clusters[members], "predicted", examples.classes)
 
 
 def _hidden(held: _Held, options: Probing) -> Iterator[Score]:

@@ -13,12 +13,11 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, split
 from sonde.languages import LANGUAGES, CodeTokens, Tree
 from sonde.lenses._lens import Scoring
-from sonde.lenses._rows import mean_rows
+from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.observe import SPAN, looked_at, unpack
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.rows import BEST
+from sonde.results import Score, left_out, mean_rows
 from sonde.results.intervals import Kind
-from sonde.results.scores import Score
 
 if TYPE_CHECKING:
     from sonde.training.probes.structural import Sentence
@@ -36,8 +35,6 @@ METRICS = ("distance_spearman", "uuas", "depth_spearman")
 
 def structure(scoring: Scoring, options: Probing) -> Iterator[Score]:
     """Rank correlations of distances and depths, and the share of links found, of every layer."""
-    from sonde.lenses.probe.score import left_out
-
     template = dataclasses.replace(scoring.template, task=TASK, split="test", pooling=SPAN)
     try:
         yield from _measured(scoring.observations, scoring, options, template)

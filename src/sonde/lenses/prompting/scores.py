@@ -8,9 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses._library_means import means
-from sonde.results.intervals import Kind
-from sonde.results.scores import Score
+from sonde.results import Mean, Score, means
 
 KS = (1, 5, 10, 20)
 MATCHING = "generative"
@@ -32,17 +30,13 @@ def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
 
 
 def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Iterator[Score]:
-    hits = {str(k): (pl.col("rank") <= k).fill_null(value=False) for k in KS}
-    for k, score in means(frame, hits, template, by=by):
-        yield dataclasses.replace(score, metric="p_at_k", k=int(k))
-    others = {
-        "mrr": (1.0 / pl.col("rank")).fill_null(0.0),
-        "share_refused": pl.col("refused") & pl.col("asked"),
-        "share_short": pl.col("short") & ~pl.col("refused"),
-        "share_too_long": ~pl.col("asked"),
-        "listed": pl.col("listed"),
-    }
-    kinds: dict[str, Kind] = dict.fromkeys(others, "proportion")
-    kinds |= {"mrr": "unit", "listed": "nonnegative"}
-    for metric, score in means(frame, others, template, by=by, kinds=kinds):
-        yield dataclasses.replace(score, metric=metric)
+    reciprocal = (1.0 / pl.col("rank")).fill_null(0.0)
+    wanted = [
+        *(Mean("p_at_k", (pl.col("rank") <= k).fill_null(value=False), fields={"k": k}) for k in KS),
+        Mean("mrr", reciprocal, "unit"),
+        Mean("share_refused", pl.col("refused") & pl.col("asked")),
+        Mean("share_short", pl.col("short") & ~pl.col("refused")),
+        Mean("share_too_long", ~pl.col("asked")),
+        Mean("listed", pl.col("listed"), "nonnegative"),
+    ]
+    return means(frame, wanted, template, by=by or (), cluster="library")

@@ -11,18 +11,14 @@ from jaxtyping import Float
 from scipy import sparse
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.surprisal.rows import cluster_sums
-from sonde.results.estimate import Statistic, bootstrap, ratios
+from sonde.lenses.surprisal.rows import ratio
+from sonde.results import Score, cells, means, statistic_rows
+from sonde.results.estimate import Statistic
 from sonde.results.intervals import Kind
 from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
-from sonde.results.rows import rows_of
-from sonde.results.scores import Score
 
-# What is averaged in each bin of confidence: its column, and what kind of number it is.
-_CURVES: tuple[tuple[str, str, Kind], ...] = (
-    ("accuracy", "top1", "proportion"),
-    ("confidence", "confidence", "unit"),
-)
+_CURVES = (ratio("accuracy", "top1", "n", "proportion"), ratio("confidence", "confidence", "n", "unit"))
+"""What is averaged in each bin of confidence."""
 
 
 def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
@@ -33,15 +29,15 @@ def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Sco
         template: What the scores share.
         bins: Number of bins, the one that the sums were made with.
     """
+    ends = {index: f"{index / bins:.4g}-{(index + 1) / bins:.4g}" for index in range(bins)}
     for language, held in sorted(frame.partition_by("language", as_dict=True).items()):
         named = dataclasses.replace(template, language=str(language[0]))
-        numbered = held.with_columns(_cluster=(pl.col("cluster").rank("dense") - 1).cast(pl.Int64))
-        yield from _curve(numbered, named, bins)
-        steps = numbered.group_by("step").agg(pl.col("n").sum()).sort("step")
+        yield from means(held, _CURVES, named, by={"confidence": pl.col("bin").replace_strict(ends)})
+        steps = held.group_by("step").agg(pl.col("n").sum()).sort("step")
         mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), bins))
-        binned = numbered.join(steps.select("step").with_columns(mass), on="step")
+        binned = held.join(steps.select("step").with_columns(mass), on="step")
         for name, column in (("equal_width", "bin"), ("equal_mass", "mass")):
-            yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins), bins)
+            yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins))
 
 
 def frequency(
@@ -71,58 +67,28 @@ def _frequency(held: pl.DataFrame, named: Score, trained: pl.DataFrame | None) -
     if held.is_empty():
         return
     slices = held.select("slice").unique().sort("slice")
-    sums, weight = _matrix(held)
-    corpus = dataclasses.replace(named, metric="spearman_frequency_corpus", n=slices.height)
-    yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation")
+    sums = cells(held, [pl.col("nats"), pl.col("n")], ["slice"])
+    weight = np.asarray(sums[:, slices.height :].sum(axis=1))
+    corpus = dataclasses.replace(named, metric="spearman_frequency_corpus")
+    yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
     if trained is not None:
         seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
         known = seen.fill_null(0).cast(pl.Float64).to_numpy()
-        training = dataclasses.replace(named, metric="spearman_frequency_training", n=slices.height)
-        yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation")
+        training = dataclasses.replace(named, metric="spearman_frequency_training")
+        yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation", slices.height)
 
 
-def _curve(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
-    sums = frame.group_by("bin", "_cluster").agg(pl.col("n", "confidence", "top1").sum())
-    held = sums.rename({"bin": "_group"})
-    templates = [
-        template.within(("confidence", f"{index / bins:.4g}-{(index + 1) / bins:.4g}"))
-        for index in range(bins)
-    ]
-    for metric, column, kind in _CURVES:
-        ratio = cluster_sums(held, column, "n", bins)
-        named = [dataclasses.replace(one, metric=metric) for one in templates]
-        yield from rows_of(ratios(ratio, kind), named, ratio.total(ratio.w))
+def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:
+    sums = cells(frame, [pl.col("confidence"), pl.col("top1"), pl.col("n")], [column]).toarray()
+    weight = np.split(sums, 3, axis=1)[2].sum(axis=1)
+    named = dataclasses.replace(template, metric="ece")
+    return _drawn(_calibration_error, sums, weight, named, "unit")
 
 
-def _error(frame: pl.DataFrame, column: str, template: Score, bins: int) -> Iterator[Score]:
-    sums = frame.group_by(column, "_cluster").agg(pl.col("n", "confidence", "top1").sum())
-    at = (sums["_cluster"].to_numpy(), sums[column].to_numpy())
-    table = np.zeros((int(at[0].max(initial=0)) + 1, 3, bins))
-    for row, values in enumerate(("confidence", "top1", "n")):
-        table[at[0], row, at[1]] = sums[values].to_numpy()
-    weight = table[:, 2].sum(axis=1)
-
-    def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-        cells = totals.reshape(len(totals), 3, bins)
-        return expected_calibration_error(cells[:, 0], cells[:, 1], cells[:, 2])
-
-    named = dataclasses.replace(template, metric="ece", n=int(weight.sum()))
-    return _drawn(statistic, table.reshape(len(table), -1), weight, named, "unit")
-
-
-def _matrix(frame: pl.DataFrame) -> tuple[sparse.csr_array, Float[np.ndarray, " cluster"]]:
-    """Nats, then counts, of every slice in each cluster, and the size of the clusters."""
-    codes = frame.select(pl.col("cluster", "slice").rank("dense").cast(pl.Int64) - 1)
-    row, column = codes["cluster"].to_numpy(), codes["slice"].to_numpy()
-    size = int(column.max(initial=0)) + 1
-    counts = frame["n"].cast(pl.Float64).to_numpy()
-    table = sparse.coo_array(
-        (
-            np.concatenate([frame["nats"].to_numpy(), counts]),
-            (np.tile(row, 2), np.concatenate([column, column + size])),
-        )
-    )
-    return table.tocsr(), np.bincount(row, counts)
+def _calibration_error(
+    totals: Float[np.ndarray, "replicate total"],
+) -> Float[np.ndarray, " replicate"]:
+    return expected_calibration_error(*np.split(totals, 3, axis=1))
 
 
 def _loss_by_count(known: Float[np.ndarray, " slice"] | None) -> Statistic:
@@ -142,11 +108,11 @@ def _drawn(
     weight: Float[np.ndarray, " cluster"],
     template: Score,
     kind: Kind,
-) -> Iterator[Score]:
-    """One score with a drawn interval; none for NaN."""
+    n: int | None = None,
+) -> list[Score]:
+    """One score with a drawn interval."""
     # The keys are those of the first schema: a number that did not change keeps its interval.
     about = {"name": template.unit or template.binning, "k": template.k}
     drawn_by = {name: value for name, value in about.items() if value is not None}
     seed = derive_seed(template.seed, template.language, template.metric, drawn_by)
-    drawn = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
-    return rows_of(drawn, [template], [template.n])
+    return statistic_rows(template, statistic, sums, weight, kind, n=n, seed=seed)

@@ -18,18 +18,18 @@ from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import fingerprint
 from sonde.languages._text import blank, encode
-from sonde.lenses.surprisal.rows import BITS, Ratios, table
-from sonde.results.scores import Score
+from sonde.lenses.surprisal.rows import BITS, ratio
+from sonde.results import Score, means
 
 SHARED = ("text", "shared")
 """Dimension of these scores."""
 
 _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
-_RATIOS: Ratios = {
-    "bits_per_byte": ("nats", "bytes", BITS, "nonnegative"),
-    "bits_per_character": ("nats", "characters", BITS, "nonnegative"),
-    "coverage": ("characters", "text", 1.0, "proportion"),
-}
+_RATIOS = (
+    ratio("bits_per_byte", "nats", "bytes", factor=BITS),
+    ratio("bits_per_character", "nats", "characters", factor=BITS),
+    ratio("coverage", "characters", "text", "proportion"),
+)
 _CHARACTERS_AT_A_TIME = 5_000_000
 
 
@@ -58,8 +58,8 @@ def shared(
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
         named_so = dataclasses.replace(template, item_set=items).within(SHARED)
-        frame = pl.concat(sums).group_by("language", "cluster").sum().with_columns(slice=pl.lit(""))
-        yield from table(frame, _RATIOS, named_so, minimum=1, counted="characters")
+        kept = pl.col("characters")
+        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), counted=kept)
 
 
 def _few(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -7,9 +7,11 @@ slice and cluster.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
+
+from sonde.results.streaming import Accumulator, whole, whole_items
 
 DECODE_MERGE = "perplexed.decode_merge"
 
@@ -25,13 +27,8 @@ _COLUMNS = (
     "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word", "construct",
     "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
 )  # fmt: skip
-_BATCH_ROWS = 25_000
-_PENDING_ROWS = 50_000
 _FAR = 1 << 40
 
-# Real numbers are added up as whole multiples of this, so that sums do not depend on the order of rows,
-# batches or threads. Nine decimals are finer than what models repeat; 2^63 of them are 8.6e9 nats.
-_QUANTUM = 2.0**-30
 _REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
 
 _CODE = pl.col("token") >= 0
@@ -47,38 +44,12 @@ _SUMS = (
 )
 
 
-@dataclass(slots=True)
-class Accumulator:
-    """Partial sums of one dimension, added up whenever enough of them wait."""
-
-    keys: tuple[str, ...] = KEYS
-    _waiting: list[pl.DataFrame] = field(default_factory=list)
-    _rows: int = 0
-
-    def add(self, part: pl.DataFrame) -> None:
-        """Take the sums of one batch."""
-        self._waiting.append(part)
-        self._rows += part.height
-        if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
-            total = self._added()
-            # Where nearly every row is its own group, waiting longer saves work.
-            self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
-
-    def total(self) -> pl.DataFrame:
-        """All sums, one row a key, sorted by key."""
-        frame = self._added().sort(self.keys)
-        return frame.with_columns(pl.col(name) * _QUANTUM for name in _REAL if name in frame.columns)
-
-    def _added(self) -> pl.DataFrame:
-        return pl.concat(self._waiting).group_by(self.keys).sum()
-
-
 @dataclass(frozen=True, slots=True)
 class Sums:
     """Sums of all observations.
 
     Attributes:
-        slices: For each dimension (``all`` for the three overall slices), by ``language, slice, cluster``:
+        slices: For each dimension (``all``: all of the text, and its parts), by ``language, slice, cluster``:
             ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``,
             ``text_bytes`` and ``tokens`` (code tokens that begin there); for ``subword`` only ``n``, ``nats``
             and ``top1``. Behind a file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares
@@ -119,12 +90,12 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int, beh
         "kind": pl.col("kind"),
         "role": pl.col("role"),
     }
-    slices = {name: Accumulator() for name in ("all", *plain, "ancestor", "user_tag")}
-    names, characters = Accumulator(), Accumulator(("language", "cluster"))
-    calls = Accumulator(CALL_KEYS)
-    calibration = Accumulator(BIN_KEYS)
+    slices = {name: Accumulator(KEYS, _REAL) for name in ("all", *plain, "ancestor", "user_tag")}
+    names, characters = Accumulator(KEYS, _REAL), Accumulator(("language", "cluster"))
+    calls = Accumulator(CALL_KEYS, _REAL)
+    calibration = Accumulator(BIN_KEYS, _REAL)
     vocabulary = Accumulator(("slice", "subword_id"))
-    for batch in _whole_items(observations):
+    for batch in whole_items(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
         rows = _derived(batch)
         for name, part in _overall(rows):
             slices["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
@@ -149,21 +120,6 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int, beh
     )
 
 
-def _whole_items(observations: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """Batches that never part an item; at least one batch, even if it is empty."""
-    read = observations.select(*_COLUMNS, pl.col("^.*_apart$"))
-    held = read.head(0).collect()
-    for batch in read.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
-        held = pl.concat([held, batch])
-        if held.height < _BATCH_ROWS:
-            continue
-        last = held["item_id"] == held["item_id"][-1]
-        if not last.all():
-            yield held.filter(~last)
-            held = held.filter(last)
-    yield held
-
-
 def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
     """The rows with their numbers behind the file, and how far these are from those of the text alone."""
     alone, behind = pl.col("rank"), pl.col("file_rank")
@@ -174,7 +130,7 @@ def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
         best_nats="file_top_nats",
         top1_apart=((alone == 1) != (behind == 1)).cast(pl.Int64),
         top5_apart=((alone <= 5) != (behind <= 5)).cast(pl.Int64),
-        reciprocal_apart=_whole((1.0 / behind - 1.0 / alone) ** 2),
+        reciprocal_apart=whole((1.0 / behind - 1.0 / alone) ** 2),
     )
 
 
@@ -186,19 +142,15 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
     reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
     tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
     return batch.with_columns(
-        _whole(pl.col("nats")),
-        _whole(pl.col("entropy")),
+        whole(pl.col("nats")),
+        whole(pl.col("entropy")),
         pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
         item=item,
-        reciprocal=_whole(1.0 / pl.col("rank")),
+        reciprocal=whole(1.0 / pl.col("rank")),
         top1=(pl.col("rank") == 1).cast(pl.Int64),
         top5=(pl.col("rank") <= 5).cast(pl.Int64),
         tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
     )
-
-
-def _whole(value: pl.Expr) -> pl.Expr:
-    return (value.cast(pl.Float64) / _QUANTUM).round().cast(pl.Int64)
 
 
 def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -255,7 +207,7 @@ def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
     return (
         rows.filter(best.is_not_null())
         .with_columns(
-            confidence=_whole(confidence),
+            confidence=whole(confidence),
             bin=(confidence * bins).floor().clip(0, bins - 1).cast(pl.Int64),
             step=(odds * LOGIT_STEPS).floor().cast(pl.Int64),
         )

@@ -1,0 +1,262 @@
+"""What a lens scores with: means of its observations by group, differences between groups, sums by cell.
+
+A lens says what is averaged (`Mean`), over which rows and by which columns. Observations are added up by
+group and cluster where they lie, so a lazy table may be larger than memory; the kind of number decides the
+interval.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int
+from scipy import sparse
+
+from sonde.results.clusters import ClusterSums
+from sonde.results.dimensions import Dimensions
+from sonde.results.estimate import Estimates, differences, ratios
+from sonde.results.intervals import DIFFERENCE_OF, Column, Kind
+from sonde.results.rows import rows_of
+from sonde.results.scores import Score
+
+Table = pl.DataFrame | pl.LazyFrame
+By = str | Sequence[str] | Mapping[str, pl.Expr]
+"""Columns that make groups, which become dimensions of the scores; by name where they are not called so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mean:
+    """A mean over the rows of a table, or a ratio of two sums; rows without a value do not count.
+
+    Attributes:
+        metric: What the scores say it is.
+        of: The value of each row.
+        kind: What the values are, which decides the interval; ``difference``: each is itself a difference of
+            two numbers between 0 and 1.
+        per: What is divided by, for example bytes; None counts rows.
+        less: A second value of the same rows, whose mean is subtracted; a row needs both.
+        squares: Of differences of 0/1, the squares of what rows differ by; None where a row is one example.
+        factor: By which values and intervals are multiplied (nats to bits).
+        fields: Further columns of the scores, for example ``k``.
+    """
+
+    metric: str
+    of: pl.Expr
+    kind: Kind = "proportion"
+    per: pl.Expr | None = None
+    less: pl.Expr | None = None
+    squares: pl.Expr | None = None
+    factor: float = 1.0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimated(self) -> Kind:
+        """What the number is: the kind of the values, or of their difference."""
+        return self.kind if self.less is None else DIFFERENCE_OF[self.kind]
+
+
+def means(
+    frame: Table,
+    wanted: Iterable[Mean],
+    template: Score,
+    *,
+    by: By = (),
+    columns: Sequence[str] = (),
+    cluster: str = "cluster",
+    minimum: int = 1,
+    counted: pl.Expr | None = None,
+) -> Iterator[Score]:
+    """Each mean in each group, with its interval: mean by mean, the groups in order.
+
+    The intraclass correlation of a proportion is pooled over the groups of one call.
+
+    Args:
+        frame: The observations, or sums of them by group and cluster.
+        wanted: What is averaged.
+        template: What the scores share; a group's dimensions are added to its own.
+        by: What makes groups; a row with null is in none.
+        columns: Columns that make groups as well and fill columns of the scores, for example ``language``.
+        cluster: Column of what is independent.
+        minimum: What a group needs of ``counted``.
+        counted: What is summed over rows; None counts them.
+    """
+    asked = list(wanted)
+    held = _added(frame, asked, by, columns, cluster, minimum, counted)
+    templates = held.templates(template)
+    for place, one in enumerate(asked):
+        weights = held.of("w", place)
+        yield from _rows(held.estimates(one, place), one, templates, weights.total(weights.w))
+
+
+def mean_differences(
+    frame: Table,
+    wanted: Iterable[Mean],
+    template: Score,
+    between: tuple[str, Any, Any],
+    *,
+    by: By = (),
+    columns: Sequence[str] = (),
+    cluster: str = "cluster",
+) -> Iterator[Score]:
+    """How much greater each mean is in some rows than in others, which may share clusters.
+
+    Args:
+        frame: As for `means`.
+        wanted: What is averaged.
+        template: What the scores share.
+        between: A column and two values of it; the mean of the rows with the second is subtracted. It becomes
+            the first dimension, as ``first-second``.
+        by: As for `means`; a group may lack one side, and has no score then.
+        columns: As for `means`.
+        cluster: As for `means`.
+    """
+    column, *values = between
+    asked = list(wanted)
+    sides = [pl.col(column) == value for value in values]
+    split = [dataclasses.replace(one, of=pl.when(side).then(one.of)) for side in sides for one in asked]
+    held = _added(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
+    written = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    templates = held.templates(template.within((column, "-".join(written))))
+    for place, one in enumerate(asked):
+        first, second = held.of("x", place), held.of("x", len(asked) + place)
+        found = differences(first, second, DIFFERENCE_OF[one.kind])
+        yield from _rows(found, one, templates, first.total(first.w) + second.total(second.w))
+
+
+def cells(
+    frame: Table, values: Sequence[pl.Expr], by: Sequence[str], *, cluster: str = "cluster"
+) -> sparse.csr_array:
+    """Sums of values by cluster and cell, for statistics of several sums at once.
+
+    Args:
+        frame: The observations.
+        values: What is added up.
+        by: Columns that make cells.
+        cluster: Column of what is independent.
+
+    Returns:
+        ``cluster (value cell)``: a row a cluster, and in it the cells of the first value, then those of the
+        second. Cells are all combinations of what the columns hold, in order, the last column fastest.
+    """
+    added = [value.cast(pl.Float64).sum().alias(f"v{place}") for place, value in enumerate(values)]
+    sums = _collected(frame.lazy().group_by(cluster, *by).agg(added), frame).sort(cluster, *by)
+    row, *codes = (_codes(sums[column]) for column in (cluster, *by))
+    sizes = [int(code.max(initial=0)) + 1 for code in codes]
+    cell, size = np.ravel_multi_index(codes, sizes), int(np.prod(sizes))
+    table = sparse.coo_array(
+        (
+            np.concatenate([sums[f"v{place}"].to_numpy() for place in range(len(values))]),
+            (np.tile(row, len(values)), np.concatenate([cell + size * at for at in range(len(values))])),
+        ),
+        shape=(int(row.max(initial=0)) + 1, size * len(values)),
+    )
+    return table.tocsr()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Sums of every mean that was asked for.
+
+    Attributes:
+        sums: A row a group (``_group``) and cluster (``_cluster``), in order; of each mean, by its place, the
+            sums of values ``x``, weights ``w``, subtracted values ``y`` and squares ``s``.
+        groups: The fields and dimensions of each group.
+    """
+
+    sums: pl.DataFrame
+    groups: Sequence[tuple[Mapping[str, Any], Dimensions]]
+
+    def of(self, column: str, place: int) -> ClusterSums:
+        """A column of sums over the weights of the mean at a place."""
+        group, cluster, x, w = (
+            self.sums[name].to_numpy() for name in ("_group", "_cluster", f"{column}{place}", f"w{place}")
+        )
+        return ClusterSums(group, cluster, x, w, len(self.groups))
+
+    def estimates(self, one: Mean, place: int) -> Estimates:
+        """The mean at a place, in every group."""
+        own = self.of("x", place)
+        squares = self.of("s", place) if one.estimated == "difference" else None
+        total = None if squares is None else squares.total(squares.x)
+        if one.less is not None:
+            return differences(own, self.of("y", place), one.estimated, discordant=total)
+        return ratios(own, one.kind, squares=total)
+
+    def templates(self, template: Score) -> list[Score]:
+        """What the scores of each group share."""
+        return [
+            dataclasses.replace(template, dimensions=(*template.dimensions, *inner), **fields)
+            for fields, inner in self.groups
+        ]
+
+
+def _added(
+    frame: Table,
+    asked: Sequence[Mean],
+    by: By,
+    columns: Sequence[str],
+    cluster: str,
+    minimum: int = 1,
+    counted: pl.Expr | None = None,
+) -> _Sums:
+    named = [by] if isinstance(by, str) else by
+    makes = named if isinstance(named, Mapping) else {name: pl.col(name) for name in named}
+    # The first key makes one group of all rows where there is no other.
+    values = [pl.lit(0), *map(pl.col, columns), *makes.values()]
+    keys = [f"_key{place}" for place in range(len(values))]
+    # What is added up is made first: sums of plain columns are much faster than sums of expressions.
+    rows = frame.lazy().select(
+        *(value.alias(key) for key, value in zip(keys, values, strict=True)),
+        pl.col(cluster).alias("_cluster"),
+        (pl.lit(1) if counted is None else counted).alias("_size"),
+        *(part for place, one in enumerate(asked) for part in _parts(one, place)),
+    )
+    sums = _collected(rows.drop_nulls(keys).group_by(*keys, "_cluster").sum(), frame)
+    sizes = sums.group_by(keys).agg(pl.col("_size").sum()).filter(pl.col("_size") >= minimum)
+    groups = sizes.sort(keys).with_row_index("_group")
+    held = sums.join(groups.select("_group", *keys), on=keys)
+    dense = pl.col("_cluster").rank("dense").cast(pl.Int64) - 1
+    within = 1 + len(columns)
+    texts = groups.select(pl.col(keys).cast(pl.String)).rows()
+    return _Sums(
+        held.with_columns(pl.col("_group").cast(pl.Int64), _cluster=dense).sort("_group", "_cluster"),
+        [
+            (
+                dict(zip(columns, own[1:within], strict=True)),
+                tuple(zip(makes, text[within:], strict=True)),
+            )
+            for own, text in zip(groups.select(keys).rows(), texts, strict=True)
+        ],
+    )
+
+
+def _rows(found: Estimates, one: Mean, templates: Sequence[Score], n: Column) -> Iterator[Score]:
+    return rows_of(found, templates, n, factor=one.factor, fields={"metric": one.metric, **one.fields})
+
+
+def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
+    """What is added up of a mean."""
+    number = one.of.cast(pl.Float64)
+    known, apart = one.of.is_not_null(), number
+    sums = {"x": number, "w": pl.lit(1.0) if one.per is None else one.per}
+    if one.less is not None:
+        sums["y"] = one.less.cast(pl.Float64)
+        known, apart = known & one.less.is_not_null(), number - sums["y"]
+    if one.estimated == "difference":
+        sums["s"] = apart**2 if one.squares is None else one.squares
+    for name, value in sums.items():
+        yield pl.when(known).then(value).cast(pl.Float64).alias(f"{name}{place}")
+
+
+def _collected(sums: pl.LazyFrame, source: Table) -> pl.DataFrame:
+    """What lies in files is read in parts, what is held is added up at once."""
+    return sums.collect(engine="streaming" if isinstance(source, pl.LazyFrame) else "in-memory")
+
+
+def _codes(series: pl.Series) -> Int[np.ndarray, " row"]:
+    return series.to_physical().rank("dense").cast(pl.Int64).to_numpy() - 1

@@ -1,0 +1,142 @@
+"""Means, differences and cells of a table, against loops over its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sonde.results import Mean, Score, cells, mean_differences, means
+from sonde.results.scores import scores_frame
+
+TEMPLATE = Score(model="m", lens="mine", metric="", value=0.0, n=0, n_clusters=0)
+RIGHT, NATS = Mean("right", pl.col("right")), Mean("nats", pl.col("nats"), "nonnegative")
+BITS = Mean("bits_per_byte", pl.col("nats"), "nonnegative", per=pl.col("bytes"), factor=1 / np.log(2))
+
+
+@pytest.fixture(scope="module")
+def rows() -> pl.DataFrame:
+    """Three hundred rows of twelve clusters, some of them of no group and some without an answer."""
+    rng = np.random.default_rng(0)
+    return pl.DataFrame(
+        {
+            "cluster": [f"c{number % 12}" for number in range(300)],
+            "kind": rng.choice(["", "call", "import", None], 300).tolist(),
+            "language": rng.choice(["java", "python"], 300).tolist(),
+            "seen": rng.choice([True, False], 300).tolist(),
+            "right": rng.choice([True, False, None], 300).tolist(),
+            "other": rng.choice([True, False], 300).tolist(),
+            "nats": rng.gamma(2, 1, 300),
+            "bytes": rng.integers(1, 9, 300),
+        },
+        schema_overrides={"kind": pl.String, "right": pl.Boolean},
+    )
+
+
+def of(scores: list[Score], metric: str, **about: str) -> Score:
+    (found,) = (
+        one
+        for one in scores
+        if one.metric == metric and {**dict(one.dimensions), "language": one.language} == about
+    )
+    return found
+
+
+def test_means_by_group_are_those_of_its_rows_with_a_value(rows: pl.DataFrame) -> None:
+    found = list(means(rows, [RIGHT, NATS, BITS], TEMPLATE, by="kind", columns=["language"]))
+    assert len(found) == 3 * 3 * 2
+    held = rows.filter((pl.col("kind") == "call") & (pl.col("language") == "java"))
+    one = of(found, "right", kind="call", language="java")
+    answered = held["right"].drop_nulls()
+    assert one.value == pytest.approx(answered.mean()) and one.n == len(answered)
+    assert one.n_clusters == held.drop_nulls("right")["cluster"].n_unique()
+    assert one.ci_method == "Korn-Graubard" and one.n_eff is not None
+    bits = of(found, "bits_per_byte", kind="call", language="java")
+    assert bits.value == pytest.approx(held["nats"].sum() / held["bytes"].sum() / np.log(2))
+    assert bits.n == held["bytes"].sum()
+
+
+def test_an_empty_text_is_a_group_and_null_is_none(rows: pl.DataFrame) -> None:
+    found = list(means(rows, [NATS], TEMPLATE, by="kind"))
+    assert [one.dimensions for one in found] == [(("kind", kind),) for kind in ("", "call", "import")]
+    assert found[0].n == (rows["kind"] == "").sum()
+    (everything,) = means(rows, [NATS], TEMPLATE)
+    assert everything.n == 300
+
+
+def test_small_groups_are_left_out_by_what_is_counted(rows: pl.DataFrame) -> None:
+    sizes = rows.drop_nulls("kind").group_by("kind").agg(pl.len(), pl.col("bytes").sum())
+    least = int(sizes["len"].median())
+    kept = list(means(rows, [NATS], TEMPLATE, by="kind", minimum=least))
+    assert len(kept) == (sizes["len"] >= least).sum() == 2
+    most = int(sizes["bytes"].max())
+    counted = means(rows, [NATS], TEMPLATE, by="kind", minimum=most, counted=pl.col("bytes"))
+    assert len(list(counted)) == 1
+
+
+def test_files_and_sums_by_cluster_give_the_numbers_of_their_rows(rows: pl.DataFrame, tmp_path: Path) -> None:
+    def table(frame: pl.DataFrame | pl.LazyFrame, per: str) -> pl.DataFrame:
+        nats = Mean("nats", pl.col("nats"), "nonnegative", per=pl.col(per))
+        return scores_frame(means(frame, [nats], TEMPLATE, by="kind"))
+
+    counted = rows.with_columns(n=pl.lit(1))
+    expected = table(counted, "n")
+    counted.write_parquet(tmp_path / "rows.parquet")
+    lazy = table(pl.scan_parquet(tmp_path / "rows.parquet"), "n")
+    added = table(counted.group_by("kind", "cluster").agg(pl.col("nats", "n").sum()), "n")
+    for other in (lazy, added):
+        for column in ("value", "ci_low", "ci_high", "n", "effective_clusters"):
+            assert other[column].to_list() == pytest.approx(expected[column].to_list())
+
+
+def test_two_columns_of_the_same_rows_are_paired(rows: pl.DataFrame) -> None:
+    held = rows.drop_nulls("right").with_columns(pl.col("right", "other").cast(pl.Int8))
+    apart = pl.col("right") - pl.col("other")
+    (two,) = means(
+        held,
+        [Mean("gain", pl.col("right"), less=pl.col("other"))],
+        TEMPLATE,
+    )
+    (one,) = means(held, [Mean("gain", apart, "difference")], TEMPLATE)
+    assert two.value == pytest.approx(held.select(apart.mean()).item()) == pytest.approx(one.value)
+    assert (two.ci_low, two.ci_high, two.p_value) == pytest.approx((one.ci_low, one.ci_high, one.p_value))
+    assert two.n == one.n == held.height
+
+
+def test_two_groups_of_rows_are_held_against_each_other(rows: pl.DataFrame) -> None:
+    found = list(mean_differences(rows, [RIGHT, NATS], TEMPLATE, ("seen", True, False), by="kind"))
+    assert len(found) == 6
+    score = found[1]
+    assert score.dimensions == (("seen", "true-false"), ("kind", "call")) and score.p_value is not None
+    sides = [rows.filter((pl.col("kind") == "call") & (pl.col("seen") == side)) for side in (True, False)]
+    seen, unseen = (side["right"].drop_nulls() for side in sides)
+    assert score.value == pytest.approx(seen.mean() - unseen.mean())  # type: ignore[operator]
+    assert score.n == len(seen) + len(unseen)
+    assert score.ci_low < score.value < score.ci_high  # type: ignore[operator]
+
+
+def test_a_row_without_a_value_does_not_weigh(rows: pl.DataFrame) -> None:
+    weighed = Mean("right", pl.col("right"), per=pl.col("bytes"))
+    pairs = Mean("gain", pl.col("other"), less=pl.col("right"), per=pl.col("bytes"))
+    answered = rows.drop_nulls("right")
+    assert [one.n for one in means(rows, [weighed, pairs], TEMPLATE)] == [answered["bytes"].sum()] * 2
+
+
+def test_a_group_that_lacks_a_side_has_no_difference(rows: pl.DataFrame) -> None:
+    held = rows.filter((pl.col("kind") != "call") | pl.col("seen"))
+    found = list(mean_differences(held, [NATS], TEMPLATE, ("seen", True, False), by="kind"))
+    assert [dict(one.dimensions)["kind"] for one in found] == ["", "import"]
+
+
+def test_cells_hold_each_value_of_each_cluster(rows: pl.DataFrame) -> None:
+    held = rows.drop_nulls("kind")
+    table = cells(held, [pl.col("nats"), pl.col("bytes")], ["kind", "language"]).toarray()
+    clusters = sorted(set(held["cluster"]))
+    assert table.shape == (len(clusters), 2 * 3 * 2)
+    by_cell = table.reshape(len(clusters), 2, 3, 2)
+    chosen = held.filter(
+        (pl.col("cluster") == clusters[4]) & (pl.col("kind") == "import") & (pl.col("language") == "java")
+    )
+    assert by_cell[4, :, 2, 0] == pytest.approx([chosen["nats"].sum(), chosen["bytes"].sum()])

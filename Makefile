@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all reference check bench bench-gpu docs format wheel clean
+.PHONY: demo test test-all reference check bench bench-gpu docs strings format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
@@ -37,6 +37,10 @@ bench-gpu:
 # The pages that are generated from the code; a test says when they are stale.
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+
+# Every text that a user can meet, by module; to be read with their eyes.
+strings: $(STAMP)
+	$(BIN)/python docs/strings.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix src tests bench docs

@@ -1,7 +1,7 @@
-"""Every text that a user can meet, by module: run by ``make strings``, to be read by someone who knows no code of ours.
+"""Every text that a user can meet, by module: run by ``make strings``, to be read by who knows none of our code.
 
-These are the string literals with words in them (messages, help, titles, captions, tables), the templates of the page,
-and of docstrings those that are shown: of commands, and the first line of what `sonde list` names.
+These are the string literals with words in them (messages, help, titles, captions, tables), the templates of the
+page, and of docstrings those that are shown: of commands, and the first line of what `sonde list` names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORDS = re.compile(r"[A-Za-z]{2,}[ ,:;]+[A-Za-z({]|^[A-Z][a-z]+$")
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of everything in a module that a user can meet; of f-strings ``{}`` for what is filled in."""
+    """Line and text of what a user can meet in a module; ``{}`` is what an f-string fills in."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = _docstrings(tree)
     shown = _shown(path, tree)
@@ -47,11 +47,20 @@ def _shown(path: Path, tree: ast.Module) -> dict[ast.AST, str]:
     found: dict[ast.AST, str] = {}
     if path.parent == SOURCE:
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and node.decorator_list and (text := ast.get_docstring(node)):
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.decorator_list
+                and (text := ast.get_docstring(node))
+            ):
                 found[node.body[0].value] = text  # type: ignore[attr-defined]
     elif path.relative_to(SOURCE).parts[0] in _REGISTERED and (text := ast.get_docstring(tree)):
         found[tree.body[0].value] = text.partition("\n")[0]  # type: ignore[attr-defined]
     return found
+
+
+def _is_registered(path: Path) -> bool:
+    name = path.parent.name if path.stem == "__init__" else path.stem
+    return path.relative_to(SOURCE).parts[0] in _REGISTERED and not name.startswith("_")
 
 
 def template_texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,7 @@
-"""Every text that a user can meet, by module: run by ``make strings``, to be read by who knows none of our code.
+"""Every text that a user can meet, by module; ``make strings`` prints it to be read with their eyes.
 
-These are the string literals with words in them (messages, help, titles, captions, tables), the templates of the
-page, and of docstrings those that are shown: of commands, and the first line of what `sonde list` names.
+These are the string literals with words in them (messages, help, titles, captions, tables), the templates of
+the page, and of docstrings those that are shown: of commands, and the first line of what `sonde list` names.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from sonde.capture import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.options import all_options, lens_options, run_options
+from sonde.experiments.overrides import with_current_names
 from sonde.experiments.schema import experiment_schema
 from sonde.lenses import LENSES, typed_options
 
@@ -57,7 +58,10 @@ def test_options_of_a_lens_are_a_table() -> None:
     assert found.keys() == set(LENSES.load("probe").options)
     line = "seeds of control tasks, hidden layers and, without folds, curves"
     assert found["seeds"] == ["whole number", "3", "at least 1", "yes", line]
-    assert found["twin_share"][:3] == ["number", "0.1", "from 0 to 1"] and "yes" not in found["twin_share"]
+    assert (
+        found["random_weights_share"][:3] == ["number", "0.1", "from 0 to 1"]
+        and "yes" not in found["random_weights_share"]
+    )
     assert found["probe"][:4] == ["names", "linear,ridge", "linear, mlp, ridge", "yes"]
     assert all(not line.endswith(" ") for line in printed("options", "finetune").splitlines())
 
@@ -237,7 +241,7 @@ WRONG = [
     "[options.surprisal]\nmin_count = [3]",
     "[options.surprisal]\nbos = 'sometimes'",
     "[options.suprisal]\nmin_count = 3",
-    "[options.probe]\ntwin_share = 1.5",
+    "[options.probe]\nrandom_weights_share = 1.5",
     "[options.probe]\nprobe = 'linear,rigde'",
     "[options.probe]\nl2 = '1,x'",
     "[options.probe]\nl2 = 0",
@@ -259,7 +263,7 @@ def test_what_is_refused_when_it_is_read_is_refused_by_the_schema(text: str, tmp
 
 RIGHT = [
     "lenses = ['./my_lens.py']\n[options.my_lens]\ndepth = 3",
-    "[options.probe]\nl2 = '1, 0.5,1e-3'\nprobe = 'linear , ridge'\ndevice = 'cuda:1'\ntwin_share = 1",
+    "[options.probe]\nl2 = '1, 0.5,1e-3'\nprobe = 'linear , ridge'\ndevice = 'cuda:1'\nrandom_weights_share = 1",
     "[options.finetune]\nepochs = '3,10'\nbatch = 16\nrates = 2e-4",
     "[options.cloze]\nunified = 'a,b'\nframes = 0",
 ]
@@ -287,3 +291,14 @@ def test_what_is_described_is_what_is_declared() -> None:
     (limit,) = [one for one in described_fields(Selection, "selection") if one.name == "selection.limit"]
     assert (limit.flag, limit.default_words, limit.values.range) == ("--limit", "none", "at least 1")
     assert all_options("run").keys() == {"run"}
+
+
+def test_an_earlier_name_of_an_option_is_taken_with_a_notice() -> None:
+    old = Experiment(lenses=("probe",), options={"probe": {"twin_share": 0.5, "folds": 3}})
+    new, notices = with_current_names(old)
+    assert new.options == {"probe": {"random_weights_share": 0.5, "folds": 3}}
+    assert notices == ("option probe.twin_share is called probe.random_weights_share now",)
+    assert with_current_names(new) == (new, ())
+    both = Experiment(lenses=("probe",), options={"probe": {"twin_share": 0.5, "random_weights_share": 0.1}})
+    with pytest.raises(UsageError, match="twin_share is the earlier name of random_weights_share"):
+        with_current_names(both)

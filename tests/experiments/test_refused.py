@@ -42,7 +42,7 @@ NAMED = [
     (["-l", "probe", "--option", "probe.device=gpu"], "option device = 'gpu' is not a device"),
     (["-l", "cloze", "--option", "cloze.queries=/no"], "option queries = '/no': no such file"),
     (["-l", "cloze", "--option", "cloze.training=stdlb"], "unknown corpus 'stdlb'"),
-    (["-l", "finetune", "--option", "finetune.foreign=cubrt:x"], "did you mean 'cubert'?"),
+    (["-l", "finetune", "--option", "finetune.external_test=cubrt:x"], "did you mean 'cubert'?"),
     (["-l", "probe", "-l", "cloze", "-t", "idn"], "lens 'cloze' takes tasks about corpus"),
 ]
 """Arguments and a part of the line that they end in."""

@@ -64,7 +64,7 @@ def experiment(code: Path, **options: Any) -> Experiment:
         tasks=(TASK,),
         corpora=(f"local:{code}",),
         selection=Selection(limit=150, languages=("python",)),
-        options={"finetune": {"arms": "bag_of_tokens", **options}},
+        options={"finetune": {"methods": "bag_of_tokens", **options}},
     )
 
 
@@ -91,7 +91,7 @@ def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
     more.mkdir()
     (more / "module.py").write_text(function("more", "<"))
     small = {"subwords": "program", "vocabulary": 300, "embedding": 8, "lstm_width": 8, "epochs": 1}
-    arms = {"arms": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
+    arms = {"methods": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
     asked = experiment(code, **small, **arms, word2vec_corpus=f"local:{more}")
     folder = tmp_path / "run"
     assert run(asked, Execution(output=folder)).trained == 2
@@ -102,7 +102,7 @@ def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
 
 def test_the_second_test_set_is_told_as_published(code: Path, published: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(experiment(code, foreign=f"cubert:{published}"), Execution(output=folder))
+    run(experiment(code, external_test=f"cubert:{published}"), Execution(output=folder))
     other = examples(folder).filter(pl.col("split") == "foreign")
     assert other.height == 13
     assert sorted(other["label"].value_counts()["count"].to_list()) == [6, 7]
@@ -123,7 +123,7 @@ def test_the_second_test_set_is_told_as_published(code: Path, published: Path, t
 def test_nothing_is_trained_on_that_nearly_repeats_it(code: Path, published: Path, tmp_path: Path) -> None:
     alone, beside = tmp_path / "alone", tmp_path / "beside"
     run(experiment(code), Execution(output=alone))
-    run(experiment(code, foreign=f"cubert:{published}"), Execution(output=beside))
+    run(experiment(code, external_test=f"cubert:{published}"), Execution(output=beside))
     before, after = examples(alone), examples(beside).filter(pl.col("split") != "foreign")
     gone = before.join(after, on="example_id", how="anti")
     names = dict(
@@ -144,18 +144,20 @@ def test_without_it_nothing_changes_and_another_file_is_another_set(
     code: Path, published: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    asked = experiment(code, foreign=f"cubert:{published}")
+    asked = experiment(code, external_test=f"cubert:{published}")
     assert run(asked, Execution(output=folder)).trained == 1
     assert run(asked, Execution(output=folder)).trained == 0
     copy = tmp_path / "eval.jsontxt"
     copy.write_text(published.read_text().replace("pub5", "pub6"))
     changed = dataclasses.replace(
-        asked, options={"finetune": {"arms": "bag_of_tokens", "foreign": f"cubert:{copy}"}}
+        asked, options={"finetune": {"methods": "bag_of_tokens", "external_test": f"cubert:{copy}"}}
     )
     assert run(changed, Execution(output=folder)).trained == 1
 
 
 def test_a_file_of_another_task_is_refused_in_one_line(code: Path, published: Path, tmp_path: Path) -> None:
-    asked = dataclasses.replace(experiment(code, foreign=f"cubert:{published}"), tasks=("variable_misuse",))
+    asked = dataclasses.replace(
+        experiment(code, external_test=f"cubert:{published}"), tasks=("variable_misuse",)
+    )
     with pytest.raises(UsageError, match="brings labels of wrong_operator, and the run asks variable_misuse"):
         run(asked, Execution(output=tmp_path / "run"))

@@ -733,5 +733,5 @@ def test_models_without_attention_are_refused_in_one_line() -> None:
 
 
 def test_a_share_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="twin_share = 2 is not a number from 0 to 1"):
-        LENSES.load("attention").twins(LensSettings(options={"twin_share": 2}))
+    with pytest.raises(UsageError, match="random_weights_share = 2 is not a number from 0 to 1"):
+        LENSES.load("attention").twins(LensSettings(options={"random_weights_share": 2}))

@@ -113,7 +113,7 @@ def test_it_is_a_lens_that_trains() -> None:
         ("a", "scratch", 8),
     ]  # fmt: skip
     assert [arm.needs_model for arm in arms[:2]] == [False, True]
-    only = LENS.arms(("a",), LensSettings(options={"arms": "scratch"}))
+    only = LENS.arms(("a",), LensSettings(options={"methods": "scratch"}))
     assert [arm.name for arm in only] == ["scratch"]
 
 
@@ -324,7 +324,7 @@ def test_options_that_cannot_be_used_are_refused(options: dict[str, Any], messag
 
 def test_unknown_arms_and_poolings_name_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'scratch'"):
-        read_options(LensSettings(options={"arms": "scrach"}))
+        read_options(LensSettings(options={"methods": "scrach"}))
     with pytest.raises(UnknownNameError, match="pooling of lens 'finetune'"):
         read_options(LensSettings(options={"pooling": "middle"}))
 

@@ -26,7 +26,7 @@ from sonde.lenses import Arm, LensSettings, Training, training_lens
 from sonde.models import ModelSpec
 
 LENS = training_lens("finetune")
-OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "arms": "pretrained,bag_of_tokens"}
+OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens"}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def plain(package: int, index: int) -> str:
 
 def test_a_task_without_examples_is_left_out_and_the_others_go_on(encoder: Path, tmp_path: Path) -> None:
     project = written(tmp_path / "code", plain)
-    asked = experiment(encoder, project, "variable_misuse", "wrong_operator", arms="bag_of_tokens")
+    asked = experiment(encoder, project, "variable_misuse", "wrong_operator", methods="bag_of_tokens")
     outcome = run(asked, Execution(output=tmp_path / "run"))
     assert [one.task for one in outcome.refused] == ["wrong_operator"]
     assert "\n" not in outcome.refused[0].reason
@@ -99,7 +99,7 @@ def test_functions_that_do_not_parse_are_left_out(encoder: Path, tmp_path: Path)
     project = written(tmp_path / "code", code)
     broken = "".join(f"def broken_{index}(left, right:\n    return left right (\n\n" for index in range(9))
     (project / "package3" / "broken.py").write_text(broken)
-    asked = experiment(encoder, project, "misuse_repair", arms="bag_of_tokens")
+    asked = experiment(encoder, project, "misuse_repair", methods="bag_of_tokens")
     run(asked, Execution(output=tmp_path / "run"))
     read = [pl.read_parquet(tmp_path / "run" / name) for name in ("items.parquet", "inputs.parquet")]
     assert not any("broken_" in text for table in read for text in table["text"])
@@ -122,7 +122,7 @@ def test_a_pointer_into_a_text_that_does_not_parse_is_asked_like_others(
     path = tmp_path / "eval.jsontxt"
     info = "dataset/ETHPy150Open owner/project/src/a.py f/VarMisuse"
     path.write_text(json.dumps({**masks, "provenance": info}) + "\n")
-    asked = experiment(encoder, project, "misuse_repair", foreign=f"cubert:{path}")
+    asked = experiment(encoder, project, "misuse_repair", external_test=f"cubert:{path}")
     run(asked, Execution(output=tmp_path / "run"))
     scores = pl.read_parquet(tmp_path / "run/scores.parquet").filter(pl.col("split") == "foreign")
     assert scores.filter(pl.col("metric") == "localisation")["n"].unique().to_list() == [1]

@@ -22,7 +22,7 @@ from sonde.training.baselines.recipe import BASELINES
 LENS = training_lens("finetune")
 TASKS = ("variable_misuse", "misuse_repair")
 OPTIONS = {
-    "epochs": 1, "length": 64, "batch": 16, "arms": ",".join(("pretrained", *BASELINES)),
+    "epochs": 1, "length": 64, "batch": 16, "methods": ",".join(("pretrained", *BASELINES)),
     "embedding": 16, "lstm_width": 16, "lstm_layers": 1, "transformer_width": 16, "transformer_layers": 1,
     "word2vec_epochs": 1,
 }  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_run_tells_every_baseline_and_what_the_model_gains(
     # What an arm does not know does not train it again: of this change only the LSTMs know.
     again = run(asked(project, encoder, lstm_width=8), Execution(output=tmp_path))
     assert again.trained == 5 + 6
-    assert run(asked(project, encoder, arms="pretrained"), Execution(output=tmp_path)).trained == 0
+    assert run(asked(project, encoder, methods="pretrained"), Execution(output=tmp_path)).trained == 0
 
 
 def arms(**options: Any) -> tuple[Arm, ...]:
@@ -92,7 +92,7 @@ def test_arms_differ_in_what_they_know_alone() -> None:
     names = "pretrained,bilstm,transformer,word2vec_cbow_ns"
 
     def changed(**options: Any) -> set[str]:
-        return {arm.name for arm in set(arms(arms=names, **options)) - set(arms(arms=names))}
+        return {arm.name for arm in set(arms(methods=names, **options)) - set(arms(methods=names))}
 
     assert changed(rates="1e-4") == {"pretrained"}
     assert changed(frozen=True) == {"pretrained"}
@@ -108,9 +108,9 @@ def test_default_arms_are_the_model_its_twin_and_the_bag_of_tokens() -> None:
 
 
 def test_in_subwords_of_their_own_baselines_are_the_same_for_every_model() -> None:
-    own = {arm.name: arm.needs_model for arm in arms(arms="pretrained,bilstm", subwords="program")}
+    own = {arm.name: arm.needs_model for arm in arms(methods="pretrained,bilstm", subwords="program")}
     assert own == {"pretrained": True, "bilstm": False}
-    assert all(arm.needs_model for arm in arms(arms="bilstm"))
+    assert all(arm.needs_model for arm in arms(methods="bilstm"))
 
 
 def test_baselines_have_rates_and_epochs_of_their_own() -> None:
@@ -134,7 +134,7 @@ def test_baselines_have_rates_and_epochs_of_their_own() -> None:
         ),
         ({"lstm_dropout": 1}, UsageError, "option lstm_dropout = 1 is not a number from 0 to 0.9"),
         ({"subwords": "programs"}, UnknownNameError, "did you mean 'program'"),
-        ({"arms": "word2vec_cbow"}, UnknownNameError, "did you mean 'word2vec_cbow_"),
+        ({"methods": "word2vec_cbow"}, UnknownNameError, "did you mean 'word2vec_cbow_"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(

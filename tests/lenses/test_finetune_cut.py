@@ -265,7 +265,7 @@ def test_a_run_says_what_is_left_out(runs: dict[str, Path]) -> None:
 
 def test_nothing_within_reach_is_one_line(project: Path, encoder: Path, tmp_path: Path) -> None:
     asked = experiment(project, encoder)
-    options = {**OPTIONS, "length": 8, "arms": "pretrained"}
+    options = {**OPTIONS, "length": 8, "methods": "pretrained"}
     asked = dataclasses.replace(asked, tasks=("variable_misuse",), options={"finetune": options})
     with pytest.raises(
         InputError, match=r"within 8 subwords what its label rests on; raise finetune\.length"

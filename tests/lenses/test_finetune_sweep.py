@@ -20,7 +20,7 @@ from sonde.results.dimensions import dimension
 
 LENS = training_lens("finetune")
 TASK = "variable_misuse"
-OPTIONS = {"epochs": 1, "length": 48, "rates": "1e-3", "arms": "pretrained,bag_of_tokens", "cut": "keep"}
+OPTIONS = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens", "cut": "keep"}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_another_value_trains_itself_alone(asked: Experiment, tmp_path: Path) ->
 
 
 def test_frozen_against_fine_tuned_are_two_values(asked: Experiment, tmp_path: Path) -> None:
-    options = {"arms": "pretrained", "sweep": "frozen: true, false", "rates": "1e-2,1e-3", "batch": "8,32"}
+    options = {"methods": "pretrained", "sweep": "frozen: true, false", "rates": "1e-2,1e-3", "batch": "8,32"}
     run(with_options(asked, **options), Execution(output=tmp_path / "run"))
     scores = pl.read_parquet(tmp_path / "run/scores.parquet")
     tried = scores.filter(pl.col("slice") == "frozen=true;setting").with_columns(setting=dimension("setting"))

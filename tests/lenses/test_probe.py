@@ -300,7 +300,7 @@ def test_random_weights_are_compared_on_what_all_of_them_read() -> None:
     assert gain["n"] == test.height
     few = tuple(dataclasses.replace(twin, observations=twin.observations.head(2)) for twin in twins[:1])
     row = one(score({"task": frame}, observations, twins=few, controls=True), metric="left_out")
-    assert row["control"] == "random_weights" and "raise twin_share" in row["slice"]
+    assert row["control"] == "random_weights" and "raise random_weights_share" in row["slice"]
 
 
 def test_curves_grow_and_codelengths_shrink_with_the_signal() -> None:
@@ -448,7 +448,7 @@ def test_rank_correlation_is_scipys_and_its_interval_holds_it() -> None:
         ({"l2": "much"}, "is not a number above 0, or several"),
         ({"seeds": 0}, "whole number of at least 1"),
         ({"curves": "yes"}, "is not true or false"),
-        ({"twin_share": 2}, "is not a number from 0 to 1"),
+        ({"random_weights_share": 2}, "is not a number from 0 to 1"),
     ],
 )
 def test_options_are_checked_in_one_line(options: dict[str, str | int], message: str) -> None:

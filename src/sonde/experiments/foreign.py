@@ -16,7 +16,7 @@ from sonde.tasks._examples import example_table
 from sonde.tasks._given import example_of
 from sonde.tasks._pool import edits_of
 
-OPTION = "foreign"
+OPTION = "external_test"
 """Option of a lens that names the corpus; its split in the data sets has the same name."""
 
 _TOLD = ("", "test")

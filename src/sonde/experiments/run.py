@@ -20,6 +20,7 @@ from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.drawing import pool_selection
 from sonde.experiments.observing import is_there, observe
+from sonde.experiments.overrides import with_current_names
 from sonde.experiments.plan import (
     Group,
     LensChoice,
@@ -56,6 +57,9 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     progress = progress or Silent()
     directory = RunDirectory(execution.output)
     outcome = Outcome(directory)
+    experiment, notices = with_current_names(experiment)
+    for notice in notices:
+        progress.note(notice)
     lenses = lens_choices(experiment)
     check_names(experiment, execution, lenses)
     able = readable(lenses, experiment, execution)

@@ -87,7 +87,7 @@ class Attention(LensDefaults):
 
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """One model with weights drawn anew, over a share of the items."""
-        share = AttentionOptions.read(settings.options).twin_share
+        share = AttentionOptions.read(settings.options).random_weights_share
         return (Twin(settings.seed, share),) if share and not settings.stage else ()
 
     def inputs(

@@ -14,4 +14,6 @@ class AttentionOptions(Options):
     mask_delimiters: bool = option(
         False, "newlines and semicolons that no dependent ends in cannot be predicted"
     )
-    twin_share: Share = option(0.25, "share of the items that a model with random weights reads")
+    random_weights_share: Share = option(
+        0.25, "share of the items that a model with random weights reads", was="twin_share"
+    )

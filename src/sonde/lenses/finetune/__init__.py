@@ -65,14 +65,14 @@ class Finetune(LensDefaults):
         for task in tasks:
             for variant in variants(settings):
                 options = read_options(variant.settings(settings))
-                if BAG in options.arms:
+                if BAG in options.methods:
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
                     arms[bag] = None
                 for number, name in itertools.product(
                     range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
                 ):
-                    if name not in options.arms or applies(name, task):
+                    if name not in options.methods or applies(name, task):
                         continue
                     own = needs_model(options) if name in BASELINES else True
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS

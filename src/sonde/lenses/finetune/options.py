@@ -69,8 +69,14 @@ class FinetuneOptions(BaselineOptions):
     checkpoint: Count = option(
         _DEFAULT.checkpoint, "updates between checkpoints, beside one an epoch", scoring=True
     )
-    seeds: Count = option(1, "trainings of each arm, from as many seeds", scoring=True)
-    arms: tuple[Annotated[str, OneOf(ARMS)], ...] = option(DEFAULT_ARMS, "what is trained", scoring=True)
+    seeds: Count = option(1, "trainings of each method, from as many seeds", scoring=True)
+    methods: tuple[Annotated[str, OneOf(ARMS)], ...] = option(
+        DEFAULT_ARMS,
+        "what is trained: the model (pretrained), the same architecture from weights drawn anew (scratch), "
+        "or a baseline",
+        scoring=True,
+        was="arms",
+    )
     pooling: Annotated[str, OneOf(POOLINGS)] = option(
         _DEFAULT.pooling,
         "how states become one for a head; auto is the last subword of a decoder, the mean of others",
@@ -95,11 +101,12 @@ class FinetuneOptions(BaselineOptions):
         f"several are separated by ; and combined; any of {', '.join(sorted(SWEPT))}",
         scoring=True,
     )
-    foreign: str = option(
+    external_test: str = option(
         "",
-        "a corpus whose items bring labels of the task, as cubert:FILE: a second test set beside the "
+        "a corpus whose items bring labels of the task, as cubert:FILE: an external test set beside the "
         "corpus's own",
         corpus_name=True,
+        was="foreign",
     )
 
     def recipe(self, settings: LensSettings) -> FineTuning:

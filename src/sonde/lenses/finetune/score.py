@@ -81,7 +81,7 @@ def _cut(settings: LensSettings) -> str:
 
 def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
     """A row for each arm that was asked for and does not apply to a task."""
-    for arm in read_options(scoring.settings).arms:
+    for arm in read_options(scoring.settings).methods:
         if reason := applies(arm, task):
             about = dataclasses.replace(scoring.template, task=task, split="test", control=arm)
             yield left_out(about, reason)

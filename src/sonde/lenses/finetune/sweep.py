@@ -22,7 +22,7 @@ SWEPT = frozenset(
 )
 """Options that may take several values in one run."""
 
-_APART = frozenset({"arms", "seeds", "sweep", "foreign"})
+_APART = frozenset({"methods", "seeds", "sweep", "external_test"})
 """Options that say what is trained, not how."""
 
 

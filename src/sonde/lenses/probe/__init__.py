@@ -56,10 +56,10 @@ class Probe(LensDefaults):
     def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
         """Three models with weights drawn anew, over a share of the inputs."""
         options = read_options(settings)
-        if not (options.controls and options.twin_share):
+        if not (options.controls and options.random_weights_share):
             return ()
         seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(TWIN_SEEDS)]
-        return tuple(Twin(seed, options.twin_share) for seed in seeds)
+        return tuple(Twin(seed, options.random_weights_share) for seed in seeds)
 
     def twins_over(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

@@ -126,9 +126,11 @@ def random_weights(
     try:
         check_folds(examples.task, some.labels, some.classes, some.folds)
     except InputError as error:
-        raise InputError(f"{error}; in {where}: raise twin_share") from error
+        raise InputError(f"{error}; in {where}: raise random_weights_share") from error
     if some.classes != examples.classes:
-        raise InputError(f"task {examples.task!r}: {where} lacks a class; raise twin_share or the limit")
+        raise InputError(
+            f"task {examples.task!r}: {where} lacks a class; raise random_weights_share or the limit"
+        )
     real = fit(states[:, rows], some, options)
     others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
     clusters = some.clusters[some.tested]

@@ -61,10 +61,11 @@ class ProbeOptions(Options):
     mdl: bool = option(False, "online codelength of the labels", scoring=True)
     structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
     isolated: bool = option(False, "show tokens alone as well as in their function")
-    twin_share: Share = option(
+    random_weights_share: Share = option(
         0.1,
         "share of each class that models with random weights read, "
         f"but of no class fewer than {TWIN_LEAST} examples",
+        was="twin_share",
     )
     device: Device = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)
     baseline: str = option("", "model that the report counts from, by name", scoring=True)

@@ -116,6 +116,10 @@ class MineOptions(Options):
 
 class Mine(LensDefaults):
     name = "my_lens"
+    version = "1"
+    quirks = {{}}
+    tasks = ()
+    refuses = passes = observe = score = None
     {declared}
 
 
@@ -263,7 +267,8 @@ def test_what_is_refused_when_it_is_read_is_refused_by_the_schema(text: str, tmp
 
 RIGHT = [
     "lenses = ['./my_lens.py']\n[options.my_lens]\ndepth = 3",
-    "[options.probe]\nl2 = '1, 0.5,1e-3'\nprobe = 'linear , ridge'\ndevice = 'cuda:1'\nrandom_weights_share = 1",
+    "[options.probe]\nl2 = '1, 0.5,1e-3'\nprobe = 'linear , ridge'\ndevice = 'cuda:1'",
+    "[options.probe]\nrandom_weights_share = 1",
     "[options.finetune]\nepochs = '3,10'\nbatch = 16\nrates = 2e-4",
     "[options.cloze]\nunified = 'a,b'\nframes = 0",
 ]

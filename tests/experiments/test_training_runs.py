@@ -103,19 +103,19 @@ def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
 def test_the_second_test_set_is_told_as_published(code: Path, published: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run(experiment(code, external_test=f"cubert:{published}"), Execution(output=folder))
-    other = examples(folder).filter(pl.col("split") == "foreign")
+    other = examples(folder).filter(pl.col("split") == "external")
     assert other.height == 13
     assert sorted(other["label"].value_counts()["count"].to_list()) == [6, 7]
     assert other["cluster"].n_unique() == 4
     scores = pl.read_parquet(folder / "scores.parquet")
     accuracy = scores.filter((pl.col("metric") == "accuracy") & (pl.col("control") == "bag_of_tokens"))
     assert accuracy.select("split", "n").sort("split").rows() == [
-        ("foreign", 13),
+        ("external", 13),
         ("test", examples(folder).filter(pl.col("split") == "test").height),
     ]
     rows = pl.read_parquet(folder / "observations/lens=finetune/*/*.parquet")
-    right = rows.filter((pl.col("split") == "foreign") & (pl.col("baseline") == "bag_of_tokens"))["correct"]
-    assert accuracy.filter(pl.col("split") == "foreign")["value"].item() == pytest.approx(right.mean())
+    right = rows.filter((pl.col("split") == "external") & (pl.col("baseline") == "bag_of_tokens"))["correct"]
+    assert accuracy.filter(pl.col("split") == "external")["value"].item() == pytest.approx(right.mean())
     texts = pl.read_parquet(folder / "inputs.parquet")["text"].to_list()
     assert function("pub0", "==").strip() in {text.strip() for text in texts}
 
@@ -124,7 +124,7 @@ def test_nothing_is_trained_on_that_nearly_repeats_it(code: Path, published: Pat
     alone, beside = tmp_path / "alone", tmp_path / "beside"
     run(experiment(code), Execution(output=alone))
     run(experiment(code, external_test=f"cubert:{published}"), Execution(output=beside))
-    before, after = examples(alone), examples(beside).filter(pl.col("split") != "foreign")
+    before, after = examples(alone), examples(beside).filter(pl.col("split") != "external")
     gone = before.join(after, on="example_id", how="anti")
     names = dict(
         pl.concat(

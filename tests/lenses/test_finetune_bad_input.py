@@ -124,7 +124,7 @@ def test_a_pointer_into_a_text_that_does_not_parse_is_asked_like_others(
     path.write_text(json.dumps({**masks, "provenance": info}) + "\n")
     asked = experiment(encoder, project, "misuse_repair", external_test=f"cubert:{path}")
     run(asked, Execution(output=tmp_path / "run"))
-    scores = pl.read_parquet(tmp_path / "run/scores.parquet").filter(pl.col("split") == "foreign")
+    scores = pl.read_parquet(tmp_path / "run/scores.parquet").filter(pl.col("split") == "external")
     assert scores.filter(pl.col("metric") == "localisation")["n"].unique().to_list() == [1]
 
 

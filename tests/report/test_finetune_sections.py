@@ -247,7 +247,7 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
 def test_a_second_test_set_stands_beside_the_first(tmp_path: Path) -> None:
     listed = [
         row("misuse_repair", "accuracy", 0.9),
-        row("misuse_repair", "accuracy", 0.8, split="foreign"),
+        row("misuse_repair", "accuracy", 0.8, split="external"),
     ]
     figure = drawn(tmp_path / "run", listed)
     assert figure is not None and figure.table is not None

@@ -14,7 +14,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._forecast import duration
 from sonde.experiments._progress import Progress
-from sonde.experiments.foreign import Foreign, read_foreign, with_foreign
+from sonde.experiments.external import ExternalTest, read_external, with_external
 from sonde.experiments.labels import around_of, label_path
 from sonde.experiments.plan import Group, LensChoice, settings_of
 from sonde.experiments.tables import items_frame, items_from
@@ -129,14 +129,14 @@ def draw(
     keys: dict[str, str] = {}
     refused: list[Refused] = []
     reports: dict[str, Any] = {}
-    foreign = read_foreign(lens, group.language)
+    external = read_external(lens, group.language)
     found: dict[str, Item] = {item.item_id: item for item in pool}
-    found |= {item.item_id: item for item in foreign.items} if foreign else {}
+    found |= {item.item_id: item for item in external.items} if external else {}
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
     drawing = _Drawing(
-        lens, group, pool, pool_key, size, store, Spread(workers=workers, worth=_WORTH_A_PROCESS), foreign
+        lens, group, pool, pool_key, size, store, Spread(workers=workers, worth=_WORTH_A_PROCESS), external
     )
     picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
@@ -193,7 +193,7 @@ class _Drawing:
     size: int
     store: PartStore
     spread: Spread
-    foreign: Foreign | None
+    external: ExternalTest | None
 
     def key(self, name: str) -> str:
         """Fingerprint of everything that can change the data set of a task."""
@@ -201,7 +201,7 @@ class _Drawing:
         language = version_of(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
-        beside_it = (self.foreign.key,) if self.foreign else ()
+        beside_it = (self.external.key,) if self.external else ()
         return fingerprint(
             "data set",
             DRAWING,
@@ -257,8 +257,8 @@ class _Drawing:
         key, (relative, beside) = self.key(name), self.paths(name)
         if not self.is_stored(name):
             made = self._build(name, picks)
-            if self.foreign:
-                made = with_foreign(made, self.pool, self.foreign, self.group.language)
+            if self.external:
+                made = with_external(made, self.pool, self.external, self.group.language)
             self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
         examples = pl.read_parquet(self.store.path(relative), columns=["item_id"])

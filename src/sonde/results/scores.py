@@ -24,7 +24,7 @@ SCORES_COLUMNS: Mapping[str, tuple[_Type, str]] = {
     "language": (pl.String, "of which language"),
     "corpus_hash": (pl.String, "hash of the corpus with its selection"),
     "item_set": (pl.String, "hash of the ids of the items scored"),
-    "split": (pl.String, "`train`, `valid`, `test`, `foreign` (an external test set) or `all`"),
+    "split": (pl.String, "`train`, `valid`, `test`, `external` (an external test set) or `all`"),
     "dimensions": (DIMENSIONS, "what else the number is about, the outermost first; empty: everything"),
     "slice": (pl.String, "`dimensions` as one text, for one release; values may make it ambiguous"),
     "side": (pl.String, "of an attention: `encoder`, `decoder` or `cross`"),
@@ -186,6 +186,8 @@ def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
     if is_schema1(frame):
         frame = from_schema1(frame).with_columns(schema_version=pl.lit(SCHEMA_VERSION))
     lacking = [pl.lit(None, kind).alias(name) for name, kind in SCORES_SCHEMA.items() if name not in frame]
+    # What an external test set was called before.
+    frame = frame.with_columns(pl.col("split").replace("foreign", "external"))
     return frame.with_columns(lacking).select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items())
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.lenses.finetune.options import BAG, SCRATCH
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, REACHABLE
 from sonde.lenses.finetune.score import ACCURACY, SEED
-from sonde.lenses.finetune.splits import OTHER, TOLD
+from sonde.lenses.finetune.splits import EXTERNAL, TESTED
 from sonde.results.dimensions import REASON, dimension, in_words
 from sonde.results.scores import LEFT_OUT
 from sonde.results.words import bounds, standing
@@ -31,7 +31,7 @@ NAMES = {
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
     part = pl.any_horizontal(dimension(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
-    own = scores.filter(pl.col("split").is_in(TOLD) & ~part).with_columns(swept=in_words(between="="))
+    own = scores.filter(pl.col("split").is_in(TESTED) & ~part).with_columns(swept=in_words(between="="))
     for (model, task, language, swept, split), rows in own.partition_by(
         "model", "task", "language", "swept", "split", as_dict=True, maintain_order=True
     ).items():
@@ -45,7 +45,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         row = (repaired if repaired.height else found).row(0, named=True)
         parts = [f"{task} ({language})", str(model)]
         parts += [str(swept)] if swept else []
-        parts += ["second test set"] if split == OTHER else []
+        parts += ["second test set"] if split == EXTERNAL else []
         line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
         gains = rows.filter((pl.col("metric") == "gain") & (pl.col("of_metric") == about))
         for arm, shown in NAMES.items():

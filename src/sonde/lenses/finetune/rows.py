@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import BAG
-from sonde.lenses.finetune.splits import TOLD
+from sonde.lenses.finetune.splits import TESTED
 from sonde.tasks import Dataset
 from sonde.tasks._surface import surface_predictions
 
@@ -135,7 +135,7 @@ def baseline_rows(
     examples = pl.concat(list(splits.values()))
     nothing = pl.lit(None, pl.Int32)
     # The whole text is what they look at, both texts of a pair among them.
-    told = pl.when(pl.col("split").is_in(TOLD)).then(pl.lit("test")).otherwise("split")
+    told = pl.when(pl.col("split").is_in(TESTED)).then(pl.lit("test")).otherwise("split")
     blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
     frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())

@@ -15,7 +15,7 @@ from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
-from sonde.lenses.finetune.splits import TEST, TOLD
+from sonde.lenses.finetune.splits import TEST, TESTED
 from sonde.lenses.finetune.sweep import variants, within
 from sonde.results import Score, left_out, mean_rows, means, trained_rows
 
@@ -94,7 +94,7 @@ def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
 
 
 def _variant(rows: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
-    for split in TOLD:
+    for split in TESTED:
         examples = _examples(rows, split)
         if not examples.is_empty():
             yield from _told(examples, dataclasses.replace(template, split=split), cut)

@@ -1,4 +1,4 @@
-"""Which examples are trained on, chosen on and told."""
+"""Which examples are trained on, chosen on and tested on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import polars as pl
 from sonde.base.fingerprint import unit_hash
 from sonde.lenses.finetune.options import FinetuneOptions
 
-TEST, OTHER = "test", "foreign"
-TOLD = (TEST, OTHER)
-"""Splits that are told: the corpus's own, and a second test set."""
+TEST, EXTERNAL = "test", "external"
+TESTED = (TEST, EXTERNAL)
+"""Splits that are scored: the corpus's own, and an external test set."""
 
 
 def splits_of(examples: pl.DataFrame, options: FinetuneOptions) -> dict[str, pl.DataFrame]:
     """The examples of each split; of train and valid as much as is asked for, chosen by hash."""
     parts = {
         name: examples.filter(pl.col("split").is_in(held)).sort("example_id")
-        for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TOLD))
+        for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
     }
     train = parts["train"]
     size = max(1, round(options.fraction * train.height))

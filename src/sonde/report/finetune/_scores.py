@@ -44,7 +44,7 @@ METRICS = {
 POINTERS = ("misuse_repair",)
 """Tasks that ask for places rather than for a class."""
 
-SPLITS = {"test": "", "foreign": "second test set"}
+SPLITS = {"test": "", "external": "external test set"}
 """Splits that are told, with what stands behind a task's name."""
 
 KEY = ("model", "task", "language", "split", "swept")
@@ -72,7 +72,7 @@ def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     parts += [pl.col("shown")] if run.several else []
     parts += [pl.col("language")] if len(run.languages) > 1 else []
     second = (
-        pl.when(pl.col("split") == "foreign").then(pl.lit(f", {SPLITS['foreign']}")).otherwise(pl.lit(""))
+        pl.when(pl.col("split") == "external").then(pl.lit(f", {SPLITS['external']}")).otherwise(pl.lit(""))
     )
     return rows.with_columns(
         subject=pl.concat_str(pl.concat_str(parts, separator=", "), second),

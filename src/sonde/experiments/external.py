@@ -1,4 +1,4 @@
-"""A second test set: labels that a published file brings, told beside those of the corpus's own."""
+"""An external test set: labels that a published file brings, scored beside those of the corpus's own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from sonde.tasks._given import example_of
 from sonde.tasks._pool import edits_of
 
 OPTION = "external_test"
-"""Option of a lens that names the corpus; its split in the data sets has the same name."""
+"""Option of a lens that names the corpus."""
 
-_TOLD = ("", "test")
+SPLIT = "external"
+"""Its split in the data sets."""
+
+_TAKEN = ("", "test")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
-    """What a second test set is made of.
+class ExternalTest:
+    """What an external test set is made of.
 
     Attributes:
         corpus: As named by the user.
@@ -37,8 +40,8 @@ class Foreign:
     key: str
 
 
-def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
-    """The second test set that a user asks a lens to tell, or None.
+def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
+    """The external test set that a user asks a lens to score, or None.
 
     Raises:
         UsageError: No item brings labels of a task of the lens.
@@ -47,7 +50,7 @@ def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
     corpus = dict(lens.options).get(OPTION)
     if not corpus:
         return None
-    # A published test set is told as it is: nothing is capped, and what repeats counts.
+    # A published test set is taken as it is: nothing is capped, and what repeats counts.
     chosen = select(str(corpus), Selection(languages=(language,), per_cluster=0, near_duplicates=False))
     brought = {given.task.lower() for item in chosen.items for given in item.given}
     if not brought & set(lens.tasks):
@@ -56,10 +59,10 @@ def read_foreign(lens: LensChoice, language: str) -> Foreign | None:
             f"{', '.join(sorted(brought)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
             "name a file with labels of one of them, as cubert:FILE"
         )
-    return Foreign(str(corpus), chosen.items, chosen.corpus_hash)
+    return ExternalTest(str(corpus), chosen.items, chosen.corpus_hash)
 
 
-def with_foreign(made: Dataset, pool: Sequence[Item], foreign: Foreign, language: str) -> Dataset:
+def with_external(made: Dataset, pool: Sequence[Item], external: ExternalTest, language: str) -> Dataset:
     """A data set with the second test set beside its own.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
@@ -68,38 +71,38 @@ def with_foreign(made: Dataset, pool: Sequence[Item], foreign: Foreign, language
     Args:
         made: The data set.
         pool: What it was drawn from.
-        foreign: The second test set.
+        external: The external test set.
         language: Public name of the language.
     """
-    added = _examples(made, foreign, language)
+    added = _examples(made, external, language)
     if added.is_empty():
         return made
     index = NearDuplicateIndex()
-    for item in foreign.items:
+    for item in external.items:
         index.add(item.item_id, duplicate_tokens(item.text))
     texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
     near = _near(made.examples, texts, index)
     kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
-    told = {
-        "corpus": foreign.corpus,
+    about = {
+        "corpus": external.corpus,
         "examples": added.height,
         "left out for it": made.examples.height - kept.height,
     }
-    return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: told})
+    return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: about})
 
 
-def _examples(made: Dataset, foreign: Foreign, language: str) -> pl.DataFrame:
+def _examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
     edits = edits_of(language)
     rows = [
         example_of(item, given, edits)
-        for item in foreign.items
+        for item in external.items
         for given in item.given
-        if given.task.lower() == made.task and given.split in _TOLD
+        if given.task.lower() == made.task and given.split in _TAKEN
     ]
     table = example_table([("test", False, row) for row in rows], made.task, made.version)
     # An example that is in both test sets is two examples.
-    names = pl.concat_str(pl.lit(f"{OPTION}-"), "example_id")
-    return table.with_columns(example_id=names, split=pl.lit(OPTION))
+    names = pl.concat_str(pl.lit(f"{SPLIT}-"), "example_id")
+    return table.with_columns(example_id=names, split=pl.lit(SPLIT))
 
 
 def _near(examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex) -> list[str]:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
+from sonde.results.glossary import glossary_page
 
 PAGES = {
+    "glossary.md": glossary_page,
     "options.md": options_page,
     "experiment.schema.json": lambda: json.dumps(experiment_schema(), indent=2) + "\n",
 }

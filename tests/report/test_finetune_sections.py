@@ -251,7 +251,10 @@ def test_a_second_test_set_stands_beside_the_first(tmp_path: Path) -> None:
     ]
     figure = drawn(tmp_path / "run", listed)
     assert figure is not None and figure.table is not None
-    assert [line[0].text for line in figure.table.rows] == ["misuse repair", "misuse repair, external test set"]
+    assert [line[0].text for line in figure.table.rows] == [
+        "misuse repair",
+        "misuse repair, external test set",
+    ]
 
 
 def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, cs
 from sonde.report._page import header
 from sonde.report._page.export import write_table
 from sonde.report._page.leads import leads
+from sonde.report._page.terms import with_terms
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
@@ -109,6 +110,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["json"] = embedded_json
+    environment.filters["terms"] = with_terms
     charts = [chart for section in sections for chart in section.figure.charts]
     declared = titles(run)
     tops = {lens: title.top(run) for lens, title in declared.items()}

@@ -15,13 +15,23 @@ cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_i
 def cache_info() -> None:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
     from sonde.base.files import cache_root
+    from sonde.results.formats import COUNT, Number
+    from sonde.results.tables import Column, Table
 
     root = cache_root()
     typer.echo(root)
+    rows: list[dict[str, str | float]] = []
     for folder in _folders(root):
         files = [path for path in folder.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
-        typer.echo(f"{folder.name:<12} {len(files):>6,} files {size / 1e6:>10,.1f} MB")
+        rows.append({"folder": folder.name, "files": len(files), "size": size})
+    columns = [
+        Column(title="folder", value="folder"),
+        Column(title="files", value="files", format=COUNT),
+        Column(title="MB", value="size", format=Number(digits=1, scale=1e-6)),
+    ]
+    for line in Table(summary="", columns=columns, rows=rows).lines() if rows else ():
+        typer.echo(line)
 
 
 @cache_app.command("clear")

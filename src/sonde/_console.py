@@ -29,11 +29,13 @@ from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
+from sonde.results.formats import Format
+from sonde.results.tables import Column
+from sonde.results.tables import Table as Declared
 
 _SECONDS_BETWEEN_LINES = 10.0
 _WIDEST = 10_000
 """Columns of what is no terminal: no row is wrapped, so that it can be searched."""
-_VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192", "\x1b": "\u241b"})
 
 
 class TerminalProgress:
@@ -129,17 +131,13 @@ def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
 
 def print_table(table: pl.DataFrame) -> None:
     """Print a table as aligned columns; line breaks inside cells are shown, never obeyed."""
-    columns = [[name, *(_cell(value) for value in table[name])] for name in table.columns]
-    widths = [max(map(len, column)) for column in columns]
-    for row in zip(*columns, strict=True):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(f"{line.rstrip()}\n")
+    plain = Format(missing="")
+    columns = [Column(title=name, value=name, format=plain) for name in table.columns]
+    _print(Declared(summary="", columns=columns, rows=table))
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return value.translate(_VISIBLE) if isinstance(value, str) else str(value)
+def _print(table: Declared, *, headed: bool = True) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in table.lines(headed=headed)))
 
 
 def print_outcome(outcome: Outcome, page: Path) -> None:
@@ -173,6 +171,6 @@ def print_corpus(chosen: ItemSet) -> None:
 
 def print_catalogue(headers: Sequence[Header]) -> None:
     """Print names with their one line."""
-    width = max((len(header.name) for header in headers), default=0)
-    for header in headers:
-        sys.stdout.write(f"{header.name.ljust(width)}  {header.summary}\n")
+    columns = [Column(title=name, value=name) for name in ("name", "summary")]
+    rows = [{"name": header.name, "summary": header.summary} for header in headers]
+    _print(Declared(summary="", columns=columns, rows=rows), headed=False)

@@ -99,8 +99,8 @@ def test_every_number_stands_in_the_table_beside_its_control(tmp_path: Path) -> 
     section = section_of(run_of(tmp_path / "run", WITH_CONTROL))
     table = section.figure.table
     assert table is not None
-    assert list(table.columns) == ["Metric", "Depth", "Value", "95 % interval", "n", "Clusters", "Control"]
-    texts = [[cell.text for cell in cells] for cells in table.rows]
+    assert table.titles == ["Metric", "Depth", "Value", "95 % interval", "n", "Clusters", "Control"]
+    texts = table.texts()
     assert len(texts) == 4
     assert texts[0][1:] == ["", "3.21", "[3.05, 3.40]", "500", "40", "random weights 5.10 [4.90, 5.30]"]
     assert texts[1][-1] == ""
@@ -118,7 +118,7 @@ def test_without_controls_there_is_no_column_for_them(tmp_path: Path) -> None:
     root = run_of(tmp_path / "run", [row(), row(0.7, ("tag", "a")), row(0.2, ("tag", "b"))])
     table = section_of(root).figure.table
     assert table is not None
-    assert "Control" not in table.columns
+    assert "Control" not in table.titles
     assert "control" not in next(iter(list(headline(root / "scores.parquet"))[2:]))
 
 
@@ -154,7 +154,7 @@ def test_more_rows_and_dimensions_than_a_page_holds(tmp_path: Path) -> None:
     assert table is not None
     assert len(table.rows) == TABLE_ROWS
     assert table.summary.startswith(f"The first {TABLE_ROWS:,} of {TABLE_ROWS + 6:,} numbers")
-    assert "Further dimensions" in table.columns
+    assert "Further dimensions" in table.titles
 
 
 def test_models_and_languages_have_an_answer_each(tmp_path: Path) -> None:

@@ -83,13 +83,13 @@ def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: lis
         f"helps more with calls into the repository than with calls out of it: a difference of {gap} ["
         in calls
     )
-    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:5]] for row in figure.table.rows}
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:5]] for row in figure.table.cells()}
     assert rows["kind: identifier", "bits per subword"] == ["7.00", "6.00", "−1.00"]
     assert rows["kind: identifier", "top-1 accuracy, %"] == ["30.00", "36.00", "6.00"]
     # Of what carries the name of a weighting, or a tag, nothing is taken for the plain mean.
     shown = [f"{nats * BITS_PER_NAT:.2f}" for nats in (5.0, 4.5)]
     assert rows["internal call", "bits per subword"][:2] == shown
-    assert len(figure.table.rows) == len(TOLD) - 2
+    assert len(figure.table.cells()) == len(TOLD) - 2
     assert [chart.name for chart in figure.charts] == [
         "behind-file-kind-bits", "behind-file-kind-top1", "behind-file-role-bits", "behind-file-origin-bits",
     ]  # fmt: skip
@@ -110,4 +110,4 @@ def test_several_models_are_named(tmp_path: Path, sources: list[Source]) -> None
     figure = PLOT.draw(run)
     assert figure is not None and figure.table is not None
     assert [line[:3] for line in figure.answer.splitlines()] == ["a: "] * 3 + ["b: "] * 3
-    assert figure.table.columns[0] == "Model"
+    assert figure.table.titles[0] == "Model"

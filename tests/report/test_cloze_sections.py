@@ -148,13 +148,13 @@ def test_charts_are_valid(run: RunData, name: str) -> None:
 
 def cells_of(figure: Figure) -> list[list[str]]:
     assert figure.table is not None
-    return [[cell.text for cell in line] for line in figure.table.rows]
+    return [[cell.text for cell in line] for line in figure.table.cells()]
 
 
 def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     figure = drawn(run, "cloze_curves")
     assert figure.table is not None
-    assert list(figure.table.columns[3:6]) == ["P@1", "P@10", "P@50"]
+    assert figure.table.titles[3:6] == ["P@1", "P@10", "P@50"]
     cells = cells_of(figure)
     base = next(line for line in cells if line[:3] == ["calls", "base", "model"])
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
@@ -271,7 +271,7 @@ def test_a_run_without_names_shows_nothing(tmp_path: Path) -> None:
 def test_pairs_stand_beside_their_controls(run: RunData) -> None:
     figure = drawn(run, "cloze_margins")
     assert figure.table is not None
-    cells = [[cell.text for cell in line[:5]] for line in figure.table.rows]
+    cells = [[cell.text for cell in line[:5]] for line in figure.table.cells()]
     assert ["base", "replacement against deprecated", "all", "model", "20.0"] in cells
     assert ["base", "replacement against deprecated", "all", "shorter statement", "55.0"] in cells
     assert ["base", "name against a made-up one", "import", "model", "70.0"] in cells

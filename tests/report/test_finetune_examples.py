@@ -138,7 +138,7 @@ def test_attention_is_drawn_without_blanks(folder: Path) -> None:
         element for element in ElementTree.fromstring(drawing.svg).iter() if element.tag.endswith("title")
     ]
     assert [field.text for field in fields] == [f"“{word}” to “<”: 50 %" for word in ("<s>", "a", "<")]
-    assert figure.table.rows[0][1].text == "“<” 50 %, “<s>” 0 %, “a” 0 %"
+    assert figure.table.cells()[0][1].text == "“<” 50 %, “<s>” 0 %, “a” 0 %"
     assert "wrongly taken for Correct" in drawing.title
 
 

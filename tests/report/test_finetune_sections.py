@@ -79,7 +79,7 @@ def test_the_verdict_counts_tasks_beyond_the_interval(figure: Figure) -> None:
 
 def test_every_arm_stands_beside_the_model_with_the_difference(figure: Figure) -> None:
     assert figure.table is not None
-    cells = {tuple(cell.text for cell in line[:3]): line for line in figure.table.rows}
+    cells = {tuple(cell.text for cell in line[:3]): line for line in figure.table.cells()}
     bag = cells["wrong operator", "right", "bag of tokens"]
     assert bag[3].text == "55.0"
     assert bag[6].text == "25.0"
@@ -195,7 +195,7 @@ def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
     scores_frame([*scores(), *tried]).write_parquet(RunDirectory(root).scores)
     figure = PLOTS.load("finetune_course").draw(RunData(root))
     assert figure is not None and figure.table is not None
-    lines = {(line[0].text, line[2].text): [cell.text for cell in line] for line in figure.table.rows}
+    lines = {(line[0].text, line[2].text): [cell.text for cell in line] for line in figure.table.cells()}
     own = lines["wrong operator", "pre-trained"]
     assert own[5:] == ["0.0002", "32", "2", "2", "60.0"]
     assert own[3].endswith("rate 0.001, batch 32, epochs 2: 55.0")
@@ -238,7 +238,7 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
     assert [(one["value_of"], one["value"]) for one in points if one["arm"] == "pre-trained"] == [
         ("0.33", 0.6), ("0.66", 0.7), ("1", 0.8),
     ]  # fmt: skip
-    cells = {(line[2].text, line[3].text): line for line in figure.table.rows}
+    cells = {(line[2].text, line[3].text): line for line in figure.table.cells()}
     assert cells["pre-trained", "epochs 2, fraction 0.33"][5].text == "−20.0 [−25.0, −15.0]"
     assert cells["pre-trained", "epochs 2, fraction 1"][5].text == "–"
     assert len(cells) == 6
@@ -251,7 +251,7 @@ def test_a_second_test_set_stands_beside_the_first(tmp_path: Path) -> None:
     ]
     figure = drawn(tmp_path / "run", listed)
     assert figure is not None and figure.table is not None
-    assert [line[0].text for line in figure.table.rows] == [
+    assert [line[0].text for line in figure.table.cells()] == [
         "misuse repair",
         "misuse repair, external test set",
     ]
@@ -273,5 +273,5 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     (chart,) = figure.charts
     validate_jsonschema(dict(chart.spec), load_schema())
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
-    told = [[cell.text for cell in line[1:6]] for line in figure.table.rows]
+    told = [[cell.text for cell in line[1:6]] for line in figure.table.cells()]
     assert told == [["OSError", "–", "100.0", "0.0", "50"], ["KeyError", "OSError", "75.0", "25.0", "20"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
-from sonde.report._page.export import as_csv, as_latex, write_table
-from sonde.report._shared.plot import Cell, Figure, Table
+from sonde.report._page.export import write_table
+from sonde.report._shared.plot import Figure
 from sonde.report.probe._scores import family_of, ordered, sparkline
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
@@ -124,8 +123,8 @@ def drawn(root: Path, name: str) -> Figure:
 
 def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
     assert figure.table is not None
-    places = [list(figure.table.columns).index(name) for name in names]
-    return [tuple(cells[place].text for place in places) for cells in figure.table.rows]
+    places = [figure.table.titles.index(name) for name in names]
+    return [tuple(cells[place].text for place in places) for cells in figure.table.cells()]
 
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
@@ -244,28 +243,13 @@ def test_families_and_sparklines() -> None:
     assert sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
 
 
-def test_tables_become_csv_and_latex(tmp_path: Path, root: Path) -> None:
-    table = Table(
-        summary="s",
-        columns=["Name_1", "Value, %", "Interval"],
-        rows=[
-            (Cell("a & b"), Cell("−1,234.5", -1234.5), Cell("[−1.0, 2.0]")),
-            (Cell("x_y"), Cell("–"), Cell("–")),
-        ],
-        numeric=frozenset({"Value, %"}),
-    )
-    assert list(csv.reader(io.StringIO(as_csv(table)))) == [
-        ["Name_1", "Value, %", "Interval"],
-        ["a & b", "-1234.5", "[−1.0, 2.0]"],
-        ["x_y", "", "–"],
-    ]
-    latex = as_latex(table)
-    assert r"\begin{tabular}{lrl}" in latex and r"a \& b & $-$1,234.5 & [$-$1.0, 2.0] \\" in latex
-    assert r"x\_y & -- & -- \\" in latex
+def test_every_table_is_a_file_for_spreadsheets_and_one_for_papers(tmp_path: Path, root: Path) -> None:
     for name in NAMES:
         made = drawn(root, name).table
         assert made is not None
         paths = write_table(tmp_path / name, made)
         assert [path.suffix for path in paths] == [".csv", ".tex"]
-        assert len(list(csv.reader(paths[0].read_text(encoding="utf-8").splitlines()))) == len(made.rows) + 1
+        assert (
+            len(list(csv.reader(paths[0].read_text(encoding="utf-8").splitlines()))) == len(made.cells()) + 1
+        )
         assert json.dumps(paths[1].read_text(encoding="utf-8")).count("toprule") == 1

@@ -40,7 +40,7 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
         == "m lists the answer in 25.0 [15.0, 35.0] % of 50 quizzes in python and gives no list in 40.0 %."
     )
     assert figure.lead.startswith("m, asked in words, lists the right answer in 25.0 [15.0, 35.0] %")
-    cells = [[cell.text for cell in row[:4]] for row in figure.table.rows]
+    cells = [[cell.text for cell in row[:4]] for row in figure.table.cells()]
     assert ["m", "calls", "right among the first 1, %", "10.0"] in cells
     assert ["m", "calls and imports", "no list, %", "40.0"] in cells
     assert ["m", "calls", "answers listed", "12.50"] in cells

@@ -9,7 +9,7 @@ from tests.report.synthetic import Source, rewrite_summary, write_run
 
 from sonde.report import PLOTS
 from sonde.report._page.header import rerun
-from sonde.report._shared.numbers import clusters, interval, no_verdict, readable, with_interval
+from sonde.report._shared.numbers import interval, no_verdict, readable, with_interval
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._explore import ExplorerLimits, choose, pack
 from sonde.report.surprisal._title import headlines
@@ -17,6 +17,7 @@ from sonde.report.surprisal.distribution import _counted, _quantiles
 from sonde.report.surprisal.frequency_loss import _entries
 from sonde.report.surprisal.kinds import _shares
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import Clusters
 from sonde.store.rundir import RunDirectory
 
 
@@ -118,7 +119,7 @@ def test_numbers_as_shown() -> None:
     row |= {"ci_high": 0.04}
     assert not no_verdict(row) and no_verdict({**row, "n_clusters": 9})
     assert no_verdict({**row, "effective_clusters": 9.5})
-    assert clusters({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
+    assert Clusters().text({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
     assert no_verdict({**row, "ci_method": "jackknife, too few clusters"}), "as earlier versions wrote it"
     assert readable("␣␣␣␣␣␣x____________") == "␣×6x____________"
 
@@ -155,4 +156,4 @@ def test_the_answer_on_frequency_rests_on_what_occurs_often(run_directory: Path,
     assert figure is not None and figure.table is not None
     assert "among subwords that occur 20 times or more (Spearman −0.08" in figure.answer
     assert "; over all subwords " in figure.answer
-    assert any(row[1].text == "subwords, at least 20 times" for row in figure.table.rows)
+    assert any(row[1].text == "subwords, at least 20 times" for row in figure.table.cells())

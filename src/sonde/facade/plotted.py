@@ -52,12 +52,9 @@ class Plotted:
 
     @property
     def table(self) -> pl.DataFrame | None:
-        """Its table as the page shows it, as texts; None where it has none."""
+        """Its table with numbers as numbers, an interval as two columns; None where it has none."""
         table = self.section.figure.table
-        if table is None:
-            return None
-        texts = [[cell.text for cell in row] for row in table.rows]
-        return pl.DataFrame(texts, schema=[(name, pl.String) for name in table.columns], orient="row")
+        return None if table is None else table.frame()
 
     def __repr__(self) -> str:
         return f"<{self.section.name}: {self.title}>"

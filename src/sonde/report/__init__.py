@@ -2,13 +2,14 @@
 
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import Section, build_report, draw
-from sonde.report._shared.plot import PLOTS, Cell, Chart, Drawing, Embed, Figure, Plot, Table
+from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot
 from sonde.report._shared.run import ModelInfo, RunData
+from sonde.results.tables import Column, Table
 
 __all__ = [
     "PLOTS",
-    "Cell",
     "Chart",
+    "Column",
     "Drawing",
     "Embed",
     "Figure",

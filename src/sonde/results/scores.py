@@ -186,8 +186,9 @@ def known_columns(frame: pl.DataFrame) -> pl.DataFrame:
     if is_schema1(frame):
         frame = from_schema1(frame).with_columns(schema_version=pl.lit(SCHEMA_VERSION))
     lacking = [pl.lit(None, kind).alias(name) for name, kind in SCORES_SCHEMA.items() if name not in frame]
-    # What an external test set was called before.
-    frame = frame.with_columns(pl.col("split").replace("foreign", "external"))
+    if "split" in frame:
+        # What an external test set was called before.
+        frame = frame.with_columns(pl.col("split").replace("foreign", "external"))
     return frame.with_columns(lacking).select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items())
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
 from sonde.lenses.cloze.compared import ALIASES_APART
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.words import bounds, standing
+from sonde.results.formats import PERCENT, Interval, Row
+from sonde.results.tables import Column, Table, rests_on
 
 _K = (1, 10)
 
@@ -29,8 +29,11 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
         yield ""
         yield f"{model} on names of {language} APIs: right among the first k, in %"
-        for row in rows.sort("template", "k").iter_rows(named=True):
-            yield _line(row, _best_control(table, row))
+        statements = (
+            Column(title="Statement", value="template"),
+            Column(title="k", value=lambda row: f"k={row['k']}"),
+        )
+        yield from _table(rows.sort("template", "k"), *statements, controls=table)
     yield from _pairs(scores)
 
 
@@ -41,22 +44,27 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
         yield ""
         yield f"{model}, statements in {language}: the better of two preferred, in %"
-        for row in rows.sort("pair").iter_rows(named=True):
-            name = row["pair"].replace("_", " ")
-            yield f"  {name:<14} {100 * row['value']:5.1f}  {bounds(row, 100):<14} {_count(row)}"
+        pair = Column(title="Pair", value=lambda row: row["pair"].replace("_", " "))
+        yield from _table(rows.sort("pair"), pair)
 
 
-def _best_control(table: pl.DataFrame, row: dict[str, Any]) -> str:
+def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = None) -> list[str]:
+    """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
+    rests = rests_on("libraries")
+    beside = Column(
+        title=rests.title,
+        value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),
+    )
+    share = (
+        Column(title="%", format=PERCENT),
+        Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
+    )
+    table = Table(summary="Right, in %", columns=(*about, *share, beside), rows=rows)
+    return table.lines(headed=False, indent=2)
+
+
+def _best_control(table: pl.DataFrame, row: Row) -> str:
     same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
     found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
-    return "".join(f"{one['control']} {100 * one['value']:.1f}" for one in found.iter_rows(named=True))
-
-
-def _line(row: dict[str, Any], control: str) -> str:
-    beside = f"  best control: {control}" if control else ""
-    numbers = f"{100 * row['value']:5.1f}  {bounds(row, 100):<14} {_count(row)}"
-    return f"  {row['template']:<12} k={row['k']:<3} {numbers}{beside}"
-
-
-def _count(row: dict[str, Any]) -> str:
-    return f"n={row['n']}, {row['n_clusters']} libraries{standing(row)}"
+    best = "".join(f"{one['control']} {100 * one['value']:.1f}" for one in found.iter_rows(named=True))
+    return f"  best control: {best}" if best else ""

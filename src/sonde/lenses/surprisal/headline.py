@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.words import bounds, standing
+from sonde.results.formats import Interval, Number
+from sonde.results.tables import Column, Table, rests_on
 
 _ROWS = 10
 
@@ -24,6 +25,17 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         masked = (worst["objective"] == "pll").any()
         what = "bits of pseudo-log-likelihood" if masked else "bits"
         yield f"The most confusing {language} constructs for {model}, in {what} a subword"
-        for row in worst.iter_rows(named=True):
-            count = f"n={row['n']}, {row['n_clusters']} clusters{standing(row)}"
-            yield f"  {row['construct']:<22} {row['value']:6.2f}  {bounds(row, digits=2):<16} {count}"
+        yield from _table(worst).lines(headed=False, indent=2)
+
+
+def _table(worst: pl.DataFrame) -> Table:
+    return Table(
+        summary="The most confusing constructs",
+        columns=[
+            Column(title="Construct", value="construct"),
+            Column(title="Bits", format=Number()),
+            Column(title="95 % interval", format=Interval(missing="")),
+            rests_on("clusters"),
+        ],
+        rows=worst,
+    )

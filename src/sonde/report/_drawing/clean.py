@@ -8,16 +8,14 @@ expression, where Vega takes the text ``if`` for its function.
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from sonde.report._shared.plot import Figure
+from sonde.results.formats import legible
+from sonde.results.tables import Table
 
 T = TypeVar("T")
-
-_REPLACEMENT = "\ufffd"
-_KEPT = "\t\n\r"
 
 # What Vega's parser of expressions takes for its function even as a text, and what every object of JavaScript
 # has, so that a table of names by Vega finds it there.
@@ -26,30 +24,6 @@ _TAKEN = {
     "toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__",
     "__lookupSetter__",
 }  # fmt: skip
-
-
-class _Pictures(dict[int, str]):
-    """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
-
-    def __missing__(self, code: int) -> str:
-        sign = chr(code)
-        shown = sign
-        if sign not in _KEPT and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
-            shown = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
-        self[code] = shown
-        return shown
-
-
-_PICTURES = _Pictures()
-
-
-def legible(text: str) -> str:
-    r"""Text with one visible sign for each that cannot be shown; line breaks and tabulators stay.
-
-    >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
-    "'a\\u241b[0m\\u2400\\n\\ufffd'"
-    """
-    return text if text.isprintable() else type(text)(text.translate(_PICTURES))
 
 
 def cleaned(figure: Figure) -> Figure:
@@ -71,6 +45,8 @@ def untaken(text: str) -> str:
 def _each(value: T, change: Callable[[str], str]) -> T:
     """A value with every text in it changed; numbers and the like stay."""
     made: Any = value
+    if isinstance(value, Table):
+        return value  # Its columns make every text legible, and look things up by texts as they were.
     if isinstance(value, str):
         made = change(value)
     elif isinstance(value, Mapping):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from sonde.base.files import write_atomic
-from sonde.report._shared.numbers import DASH
-from sonde.report._shared.plot import Table
+from sonde.results.tables import Table
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -41,33 +38,19 @@ def write_table(stem: Path, table: Table) -> list[Path]:
 
 
 def as_csv(table: Table) -> str:
-    """Comma-separated values as the page shows them, in signs that a program reads."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(table.columns)
-    for row in table.rows:
-        cells = zip(table.columns, row, strict=True)
-        writer.writerow(_plain(cell.text) if name in table.numeric else cell.text for name, cell in cells)
-    return buffer.getvalue()
-
-
-def _plain(text: str) -> str:
-    if text == DASH:
-        return ""
-    if text.startswith("["):
-        return text.replace("−", "-")
-    return text.replace("−", "-").replace(",", "")
+    """Comma-separated values: numbers in the scale shown, an interval as two columns."""
+    return table.frame().write_csv()
 
 
 def as_latex(table: Table) -> str:
     """A ``tabular`` with rules of the booktabs package; every text is escaped."""
-    alignment = "".join("r" if name in table.numeric else "l" for name in table.columns)
+    alignment = "".join("r" if right else "l" for right in table.right)
     lines = [
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        _line(table.columns),
+        _line(table.titles),
         r"\midrule",
-        *(_line([cell.text for cell in row]) for row in table.rows),
+        *map(_line, table.texts()),
         r"\bottomrule",
         r"\end{tabular}",
         "",

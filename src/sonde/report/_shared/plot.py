@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sonde.base.registry import Registry
 from sonde.report._shared.run import RunData
+from sonde.results.tables import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,31 +36,6 @@ class Drawing:
     title: str
     svg: str
     description: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A table cell: what is shown, and the number it is sorted by (None: by its text)."""
-
-    text: str
-    order: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A sortable table.
-
-    Attributes:
-        summary: What it holds, shown before it is opened.
-        columns: Headings; those in ``numeric`` are right-aligned and sort by number.
-        rows: Cells in the order first shown.
-        numeric: Headings of the numeric columns.
-    """
-
-    summary: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    numeric: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import count, number, readable, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import count, number, readable
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.attention._scores import LENS, RELATION, SNIPPET, with_subject
 from sonde.results.dimensions import dimension
+from sonde.results.formats import Count, WithInterval
+from sonde.results.tables import Column
 
 _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
@@ -96,26 +98,24 @@ def _answer(rows: pl.DataFrame) -> str:
 
 
 def _table(rows: pl.DataFrame, run: RunData) -> Table:
-    columns = ["Relation", "Of", "Picked", "Share of misses, %", "Misses"]
-    cells = [
-        [
-            Cell(row["relation"]),
-            Cell(row["subject"]),
-            Cell(row["what"]),
-            Cell(with_interval(row, 100, 1), row["value"]),
-            Cell(count(row["n"]), row["n"]),
-        ]
-        for row in rows.sort("relation", "subject", "value", descending=[False, False, True]).iter_rows(
-            named=True
-        )
-    ]
-    for model in run.models:
-        cells += _examples(run, model)
-    numeric = frozenset({"Share of misses, %", "Misses"})
-    return Table(summary="Shares of misses, and examples", columns=columns, rows=cells, numeric=numeric)
+    shares = rows.sort("relation", "subject", "value", descending=[False, False, True]).to_dicts()
+    return Table(
+        summary="Shares of misses, and examples",
+        columns=[
+            Column(title="Relation", value="relation", help="The relation between two words in the syntax."),
+            Column(title="Of", value="subject"),
+            Column(title="Picked", value="what", help="The word that the head attends to most instead."),
+            Column(
+                title="Share of misses, %", format=WithInterval(digits=1, scale=100, missing=""),
+                help="Of all edges whose other end the head misses, how many go to this word.",
+            ),
+            Column(title="Misses", value="n", format=Count(missing="")),
+        ],
+        rows=[*shares, *(example for model in run.models for example in _examples(run, model))],
+    )  # fmt: skip
 
 
-def _examples(run: RunData, model: ModelInfo) -> list[list[Cell]]:
+def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
     """A few misses of each relation, each as the line around the word that is asked."""
     table = run.table(_STAGE, model)
     if table is None:
@@ -129,13 +129,13 @@ def _examples(run: RunData, model: ModelInfo) -> list[list[Cell]]:
     )
     texts = dict(run.items(misses["item_id"].unique().to_list()).select("item_id", "text").iter_rows())
     return [
-        [
-            Cell(row["relation"]),
-            Cell(f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label),
-            Cell(_example(row, texts.get(row["item_id"], ""))),
-            Cell(""),
-            Cell(""),
-        ]
+        {
+            "relation": row["relation"],
+            "subject": f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label,
+            "what": _example(row, texts.get(row["item_id"], "")),
+            "value": None,
+            "n": None,
+        }
         for row in misses.sort("relation").iter_rows(named=True)
     ]
 

@@ -8,10 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import count, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import FOLLOWED, LENS, with_subject
+from sonde.results.formats import COUNT, PERCENT
+from sonde.results.tables import Column
 
 
 class AttentionHeads:
@@ -85,20 +87,18 @@ def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Of", "Layer", "Head", "Best relation", "Found, %", "Edges"]
-    cells = [
-        [
-            Cell(row["subject"]),
-            Cell(str(row["layer"]), row["layer"]),
-            Cell(str(row["head"]), row["head"]),
-            Cell(row["label"]),
-            Cell(number(100 * row["value"], 1), row["value"]),
-            Cell(count(row["n"]), row["n"]),
-        ]
-        for row in rows.sort("value", descending=True, maintain_order=True).iter_rows(named=True)
-    ]
-    numeric = frozenset({"Layer", "Head", "Found, %", "Edges"})
-    return Table(summary="Every head", columns=columns, rows=cells, numeric=numeric)
+    return Table(
+        summary="Every head",
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+            Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+            Column(title="Best relation", value="label", help="The relation that the head finds most often."),
+            Column(title="Found, %", format=PERCENT, help="Edges whose other end it attends to most."),
+            Column(title="Edges", value="n", format=COUNT),
+        ],
+        rows=rows.sort("value", descending=True, maintain_order=True),
+    )
 
 
 plot = AttentionHeads()

@@ -8,11 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import number, score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
 from sonde.results.dimensions import dimension
+from sonde.results.tables import LANGUAGE, Column, scored
 
 
 class AttentionOffsets:
@@ -83,20 +84,16 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Relation", "Language", "Side", "Distance", "Mean", "95 % interval", "Edges", "Clusters"]
-    ordered = _nearest_first(rows)
-    cells = [
-        [
-            Cell(row["relation"]),
-            Cell(row["language"]),
-            Cell(row["side"]),
-            Cell(row["distance"]),
-            *score_cells(row, 1.0, 1),
-        ]
-        for row in ordered.iter_rows(named=True)
-    ]
     return Table(
-        summary="Every relation's mean distance", columns=columns, rows=cells, numeric=frozenset(columns[4:])
+        summary="Every relation's mean distance",
+        columns=[
+            Column(title="Relation", value="relation", help="The relation between two words in the syntax."),
+            LANGUAGE,
+            Column(title="Side", value="side"),
+            Column(title="Distance", value="distance", help="What is counted between the two words."),
+            *scored("Mean", 1, n="Edges"),
+        ],
+        rows=_nearest_first(rows),
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import DASH, clusters, count, mark, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import mark
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import HITS, LENS, MODEL, RELATION, gains, hits
+from sonde.results.formats import PERCENT, PERCENT_WITH_INTERVAL
+from sonde.results.tables import Column, sized
 from sonde.results.verdict import verdict_allowed
 
 _CHARTED = "first_hit"
@@ -121,50 +124,57 @@ def _named(names: list[str], most: int = 3) -> str:
 
 
 def _table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
-    columns = [
-        "Relation", "Of", "Found", "Best head", "Layer.head", "Offset", "At", "Keyword", "Which",
-        "Better of both", "Difference", "Random weights", "Edges", "Clusters",
-    ]  # fmt: skip
     keys = ["label", "subject", "metric"]
     differences = {tuple(row[key] for key in keys): row for row in ahead.iter_rows(named=True)}
-    cells: list[list[Cell]] = []
+    records: list[dict[str, Any]] = []
     for key, part in (
         rows.filter(pl.col("metric").is_in(["first_hit", "any_hit"]))
         .partition_by(keys, as_dict=True, maintain_order=True)
         .items()
     ):
         found = {row["predictor"]: row for row in part.iter_rows(named=True)}
-        own, difference = found.get(MODEL), differences.get(tuple(map(str, key)))
-        if own is None:
-            continue
-        cells.append(
-            [
-                Cell(str(key[0])),
-                Cell(str(key[1])),
-                Cell(HITS[str(key[2])]),
-                Cell(with_interval(own, 100, 1), own["value"]),
-                Cell(f"{own['layer']}.{own['head']}", own["layer"]),
-                _share(found.get("offset")),
-                Cell(_chosen(found.get("offset"))),
-                _share(found.get("keyword")),
-                Cell(_chosen(found.get("keyword"))),
-                _share(found.get("combined")),
-                Cell(with_interval(difference, 100, 1), difference["value"]) if difference else Cell(DASH),
-                _share(found.get("random_weights")),
-                Cell(count(own["n"]), own["n"]),
-                Cell(clusters(own), own["n_clusters"]),
-            ]
-        )
-    numeric = frozenset(columns[3:]) - {"Layer.head", "At", "Which"}
-    return Table(summary="Every relation, in %", columns=columns, rows=cells, numeric=numeric)
+        if own := found.get(MODEL):
+            records.append({**own, "by": found, "difference": differences.get(tuple(map(str, key)))})
+    return Table(
+        summary="Every relation, in %",
+        columns=[
+            Column(title="Relation", value="label", help="The relation between two words in the syntax."),
+            Column(title="Of", value="subject"),
+            Column(title="Found", value=lambda row: HITS[row["metric"]], help="When an edge counts."),
+            Column(title="Best head", format=PERCENT_WITH_INTERVAL, help="The head that finds most edges."),
+            Column(
+                title="Layer.head",
+                value=lambda row: f"{row['layer']}.{row['head']}",
+                order="layer",
+                help="Which head that is, counted from 0.",
+            ),
+            _by("offset", "Offset", "The other end is guessed at a fixed distance."),
+            _chosen("offset", "At", "The distance that finds most."),
+            _by("keyword", "Keyword", "The other end is guessed to be the nearest of a certain word."),
+            _chosen("keyword", "Which", "The word that finds most."),
+            _by("combined", "Better of both", "The better of offset and keyword."),
+            Column(
+                title="Difference",
+                value="difference",
+                format=PERCENT_WITH_INTERVAL,
+                help="Best head less the better of both, in points.",
+            ),
+            _by("random_weights", "Random weights", "The best head of the model with random weights."),
+            *sized("Edges"),
+        ],
+        rows=records,
+    )
 
 
-def _share(row: dict[str, Any] | None) -> Cell:
-    return Cell(DASH) if row is None else Cell(number(100 * row["value"], 1), row["value"])
+def _by(predictor: str, title: str, explained: str) -> Column:
+    return Column(title=title, value=lambda row: row["by"].get(predictor), format=PERCENT, help=explained)
 
 
-def _chosen(row: dict[str, Any] | None) -> str:
-    return (row or {}).get("chosen") or DASH
+def _chosen(predictor: str, title: str, explained: str) -> Column:
+    def chosen(row: Mapping[str, Any]) -> str | None:
+        return row["by"].get(predictor, {}).get("chosen") or None
+
+    return Column(title=title, value=chosen, help=explained)
 
 
 plot = AttentionRelations()

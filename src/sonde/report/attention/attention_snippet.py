@@ -9,9 +9,10 @@ import polars as pl
 
 from sonde.report._drawing.snippets import arcs, heat_map
 from sonde.report._shared.numbers import count
-from sonde.report._shared.plot import Cell, Drawing, Figure, Table
+from sonde.report._shared.plot import Drawing, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.attention._scores import LENS, SNIPPET
+from sonde.results.tables import Column
 
 _STAGE = f"{LENS}.1"
 _MAPS = 3
@@ -40,7 +41,7 @@ class AttentionSnippet:
         name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
         answers: list[str] = []
         drawings: list[Drawing] = []
-        cells: list[list[Cell]] = []
+        records: list[dict[str, Any]] = []
         for model in run.models:
             rows = _rows(run, model)
             if rows.is_empty():
@@ -64,13 +65,25 @@ class AttentionSnippet:
                     "at once (first word of the dependent)."
                 )
                 drawings += _drawings(part, f"{model.slug}-{side}", subject)
-                cells += [_row(row, subject) for row in edges.iter_rows(named=True)]
+                records += [_row(row, subject) for row in edges.iter_rows(named=True)]
         table = Table(
             summary="Every edge of the snippet",
-            columns=["Relation", "Of", "Layer.head", "Asked", "Looked for", "Ranked first", "Found"],
-            rows=cells,
+            columns=[
+                Column(title="Relation", value="relation"),
+                Column(title="Of", value="subject"),
+                Column(
+                    title="Layer.head",
+                    value=lambda row: f"{row['layer']}.{row['head']}",
+                    help="The best head of the relation, counted from 0.",
+                ),
+                Column(title="Asked", value="asked", help="The word whose attention is read."),
+                Column(title="Looked for", value="expected", help="The other end of the edge."),
+                Column(title="Ranked first", value="picked", help="The word that is attended to most."),
+                Column(title="Found", value=lambda row: "yes" if row["hit"] else f"no: {row['situation']}"),
+            ],
+            rows=records,
         )
-        return Figure(answer="\n".join(answers), drawings=drawings, table=table if cells else None)
+        return Figure(answer="\n".join(answers), drawings=drawings, table=table if records else None)
 
 
 def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -125,15 +138,9 @@ def _ends(row: dict[str, Any], place: dict[tuple[int, str], int]) -> tuple[str, 
     return f"{row['relation']} (head {row['head']} of layer {row['layer']})", asked, expected, picked
 
 
-def _row(row: dict[str, Any], subject: str) -> list[Cell]:
-    texts = [row[name].replace("\n", "↵").replace(" ", "␣") for name in ("asked", "expected", "picked")]
-    return [
-        Cell(row["relation"]),
-        Cell(subject),
-        Cell(f"{row['layer']}.{row['head']}"),
-        *map(Cell, texts),
-        Cell("yes" if row["hit"] else f"no: {row['situation']}"),
-    ]
+def _row(row: dict[str, Any], subject: str) -> dict[str, Any]:
+    words = {name: row[name].replace("\n", "↵").replace(" ", "␣") for name in ("asked", "expected", "picked")}
+    return {**row, **words, "subject": subject}
 
 
 plot = AttentionSnippet()

@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import DASH, clusters, count, interval, mark, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import count, mark, number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.attention._scores import (
     AVERAGE,
@@ -26,6 +26,8 @@ from sonde.report.attention._scores import (
     with_subject,
 )
 from sonde.results.dimensions import dimension
+from sonde.results.formats import PERCENT, Interval
+from sonde.results.tables import Column, sized
 from sonde.results.words import standing
 
 
@@ -152,39 +154,33 @@ def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = [
-        "Of",
-        "Predictor",
-        "Found",
-        "Mean over",
-        *(f"k = {k}" for k in SHOWN_K),
-        "95 % at k = 1",
-        "Edges",
-        "Clusters",
-    ]
-    cells: list[list[Cell]] = []
     keys = ["subject", "average", "metric", "predictor"]
     rows = rows.with_columns(average=dimension("average").fill_null("relations"))
-    for (subject, over, metric, predictor), part in rows.partition_by(
-        keys, as_dict=True, maintain_order=True
-    ).items():
+    records: list[dict[str, Any]] = []
+    for part in rows.partition_by(keys, maintain_order=True):
         by_k = {row["k"]: row for row in part.iter_rows(named=True)}
-        first = by_k[1]
-        shares = [by_k[k]["value"] if k in by_k else None for k in SHOWN_K]
-        cells.append(
-            [
-                Cell(str(subject)),
-                Cell(PREDICTORS[str(predictor)]),
-                Cell(HITS[str(metric)]),
-                Cell(str(over)),
-                *(Cell(DASH if share is None else number(100 * share, 1), share) for share in shares),
-                Cell(interval(first, 100, 1), first["ci_low"]),
-                Cell(count(first["n"]), first["n"]),
-                Cell(clusters(first), first["n_clusters"]),
-            ]
-        )
-    numeric = frozenset(columns[4:])
-    return Table(summary="All predictors, in % of edges", columns=columns, rows=cells, numeric=numeric)
+        records.append({**by_k[1], "by_k": by_k})
+    return Table(
+        summary="All predictors, in % of edges",
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="Predictor", value=lambda row: PREDICTORS[row["predictor"]]),
+            Column(title="Found", value=lambda row: HITS[row["metric"]], help="When an edge counts."),
+            Column(title="Mean over", value="average", help="What has the same weight in the mean."),
+            *(
+                Column(
+                    title=f"k = {k}",
+                    value=lambda row, k=k: row["by_k"].get(k),
+                    format=PERCENT,
+                    help=f"The other end is among the {k} words attended to most.",
+                )
+                for k in SHOWN_K
+            ),
+            Column(title="95 % at k = 1", format=Interval(digits=1, scale=100), help="The 95 % interval."),
+            *sized("Edges"),
+        ],
+        rows=records,
+    )
 
 
 def _notes(run: RunData) -> list[str]:

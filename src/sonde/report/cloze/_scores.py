@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, with_k
-from sonde.report._shared.numbers import DASH, clusters, count, number
-from sonde.report._shared.plot import Cell, Table
+from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import WithHalf
+from sonde.results.tables import Column, sized
 
 LENS = "cloze"
 
@@ -83,31 +84,31 @@ def percent(rows: pl.DataFrame) -> pl.DataFrame:
 def table_of_k(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
     """A table as INK prints them: a line a group, a column a k, in %, with half the width of its interval.
 
+    Seven intervals do not fit beside each other; these are even on both sides, so half of one says all.
+
     Args:
         summary: What it holds.
         rows: Scores with ``k``.
         lead: Heading and column of whatever makes a group.
     """
-    ks = sorted(rows["k"].drop_nulls().unique().to_list())
-    columns = [*lead, *(f"P@{k}" for k in ks), "n", "Libraries"]
-    cells: list[list[Cell]] = []
-    for keys, part in rows.partition_by(list(lead.values()), as_dict=True, maintain_order=True).items():
-        values = {row["k"]: row for row in part.iter_rows(named=True)}
-        first = values[min(values)]
-        numbers = [Cell(_with_half(values[k]), values[k]["value"]) if k in values else Cell(DASH) for k in ks]
-        ends = [Cell(count(first["n"]), first["n"]), Cell(clusters(first), first["n_clusters"])]
-        cells.append([*(Cell(str(key)) for key in keys), *numbers, *ends])
+    records: list[dict[str, Any]] = []
+    for part in rows.partition_by(list(lead.values()), maintain_order=True):
+        by_k = {row["k"]: row for row in part.iter_rows(named=True)}
+        records.append({**by_k[min(by_k)], "by_k": by_k})
     return Table(
         summary=f"{summary}, ± half of the 95 % interval",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns[len(lead) :]),
+        columns=[
+            *(Column(title=title, value=name) for title, name in lead.items()),
+            *(
+                Column(
+                    title=f"P@{k}",
+                    value=lambda row, k=k: row["by_k"].get(k),
+                    format=WithHalf(digits=1, scale=100),
+                    help=f"The name that was asked for is among the first {k} answers.",
+                )
+                for k in sorted(rows["k"].drop_nulls().unique().to_list())
+            ),
+            *sized(clusters="Libraries"),
+        ],
+        rows=records,
     )
-
-
-def _with_half(row: Mapping[str, Any]) -> str:
-    """Seven intervals do not fit beside each other; these are even on both sides, so half of one says all."""
-    value = number(100 * row["value"], 1)
-    if row["ci_low"] is None or row["ci_high"] is None:
-        return value
-    return f"{value} ±{number(50 * (row['ci_high'] - row['ci_low']), 1)}"

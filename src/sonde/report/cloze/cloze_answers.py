@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sonde.report._shared.at_k import TEMPLATES
-from sonde.report._shared.numbers import DASH, count, number, readable
-from sonde.report._shared.plot import Cell, Embed, Figure, Table
+from sonde.report._shared.numbers import number, readable
+from sonde.report._shared.plot import Embed, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._answers import ANSWERS, ShownQuiz, answered
 from sonde.report.cloze._scores import LENS
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column
 
 _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
@@ -32,12 +34,18 @@ class ClozeAnswers:
         shown = [one for model in run.models for one in answered(run, model)]
         if not shown:
             return None
-        columns = ["Model", "Statement", "Quiz", "Answer", "Answered", "Rank", "Calls"]
         table = Table(
             summary="The same as a table",
-            columns=columns,
-            rows=list(_cells(shown)),
-            numeric=frozenset({"Rank", "Calls"}),
+            columns=[
+                Column(title="Model", value="model"),
+                Column(title="Statement", value="statement"),
+                Column(title="Quiz", value="quiz", help="The code, with [?] where the name is asked for."),
+                Column(title="Answer", value="answer", help="The name that stands there."),
+                Column(title="Answered", value="answered", help="The likeliest names and probabilities."),
+                Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
+                Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
+            ],
+            rows=[_record(one) for one in shown],
         )
         notes = ("Among whole statements, a probability is that of a name among its candidates.",)
         whole = any(one.competing for one in shown)
@@ -83,18 +91,17 @@ def _context(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
     }
 
 
-def _cells(shown: Sequence[ShownQuiz]) -> Iterator[Sequence[Cell]]:
-    for one in shown:
-        said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
-        yield (
-            Cell(one.model),
-            Cell(f"{TEMPLATES[one.template]}, {one.mode}"),
-            Cell(readable(f"{one.before}[?]{one.behind}".replace("\n", "↵"))),
-            Cell(one.answer),
-            Cell(", ".join(said) or DASH),
-            Cell(count(one.rank), one.rank),
-            Cell(count(one.calls), one.calls),
-        )
+def _record(one: ShownQuiz) -> dict[str, Any]:
+    said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
+    return {
+        "model": one.model,
+        "statement": f"{TEMPLATES[one.template]}, {one.mode}",
+        "quiz": readable(f"{one.before}[?]{one.behind}".replace("\n", "↵")),
+        "answer": one.answer,
+        "answered": ", ".join(said) or None,
+        "rank": one.rank,
+        "calls": one.calls,
+    }
 
 
 plot = ClozeAnswers()

@@ -9,11 +9,11 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES
-from sonde.report._shared.numbers import score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS, OF_STATEMENTS, headline_rows, percent
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.tables import MODEL, Column, scored
 
 _K = 10
 _ENDS = 10
@@ -103,18 +103,20 @@ def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Statement", "Cut", "Group", "Model", "P@10, %", "95 % interval", "n", "Clusters"]
-    cells = [
-        [
-            Cell(TEMPLATES[row["template"]]),
-            Cell(_CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library"),
-            Cell(row["name"]),
-            Cell(row["shown"]),
-            *score_cells(row, 100, 1),
-        ]
-        for row in sorted(rows.iter_rows(named=True), key=_order)
-    ]
-    return Table(summary="Every group", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+    return Table(
+        summary="Every group",
+        columns=[
+            Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
+            Column(
+                title="Cut", value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
+                help="By what the queries are grouped.",
+            ),
+            Column(title="Group", value="name"),
+            MODEL,
+            *scored("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+        ],
+        rows=sorted(rows.iter_rows(named=True), key=_order),
+    )  # fmt: skip
 
 
 plot = ClozeCuts()

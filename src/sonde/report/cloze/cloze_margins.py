@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.numbers import number, score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS
 from sonde.results.dimensions import dimension
+from sonde.results.tables import MODEL, Column, estimate, sized
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
@@ -62,9 +63,17 @@ class ClozeMargins:
             ],
             table=Table(
                 summary="Every kind of pair, form of statement and control",
-                columns=["Model", "Pair", "Form", "Who", "Preferred, %", "Interval", "n", "Libraries"],
-                rows=[_cells(row) for row in rows.iter_rows(named=True)],
-                numeric=frozenset({"Preferred, %", "n", "Libraries"}),
+                columns=[
+                    MODEL,
+                    Column(title="Pair", value=lambda row: _PAIRS[row["pair"]][0]),
+                    Column(title="Form", value="form", help="Which statements the pairs are made of."),
+                    Column(title="Who", value=lambda row: _WHO[row["who"]], help="The model or a control."),
+                    *estimate(
+                        "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
+                    ),
+                    *sized(clusters="Libraries"),
+                ],
+                rows=rows,
             ),
             notes=("Masked models: pseudo-log-likelihoods, not to be set beside a decoder's.",)
             if masked
@@ -91,11 +100,6 @@ def _answer(row: Mapping[str, Any]) -> str:
         f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {number(100 * row['value'], 0)} % of "
         f"{number(row['n'], 0)} statements in {row['language']}."
     )
-
-
-def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
-    names = (row["shown"], _PAIRS[row["pair"]][0], row["form"], _WHO[row["who"]])
-    return (*(Cell(name) for name in names), *score_cells(row, 100.0, 1))
 
 
 plot = ClozeMargins()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, with_k
-from sonde.report._shared.numbers import score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS, WHOLE, percent
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.tables import Column, scored
 
 _COUNTED: Mapping[str, str] = {
     "single": "the one right answer",
@@ -86,27 +87,37 @@ class ClozeMatching:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Of", "Statement", "Counted", "What", "Value", "95 % interval", "n", "Libraries"]
-    cells: list[list[Cell]] = []
-    for row in rows.iter_rows(named=True):
-        name, scale, digits = _METRICS[row["metric"]]
-        statement, mode = row["statement"], row["mode"]
-        where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
-        cells.append(
-            [
-                Cell(row["subject"]),
-                Cell(f"{where}, {mode}" if mode else where),
-                Cell(_COUNTED.get(row["counted"] or "", "")),
-                Cell(f"{name}{row['k']}, %" if row["metric"] == "p_at_k" else name),
-                *score_cells(row, scale, digits),
-            ]
-        )
     return Table(
         summary="Every way of counting, and answers of several pieces",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns[-4:]),
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="Statement", value=_statement),
+            Column(
+                title="Counted",
+                value=lambda row: _COUNTED.get(row["counted"] or "", ""),
+                help="Which answers count as the name asked for.",
+            ),
+            Column(
+                title="What",
+                value=lambda row: (
+                    _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
+                ),
+            ),
+            *scored(
+                "Value",
+                digits=lambda row: _METRICS[row["metric"]][2],
+                scale=lambda row: _METRICS[row["metric"]][1],
+                clusters="Libraries",
+            ),
+        ],
+        rows=rows,
     )
+
+
+def _statement(row: Mapping[str, Any]) -> str:
+    statement, mode = row["statement"], row["mode"]
+    where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
+    return f"{where}, {mode}" if mode else where
 
 
 plot = ClozeMatching()

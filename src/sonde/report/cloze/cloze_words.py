@@ -5,11 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE
-from sonde.report._shared.numbers import DASH, count, number, score_cells
-from sonde.report._shared.plot import Cell, Figure, Table
+from sonde.report._shared.numbers import count, number
+from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.cloze._scores import LENS
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import PERCENT
+from sonde.results.tables import Column, scored
 
 _SAME = ("model", "corpus_hash", "label")
 
@@ -37,20 +39,23 @@ class ClozeWords:
         rows = rows.filter(pl.col("control").is_null())
         if rows.is_empty():
             return None
-        columns = ["Of", "Corpus", "Word", "At random, %", "Preferred, %", "95 % interval", "n", "Entries"]
         corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
-        cells = [
-            [
-                Cell(row["subject"]),
-                Cell(str(corpora.get(row["corpus_hash"], ""))),
-                Cell(row["label"]),
-                _share(at_random.get(tuple(row[key] for key in _SAME))),
-                *score_cells(row, 100, 1),
-            ]
-            for row in rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True])
-            .iter_rows(named=True)
-        ]  # fmt: skip
-        table = Table(summary="Every word", columns=columns, rows=cells, numeric=frozenset(columns[3:]))
+        table = Table(
+            summary="Every word",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
+                Column(title="Word", value="label", help="The word that was asked for."),
+                Column(
+                    title="At random, %",
+                    value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
+                    format=PERCENT,
+                    help="What guessing among the words would reach.",
+                ),
+                *scored("Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."),
+            ],
+            rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
+        )
         note = (
             "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
             "published evaluator takes (option --predictions)."
@@ -58,10 +63,6 @@ class ClozeWords:
         row = rows.sort("value", descending=True).row(0, named=True)
         lead = f"{row['shown']} finds “{row['label']}” likeliest in {number(100 * row['value'], 1)} % of "
         return Figure(lead=f"{lead}{count(row['n'])} entries of ClozeTest.", table=table, notes=(note,))
-
-
-def _share(value: float | None) -> Cell:
-    return Cell(DASH) if value is None else Cell(number(100 * value, 1), value)
 
 
 plot = ClozeWords()

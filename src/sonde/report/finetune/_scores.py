@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -93,7 +93,7 @@ def arm_order(rows: pl.DataFrame) -> list[str]:
     return [*known, *(name for name in held if name not in known)]
 
 
-def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a row is about; see `KEY`."""
     return tuple(row[name] for name in KEY)
 

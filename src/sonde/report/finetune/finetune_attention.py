@@ -9,10 +9,11 @@ import polars as pl
 
 from sonde.report._drawing.snippets import heat_map, label
 from sonde.report._shared.numbers import number
-from sonde.report._shared.plot import Cell, Drawing, Figure, Table
+from sonde.report._shared.plot import Drawing, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.finetune._examples import error_of, items_of, labels_of, last_values
 from sonde.report.finetune._scores import LENS
+from sonde.results.tables import Column
 
 SIGN = "▸"
 _MOST = 3
@@ -34,7 +35,7 @@ class FinetuneAttention:
     def draw(self, run: RunData) -> Figure | None:
         """Drawings of every model and task; the table names the words that are paid most."""
         drawings: list[Drawing] = []
-        cells: list[list[Cell]] = []
+        records: list[dict[str, str]] = []
         for model in run.models:
             rows = _rows(run, model)
             labels = labels_of(run, rows.to_dicts())
@@ -52,13 +53,20 @@ class FinetuneAttention:
                         description=f"{about}: attention between {len(at)} words",
                     )
                 )
-                cells.append([Cell(about), Cell(_most(words, at, weights))])
+                records.append({"about": about, "most": _most(words, at, weights)})
         if not drawings:
             return None
         table = Table(
             summary="What is paid most in each example",
-            columns=["Example", "Mean share of a row"],
-            rows=cells,
+            columns=[
+                Column(title="Example", value="about"),
+                Column(
+                    title="Mean share of a row",
+                    value="most",
+                    help="The words that the others attend to most, with the mean share of attention.",
+                ),
+            ],
+            rows=records,
         )
         return Figure(
             drawings=drawings,

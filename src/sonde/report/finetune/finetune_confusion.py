@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from sonde.report._drawing.charts import confusions
-from sonde.report._shared.numbers import DASH, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._scores import LENS, labelled
 from sonde.results.dimensions import dimension
+from sonde.results.formats import COUNT, PERCENT
+from sonde.results.tables import Column
 
 
 class FinetuneConfusion:
@@ -32,7 +35,7 @@ class FinetuneConfusion:
         if rows.is_empty():
             return None
         charts: list[Chart] = []
-        cells: list[list[Cell]] = []
+        records: list[dict[str, Any]] = []
         for (subject, swept), part in rows.partition_by(
             "subject", "swept", as_dict=True, maintain_order=True
         ).items():
@@ -47,15 +50,21 @@ class FinetuneConfusion:
                     wide=len(order) > 8,
                 )
             )
-            cells += [_row(part, gold, about) for gold in order if gold in set(part["gold"].to_list())]
-        columns = ["Task", "Class", "Taken most for", "Right, %", "Taken so, %", "Examples", "Clusters"]
+            records += [_row(part, gold, about) for gold in order if gold in set(part["gold"].to_list())]
         return Figure(
             charts=charts,
             table=Table(
                 summary="Every class, and what it is taken for most",
-                columns=columns,
-                rows=cells,
-                numeric=frozenset(columns[3:]),
+                columns=[
+                    Column(title="Task", value="about"),
+                    Column(title="Class", value="gold", help="The true class."),
+                    Column(title="Taken most for", value="most", help="The wrong class predicted most."),
+                    Column(title="Right, %", value="right", format=PERCENT),
+                    Column(title="Taken so, %", value="often", format=PERCENT),
+                    Column(title="Examples", value="n", format=COUNT),
+                    Column(title="Clusters", value="n_clusters", format=COUNT),
+                ],
+                rows=records,
             ),
         )
 
@@ -67,21 +76,12 @@ def _order(rows: pl.DataFrame) -> list[str]:
     return [*held, *sorted(set(rows["said"].to_list()) - set(held))]
 
 
-def _row(rows: pl.DataFrame, gold: str, about: str) -> list[Cell]:
+def _row(rows: pl.DataFrame, gold: str, about: str) -> dict[str, Any]:
     own = rows.filter(pl.col("gold") == gold)
-    right = float(own.filter(pl.col("said") == gold)["value"].sum())
     other = own.filter(pl.col("said") != gold).sort("value", descending=True, maintain_order=True)
     most, often = other.select("said", "value").row(0) if other.height else ("", 0.0)
-    row = own.row(0, named=True)
-    return [
-        Cell(about),
-        Cell(gold),
-        Cell(str(most) or DASH),
-        Cell(number(100 * right, 1), right),
-        Cell(number(100 * float(often), 1), float(often)),
-        Cell(f"{row['n']:,}", row["n"]),
-        Cell(f"{row['n_clusters']:,}", row["n_clusters"]),
-    ]
+    right = own.filter(pl.col("said") == gold)["value"].sum()
+    return {**own.row(0, named=True), "about": about, "right": right, "most": most or None, "often": often}
 
 
 plot = FinetuneConfusion()

@@ -8,11 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, count, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._scores import LENS, arm_order, labelled, reach
 from sonde.results.dimensions import dimension
+from sonde.results.formats import COUNT, PERCENT, General
+from sonde.results.tables import Column
 
 _HEIGHT = 170
 
@@ -90,42 +92,41 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
 
 def _table(rows: pl.DataFrame) -> Table:
     """A row a training: what was chosen, what it reached on validation, and what else was tried."""
-    columns = [
-        "Task", "Values", "Arm", "Tried (validation, %)", "Seed", "Learning rate", "Examples an update",
-        "Most epochs", "Best epoch", "Validation, %",
-    ]  # fmt: skip
-    cells: list[list[Cell]] = []
     key = ("subject", "swept", "arm", "seed")
-    for (subject, swept, arm, seed), part in rows.partition_by(
-        *key, as_dict=True, maintain_order=True
-    ).items():
+    records: list[dict[str, Any]] = []
+    for part in rows.partition_by(*key, maintain_order=True):
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
         reached = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())["value"]
-        best = float(max(reached.to_list(), default=float("nan")))
-        tried = part.filter(pl.col("setting").is_not_null())
-        cells.append(
-            [
-                Cell(str(subject)),
-                Cell(str(swept) or DASH),
-                Cell(str(arm)),
-                Cell(
-                    "; ".join(
-                        f"{row['setting']}: {number(100 * row['value'], 1)}"
-                        for row in tried.iter_rows(named=True)
-                    )
-                    or DASH
-                ),
-                Cell(str(seed), float(seed)),
-                Cell(f"{chosen['learning_rate']:g}", chosen["learning_rate"]),
-                *(Cell(count(chosen[name]), chosen[name]) for name in _SETTING[1:]),
-                Cell(number(100 * best, 1), best),
-            ]
+        tried = [
+            f"{row['setting']}: {number(100 * row['value'], 1)}"
+            for row in part.filter(pl.col("setting").is_not_null()).iter_rows(named=True)
+        ]
+        records.append(
+            {
+                **part.select(*key).row(0, named=True),
+                **chosen,
+                "tried": "; ".join(tried) or None,
+                "best": max(reached.to_list(), default=None),
+            }
         )
     return Table(
         summary="Every training, with what was chosen on validation",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns[4:]),
+        columns=[
+            Column(title="Task", value="subject"),
+            Column(title="Values", value=lambda row: row["swept"] or None, help="What the sweep set."),
+            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            Column(title="Tried (validation, %)", value="tried", help="Settings and what each reached."),
+            Column(title="Seed", value=lambda row: int(row["seed"]), format=COUNT),
+            Column(title="Learning rate", value="learning_rate", format=General()),
+            *(
+                Column(title=title, value=name, format=COUNT)
+                for title, name in zip(
+                    ("Examples an update", "Most epochs", "Best epoch"), _SETTING[1:], strict=True
+                )
+            ),
+            Column(title="Validation, %", value="best", format=PERCENT, help="Reached at the best epoch."),
+        ],
+        rows=records,
     )
 
 

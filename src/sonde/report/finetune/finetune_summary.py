@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._reach import ceilings, reach_notes
 from sonde.report.finetune._scores import (
@@ -29,6 +29,8 @@ from sonde.report.finetune._scores import (
     measured,
 )
 from sonde.results.dimensions import REASON, dimensions_are
+from sonde.results.formats import PERCENT
+from sonde.results.tables import Column, estimate, sized
 from sonde.results.verdict import ENOUGH_SEEDS, why_no_verdict
 from sonde.results.words import standing
 
@@ -132,39 +134,42 @@ def _sentence(row: dict[str, Any]) -> str:
 def _table(
     rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
 ) -> Table:
-    columns = [
-        "Task", "Metric", "Arm", "Share, %", "95 % interval", "At most, %", "Pre-trained less it, points",
-        "Interval of the difference", "Examples", "Clusters",
-    ]  # fmt: skip
     ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
-    cells: list[list[Cell]] = []
     order = {arm: place for place, arm in enumerate(arm_order(rows))}
     places = {
         (row[0], row[1]): at
         for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
     }
-    ordered = sorted(
-        rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["arm"]])
-    )
-    for row in ordered:
-        gain = ahead.get((*key_of(row), row["metric"], row["control"]))
-        most = ceilings.get((*key_of(row), row["metric"], row["control"]))
-        cells.append(
-            [
-                Cell(row["subject"]),
-                Cell(METRICS[row["metric"]]),
-                Cell(row["arm"]),
-                Cell(number(100 * row["value"], 1), row["value"]),
-                Cell(interval(row, 100, 1), row["ci_low"]),
-                Cell(number(100 * most, 1), most) if most is not None else Cell(DASH),
-                Cell(number(100 * gain["value"], 1), gain["value"]) if gain else Cell(DASH),
-                Cell(interval(gain, 100, 1), gain["ci_low"]) if gain else Cell(DASH),
-                Cell(count(row["n"]), row["n"]),
-                Cell(clusters(row), row["n_clusters"]),
-            ]
-        )
+
+    def same(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return (*key_of(row), row["metric"], row["control"])
+
     return Table(
-        summary="Every task, metric and arm", columns=columns, rows=cells, numeric=frozenset(columns[3:])
+        summary="Every task, metric and arm",
+        columns=[
+            Column(title="Task", value="subject"),
+            Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
+            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            *estimate("Share, %", 1, 100),
+            Column(
+                title="At most, %",
+                value=lambda row: ceilings.get(same(row)),
+                format=PERCENT,
+                help="What can be reached: the rest lies beyond what the model reads.",
+            ),
+            *estimate(
+                "Pre-trained less it, points",
+                1,
+                100,
+                key=lambda row: ahead.get(same(row)),
+                interval="Interval of the difference",
+                help="How much better the pre-trained model is on the same examples.",
+            ),
+            *sized("Examples"),
+        ],
+        rows=sorted(
+            rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["arm"]])
+        ),
     )
 
 

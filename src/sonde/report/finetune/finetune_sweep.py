@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, clusters, count, no_verdict, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._scores import (
     LENS,
@@ -25,6 +25,8 @@ from sonde.report.finetune._scores import (
     values,
 )
 from sonde.results.dimensions import in_words
+from sonde.results.formats import PERCENT_WITH_INTERVAL
+from sonde.results.tables import Column, sized
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import standing
 
@@ -146,39 +148,32 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
-    columns = [
-        "Task", "Metric", "Arm", "Values", "Share, %", "Less the last values, points", "Examples",
-        "Clusters",
-    ]  # fmt: skip
     held = {(*key_of(row), row["of_metric"], row["control"]): row for row in changes}
     order = {name: place for place, name in enumerate(arm_order(rows))}
     told = {
         key: place
         for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
     }
-    cells: list[list[Cell]] = []
-    # Sorting is stable: values stay as they were swept.
-    for row in sorted(
-        rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["arm"]])
-    ):
-        change = held.get((*key_of(row), row["metric"], row["control"]))
-        cells.append(
-            [
-                Cell(row["subject"]),
-                Cell(METRICS[row["metric"]]),
-                Cell(row["arm"]),
-                Cell(row["swept"]),
-                Cell(with_interval(row, 100, 1), row["value"]),
-                Cell(with_interval(change, 100, 1), change["value"]) if change else Cell(DASH),
-                Cell(count(row["n"]), row["n"]),
-                Cell(clusters(row), row["n_clusters"]),
-            ]
-        )
     return Table(
         summary="Every task, metric, arm and value",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns[4:]),
+        columns=[
+            Column(title="Task", value="subject"),
+            Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
+            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            Column(title="Values", value="swept", help="What the sweep set."),
+            Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
+            Column(
+                title="Less the last values, points",
+                value=lambda row: held.get((*key_of(row), row["metric"], row["control"])),
+                format=PERCENT_WITH_INTERVAL,
+                help="The difference from the last values of the sweep on the same examples.",
+            ),
+            *sized("Examples"),
+        ],
+        # Sorting is stable: values stay as they were swept.
+        rows=sorted(
+            rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["arm"]])
+        ),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import (
     BEST,
@@ -26,6 +27,8 @@ from sonde.report.probe._scores import (
     whose,
 )
 from sonde.results.dimensions import REASON, dimensions_named
+from sonde.results.formats import PERCENT, Format, Number
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 Rows = dict[tuple[str, ...], dict[str, Any]]
 
@@ -188,78 +191,89 @@ def _answer(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
 
 def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: RunData) -> Table:
     selectivity = by_key(beside(run, ["selectivity"], BEST))
-    extra = _extra(run)
     others: dict[tuple[Any, ...], list[str]] = {}
     beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
     for row in beyond.iter_rows(named=True):
         text = f"{row['pooling']} {number(100 * row['value'], 1)}"
         others.setdefault(tuple(row[name] for name in KEY), []).append(text)
     place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
-    columns = [
-        "Task", "Family", "Model", "Language", "Pooling", "Layer", "Accuracy, %", "95 % interval",
-        "Best surface", "Surface, %", "Gain, points", "Interval of the gain", "Random weights, %",
-        "Selectivity, points", *extra, "n", "Clusters", "Other poolings, %",
-    ]  # fmt: skip
-    cells: list[tuple[Cell, ...]] = []
+    records: list[dict[str, Any]] = []
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
         key = tuple(row[name] for name in KEY)
-        surface, twin, gain, selective = (held.get(key) for held in (surfaces, random, gains, selectivity))
-        cells.append(
-            (
-                Cell(row["name"]),
-                Cell(row["family"]),
-                Cell(row["shown"]),
-                Cell(row["language"] or DASH),
-                Cell(row["pooling"]),
-                Cell(layers_of(row), row["layer"]),
-                Cell(number(100 * row["value"], 1), row["value"]),
-                Cell(interval(row, 100, 1), row["ci_low"]),
-                Cell(surface["control"].replace("_", " ") if surface else DASH),
-                _points(surface),
-                _points(gain),
-                Cell(interval(gain, 100, 1) if gain else DASH, gain["ci_low"] if gain else None),
-                _points(twin),
-                _points(selective),
-                *(
-                    _share(held.get((*key, row["layer"])) or held.get((*key, None)))
-                    for held in extra.values()
-                ),
-                Cell(count(row["n"]), row["n"]),
-                Cell(clusters(row), row["n_clusters"]),
-                Cell(", ".join(others.get(key, [])) or DASH),
-            )
+        beside_it = {"surface": surfaces, "gain": gains, "random": random, "selectivity": selectivity}
+        records.append(
+            {**row, "key": key, "others": ", ".join(others.get(key, [])) or None}
+            | {name: held.get(key) for name, held in beside_it.items()}
         )
     return Table(
         summary="Every task with its baselines",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns)
-        - {"Task", "Family", "Model", "Language", "Pooling", "Best surface", "Other poolings, %"},
+        columns=[
+            Column(title="Task", value="name"),
+            Column(title="Family", value="family"),
+            MODEL,
+            LANGUAGE,
+            Column(title="Pooling", value="pooling", help="How the subwords of one place become one vector."),
+            Column(
+                title="Layer",
+                value=layers_of,
+                format=Format(right=True),
+                order="layer",
+                help="The layer that told most without the tested examples; 0 is the embedding.",
+            ),
+            *estimate("Accuracy, %", 1, 100),
+            Column(
+                title="Best surface",
+                value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
+                help="The best guess from the text alone, without a model.",
+            ),
+            Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess."),
+            *estimate(
+                "Gain, points",
+                1,
+                100,
+                key="gain",
+                interval="Interval of the gain",
+                help="Accuracy of the probe less that of the best surface.",
+            ),
+            Column(
+                title="Random weights, %",
+                value="random",
+                format=PERCENT,
+                help="A probe of the same model with weights at random.",
+            ),
+            Column(
+                title="Selectivity, points",
+                value="selectivity",
+                format=PERCENT,
+                help="Accuracy less that on labels at random: what the probe does not learn by heart.",
+            ),
+            *_extra(run),
+            N,
+            CLUSTERS,
+            Column(title="Other poolings, %", value="others"),
+        ],
+        rows=records,
     )
 
 
-def _extra(run: RunData) -> dict[str, dict[tuple[Any, ...], float]]:
+def _extra(run: RunData) -> Iterator[Column]:
     """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
-    hidden = beside(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")
-    columns: dict[str, dict[tuple[Any, ...], float]] = {}
-    if not hidden.is_empty():
-        columns["Hidden layer, %"] = {
-            (*(row[name] for name in KEY), None): 100 * row["value"] for row in hidden.iter_rows(named=True)
-        }
+    if hidden := by_key(beside(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")):
+        yield Column(
+            title="Hidden layer, %",
+            value=lambda row: hidden.get(row["key"]),
+            format=PERCENT,
+            help="Accuracy of a probe with one hidden layer.",
+        )
     codes = beside(run, ["compression"])
     if not codes.is_empty():
-        columns["Compression"] = {
-            (*(row[name] for name in KEY), row["layer"]): row["value"] for row in codes.iter_rows(named=True)
-        }
-    return columns
-
-
-def _share(value: float | None) -> Cell:
-    return Cell(DASH) if value is None else Cell(number(value, 1), value)
-
-
-def _points(row: dict[str, Any] | None) -> Cell:
-    return Cell(number(100 * row["value"], 1), row["value"]) if row else Cell(DASH)
+        held = {(*(row[name] for name in KEY), row["layer"]): row for row in codes.iter_rows(named=True)}
+        yield Column(
+            title="Compression",
+            value=lambda row: held.get((*row["key"], row["layer"])),
+            format=Number(digits=1),
+            help="How many times shorter the labels become when they are sent with the help of the states.",
+        )
 
 
 def _notes(run: RunData) -> list[str]:

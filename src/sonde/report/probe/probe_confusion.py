@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from sonde.report._drawing.charts import confusions
-from sonde.report._shared.numbers import number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, beside, label_of, ordered
 from sonde.results.dimensions import dimension
+from sonde.results.formats import PERCENT
+from sonde.results.tables import LANGUAGE, MODEL, Column, N
 
 _SHOWN = 3
 """Classes from which a matrix says more than an accuracy."""
@@ -33,17 +36,25 @@ class ProbeConfusion:
             return None
         parts = rows.partition_by("task", "model", "language", as_dict=True)
         charts: list[Chart] = []
-        cells: list[tuple[Cell, ...]] = []
+        records: list[dict[str, Any]] = []
         place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
         for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
             if part["gold"].n_unique() >= _SHOWN:
                 charts.append(_chart(run, part, str(language)))
-            cells += [_worst(part, gold) for gold in _classes(part)]
+            records += [_worst(part, gold) for gold in _classes(part)]
         table = Table(
             summary="Every class, and what it is taken for most",
-            columns=["Task", "Model", "Language", "Class", "Right, %", "Taken most for", "%", "n"],
-            rows=cells,
-            numeric=frozenset({"Right, %", "%", "n"}),
+            columns=[
+                Column(title="Task", value=lambda row: label_of(row["task"])),
+                MODEL,
+                LANGUAGE,
+                Column(title="Class", value="gold", help="The true class."),
+                Column(title="Right, %", value="right", format=PERCENT),
+                Column(title="Taken most for", value="most", help="The wrong class predicted most."),
+                Column(title="%", value="often", format=PERCENT, help="How often it is taken for that."),
+                N,
+            ],
+            rows=records,
         )
         return Figure(charts=charts, table=table)
 
@@ -66,23 +77,13 @@ def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
     return Chart(name="-".join(name), title=", ".join(of), spec=confusions(rows, _classes(rows)))
 
 
-def _worst(rows: pl.DataFrame, gold: str) -> tuple[Cell, ...]:
+def _worst(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
     own = rows.filter(pl.col("gold") == gold)
     right = own.filter(pl.col("said") == gold)
-    share = float(right["value"][0]) if right.height else 0.0
     other = own.filter(pl.col("said") != gold).sort("value", descending=True, maintain_order=True)
-    row = own.row(0, named=True)
     most, often = other.select("said", "value").row(0) if other.height else ("", 0.0)
-    return (
-        Cell(label_of(row["task"])),
-        Cell(row["shown"]),
-        Cell(row["language"]),
-        Cell(gold),
-        Cell(number(100 * share, 1), share),
-        Cell(str(most)),
-        Cell(number(100 * float(often), 1), float(often)),
-        Cell(f"{row['n']:,}", row["n"]),
-    )
+    share = right["value"][0] if right.height else 0.0
+    return {**own.row(0, named=True), "right": share, "most": most, "often": often}
 
 
 plot = ProbeConfusion()

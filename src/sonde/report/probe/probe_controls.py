@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import dots, specification
-from sonde.report._shared.numbers import score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, beside, label_of, ordered
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import Format
+from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, scored
 
 _POINTS = {
     "gain": ("gain over the best surface baseline", "probe-gain"),
@@ -103,21 +105,20 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Task", "Model", "Language", "Measure", "Against", "Value", "95 % interval", "n", "Clusters"]
     place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
     names = {kind: title for kind, (title, _) in _POINTS.items()} | _NUMBERS
-    cells = [
-        (
-            Cell(row["name"]),
-            Cell(row["shown"]),
-            Cell(row["language"]),
-            Cell(names[row["kind"]]),
-            Cell((row["control"] or "").replace("_", " ")),
-            *score_cells(row, 1.0, 3),
-        )
-        for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["kind"]))
-    ]
-    return Table(summary="Every control", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+    return Table(
+        summary="Every control",
+        columns=[
+            Column(title="Task", value="name"),
+            MODEL,
+            LANGUAGE,
+            Column(title="Measure", value=lambda row: names[row["kind"]]),
+            dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
+            *scored("Value", 3),
+        ],
+        rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["kind"])),
+    )
 
 
 plot = ProbeControls()

@@ -8,9 +8,11 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.probe._scores import LENS, label_of, layers, ordered, sparkline
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column
 
 PLACES = ("early", "middle", "late")
 
@@ -110,29 +112,33 @@ def _answer(rows: pl.DataFrame) -> str:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Of", "Averaged over", "Ranks by layer", "Best layer", "Peak", "Layers"]
-    cells: list[tuple[Cell, ...]] = []
+    records: list[dict[str, Any]] = []
     for by, other in (("task", "models"), ("model", "tasks")):
         for (key, depth), part in (
             _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
         ):
-            name = label_of(str(key)) if by == "task" else part["shown"][0]
             peak = _peak(part)
-            cells.append(
-                (
-                    Cell(name),
-                    Cell(other),
-                    Cell(sparkline(part.sort("layer")["rank"].to_list())),
-                    Cell(str(peak), peak),
-                    Cell(place_of(peak, int(str(depth)))),
-                    Cell(str(depth), int(str(depth))),
-                )
+            records.append(
+                {
+                    "name": label_of(str(key)) if by == "task" else part["shown"][0],
+                    "over": other,
+                    "line": sparkline(part.sort("layer")["rank"].to_list()),
+                    "peak": peak,
+                    "place": place_of(peak, int(str(depth))),
+                    "depth": depth,
+                }
             )
     return Table(
         summary="Ranks of layers",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset({"Best layer", "Layers"}),
+        columns=[
+            Column(title="Of", value="name"),
+            Column(title="Averaged over", value="over"),
+            Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+            Column(title="Best layer", value="peak", format=COUNT, help="0 is the embedding."),
+            Column(title="Peak", value="place", help="Where in the model that layer is."),
+            Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+        ],
+        rows=records,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.numbers import DASH, number
-from sonde.report._shared.plot import Cell, Figure, Table
+from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import LENS, headline, label_of, ordered, sparkline
+from sonde.results.formats import Number
+from sonde.results.tables import LANGUAGE, MODEL, Column
 
 _MEDALS = ("first", "second", "third")
 
@@ -36,20 +38,31 @@ class ProbeModels:
             return None
         baseline = _baseline(run)
         notes: list[str] = []
-        cells: list[tuple[Cell, ...]] = []
+        records: list[dict[str, Any]] = []
         answers: list[str] = []
         tasks = ordered(rows["task"].to_list())
         for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
             grid, left = _grid(part)
             notes += left
-            cells += _cells(str(language), grid, tasks, baseline)
+            records += _rows(str(language), grid, tasks, baseline)
             answers.append(_answer(str(language), grid, tasks, several=len(run.languages) > 1))
-        columns = ["Of", "Language", "Model", *(label_of(task) for task in tasks), "Tasks at a glance"]
         table = Table(
             summary="Accuracy, ranks and what each model adds to the baseline",
-            columns=columns,
-            rows=cells,
-            numeric=frozenset(columns[3:-1]),
+            columns=[
+                Column(title="Of", value="of"),
+                LANGUAGE,
+                MODEL,
+                *(
+                    Column(
+                        title=label_of(task),
+                        value=lambda row, task=task: row["values"][task],
+                        format=lambda row: Number(digits=row["digits"]),
+                    )
+                    for task in tasks
+                ),
+                Column(title="Tasks at a glance", value="line", help="Accuracy by task, as a line."),
+            ],
+            rows=records,
         )
         return Figure(answer="\n".join(answers), table=table, notes=notes)
 
@@ -79,13 +92,19 @@ def _ranks(grid: Grid, task: str) -> dict[str, int]:
     return {model: held.index(values[task]) + 1 for model, values in grid.items() if task in values}
 
 
-def _cells(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[tuple[Cell, ...]]:
-    def row(of: str, model: str, value: Callable[[str], float | None], digits: int = 1) -> tuple[Cell, ...]:
-        values = [value(task) for task in tasks]
-        known = [one for one in values if one is not None]
+def _rows(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[dict[str, Any]]:
+    def row(of: str, model: str, value: Callable[[str], float | None], digits: int = 1) -> dict[str, Any]:
+        values = {task: value(task) for task in tasks}
+        known = [one for one in values.values() if one is not None]
         line = sparkline(known) if of == "accuracy" and len(known) > 1 else ""
-        shown = (Cell(number(one, digits) if one is not None else DASH, one) for one in values)
-        return (Cell(of), Cell(language), Cell(model), *shown, Cell(line))
+        return {
+            "of": of,
+            "language": language,
+            "shown": model,
+            "values": values,
+            "digits": digits,
+            "line": line,
+        }
 
     rows = [row("accuracy", model, lambda task, m=model: _percent(grid[m].get(task))) for model in grid]
     best = {task: max((v[task] for v in grid.values() if task in v), default=None) for task in tasks}

@@ -8,11 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, score_cells
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.probe._scores import KEY, LENS, beside, headline, label_of, ordered
 from sonde.results.dimensions import dimensions_named
+from sonde.results.formats import COUNT
+from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 
 
 class ProbeSizes:
@@ -97,20 +98,18 @@ def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
 
 
 def _table(rows: pl.DataFrame) -> Table:
-    columns = ["Task", "Model", "Language", "Examples", "Accuracy, %", "95 % interval", "n", "Clusters"]
     place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
-    listed = sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["shown"], row["size"]))
-    cells = [
-        (
-            Cell(label_of(row["task"])),
-            Cell(row["shown"]),
-            Cell(row["language"] or DASH),
-            Cell(f"{row['size']:,}", row["size"]),
-            *score_cells(row, 100, 1),
-        )
-        for row in listed
-    ]
-    return Table(summary="Every size", columns=columns, rows=cells, numeric=frozenset(columns[-5:]))
+    return Table(
+        summary="Every size",
+        columns=[
+            Column(title="Task", value=lambda row: label_of(row["task"])),
+            MODEL,
+            LANGUAGE,
+            Column(title="Examples", value="size", format=COUNT, help="How many the probe was trained on."),
+            *scored("Accuracy, %", 1, 100),
+        ],
+        rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["shown"], row["size"])),
+    )
 
 
 plot = ProbeSizes()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, clusters, count, interval, no_verdict, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, number
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import BEST, EVERY, LENS
+from sonde.results.formats import COUNT, Number
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
 TASK = "syntax_tree"
 
@@ -84,7 +87,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=240))
 
 
-def _value(controls: pl.DataFrame, row: dict[str, Any], control: str) -> float | None:
+def _value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
     """Mean of a control's rows for the same model, language and measure."""
     same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
     held = controls.filter(pl.col("control") == control, *same)["value"]
@@ -108,29 +111,23 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
 
 
 def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
-    columns = [
-        "Model", "Language", "Measure", "Layer", "Best layer's", "95 % interval", "Neighbours",
-        "Random weights", "Ceiling", "n", "Clusters",
-    ]  # fmt: skip
-    cells = [
-        (
-            Cell(row["shown"]),
-            Cell(row["language"] or DASH),
-            Cell(_MEASURES[row["metric"]]),
-            Cell(str(row["layer"]), row["layer"]),
-            Cell(number(row["value"]), row["value"]),
-            Cell(interval(row), row["ci_low"]),
-            *(Cell(number(held), held) for held in (_value(controls, row, name) for name in _CONTROLS)),
-            Cell(count(row["n"]), row["n"]),
-            Cell(clusters(row), row["n_clusters"]),
-        )
-        for row in best.iter_rows(named=True)
-    ]
+    names = dict(zip(("Neighbours", "Random weights", "Ceiling"), _CONTROLS, strict=True))
     return Table(
         summary="Structural probes with their controls",
-        columns=columns,
-        rows=cells,
-        numeric=frozenset(columns[3:]),
+        columns=[
+            MODEL,
+            LANGUAGE,
+            Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
+            Column(title="Layer", value="layer", format=COUNT, help="The best layer; 0 is the embedding."),
+            *estimate("Best layer's"),
+            *(
+                Column(title=title, value=lambda row, name=name: _value(controls, row, name), format=Number())
+                for title, name in names.items()
+            ),
+            N,
+            CLUSTERS,
+        ],
+        rows=best,
     )
 
 

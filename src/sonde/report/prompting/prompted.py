@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.report._shared.at_k import TEMPLATE, TEMPLATES, curves, with_k
-from sonde.report._shared.numbers import number, score_cells, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.tables import Column, scored
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -62,9 +63,23 @@ class Prompted:
             ],
             table=Table(
                 summary="Every statement, with refusals and short lists",
-                columns=["Of", "Statements", "What", "Value", "95 % interval", "n", "Libraries"],
-                rows=[_cells(row) for row in rows.iter_rows(named=True)],
-                numeric=frozenset({"Value", "95 % interval", "n", "Libraries"}),
+                columns=[
+                    Column(title="Of", value="subject"),
+                    Column(
+                        title="Statements",
+                        value=lambda row: (
+                            "calls and imports" if row["template"] == _EVERY else row["template"]
+                        ),
+                    ),
+                    Column(title="What", value=_what),
+                    *scored(
+                        "Value",
+                        digits=lambda row: 1 if _is_share(row) else 2,
+                        scale=lambda row: 100 if _is_share(row) else 1,
+                        clusters="Libraries",
+                    ),
+                ],
+                rows=rows,
             ),
             notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
         )
@@ -87,13 +102,15 @@ def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
     )
 
 
-def _cells(row: Mapping[str, Any]) -> Sequence[Cell]:
-    what = _METRICS[row["metric"]] + (f" {row['k']}, %" if row["metric"] == "p_at_k" else "")
-    share = row["metric"].startswith(("p_at", "share"))
-    what += ", %" if row["metric"].startswith("share") else ""
-    statements = "calls and imports" if row["template"] == _EVERY else row["template"]
-    scale, digits = (100.0, 1) if share else (1.0, 2)
-    return (*(Cell(name) for name in (row["subject"], statements, what)), *score_cells(row, scale, digits))
+def _what(row: Mapping[str, Any]) -> str:
+    name = _METRICS[row["metric"]]
+    if row["metric"] == "p_at_k":
+        return f"{name} {row['k']}, %"
+    return f"{name}, %" if row["metric"].startswith("share") else name
+
+
+def _is_share(row: Mapping[str, Any]) -> bool:
+    return row["metric"].startswith(("p_at", "share"))
 
 
 plot = Prompted()

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.report._drawing.charts import dots
-from sonde.report._shared.numbers import no_verdict, score_cells, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
 from sonde.results.dimensions import dimensions_are
+from sonde.results.tables import MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
 
 TABLE_ROWS = 200
@@ -152,17 +153,12 @@ def _table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Ta
         summary = f"The {TABLE_ROWS} worst and {TABLE_ROWS} best of {frame.height:,} rows"
     else:
         summary = f"All {frame.height:,} rows"
-    rows = [
-        (Cell(row["name"]), *([Cell(row["shown"])] if run.several else []), *score_cells(row))
-        for row in chosen.iter_rows(named=True)
-    ]
-    heading = ranking.what[0].upper() + ranking.what[1:]
-    columns = [
-        heading,
-        *(["Model"] if run.several else []),
-        unit.capitalize(),
-        "95 % interval",
-        "n",
-        "Clusters",
-    ]
-    return Table(summary=summary, columns=columns, rows=rows, numeric=frozenset(columns[-4:]))
+    return Table(
+        summary=summary,
+        columns=[
+            Column(title=ranking.what[0].upper() + ranking.what[1:], value="name"),
+            *([MODEL] if run.several else []),
+            *scored(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
+        ],
+        rows=chosen,
+    )

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.numbers import clusters, count, interval, no_verdict, number, spelled, with_interval
-from sonde.report._shared.plot import Cell, Table
+from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.verdict import why_no_verdict
 
 _METRICS = {
@@ -150,30 +150,21 @@ def scoreboard(run: RunData) -> Table | None:
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
     parts = {"all": "everything", "code": "code", "layout": "blanks", "shared": "what all models cover"}
-    rows = rows.with_columns(text=dimension("text").fill_null("all"))
-    cells = [
-        (
-            order[row["metric"]],
-            (
-                Cell(_METRICS[row["metric"]][0]),
-                Cell(parts[row["text"]]),
-                Cell(row["shown"]),
-                Cell(row["language"]),
-                Cell(_scaled(row), row["value"]),
-                Cell(_scaled_interval(row), row["ci_low"]),
-                Cell(count(row["n"]), row["n"]),
-                Cell(clusters(row), row["n_clusters"]),
-            ),
-        )
-        for row in rows.sort("text", "model", "language").iter_rows(named=True)
-    ]
-    cells.sort(key=lambda entry: entry[0])
-    columns = ["Metric", "Of", "Model", "Language", "Value", "95 % interval", "n", "Clusters"]
+    rows = rows.with_columns(text=dimension("text").fill_null("all")).sort("text", "model", "language")
     return Table(
         summary="Every overall number",
-        columns=columns,
-        rows=[row for _, row in cells],
-        numeric=frozenset(columns[-4:]),
+        columns=[
+            Column(title="Metric", value=lambda row: _METRICS[row["metric"]][0]),
+            Column(title="Of", value=lambda row: parts[row["text"]], help="The part of the text."),
+            MODEL,
+            LANGUAGE,
+            *scored(
+                "Value",
+                digits=lambda row: _METRICS[row["metric"]][2],
+                scale=lambda row: _METRICS[row["metric"]][1],
+            ),
+        ],
+        rows=sorted(rows.to_dicts(), key=lambda row: order[row["metric"]]),
     )
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import differences
-from sonde.report._shared.numbers import clusters, count, interval, no_verdict, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import count, no_verdict, number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.formats import Number
+from sonde.results.tables import CLUSTERS, MODEL, Column, N, estimate
 from sonde.results.verdict import why_no_verdict
 
 _CHANGE, _BEHIND = "file-none", "file"
@@ -206,27 +208,30 @@ def _read(run: RunData, model: ModelInfo) -> str:
 
 
 def _table(rows: pl.DataFrame, run: RunData) -> Table:
-    several = rows["shown"].n_unique() > 1
-    columns = ["Of", "What", "Alone", "Behind the file", "Change", "95 % interval", "n", "Clusters"]
-    cells = [
-        (
-            *([Cell(row["shown"])] if several else []),
-            Cell(
-                row["name"] if row["dimension"] in ("all", "origin") else f"{row['dimension']}: {row['name']}"
-            ),
-            Cell(_MEASURES[row["metric"]]),
-            *(Cell(number(row[name]), row[name]) for name in ("alone", "behind", "value")),
-            Cell(interval(row), row["ci_low"]),
-            Cell(count(row["n"]), row["n"]),
-            Cell(clusters(row), row["n_clusters"]),
-        )
-        for row in rows.iter_rows(named=True)
-    ]
+    whole = ("all", "origin")
     return Table(
         summary="Every number with and without the file",
-        columns=[*(["Model"] if several else []), *columns],
-        rows=cells,
-        numeric=frozenset(columns[2:]),
+        columns=[
+            *([MODEL] if rows["shown"].n_unique() > 1 else []),
+            Column(
+                title="Of",
+                value=lambda row: (
+                    row["name"] if row["dimension"] in whole else f"{row['dimension']}: {row['name']}"
+                ),
+            ),
+            Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
+            Column(title="Alone", value="alone", format=Number(), help="The function read by itself."),
+            Column(
+                title="Behind the file",
+                value="behind",
+                format=Number(),
+                help="The same function read after the text that precedes it in its file.",
+            ),
+            *estimate("Change", help="Behind the file less alone, over the same subwords."),
+            N,
+            CLUSTERS,
+        ],
+        rows=rows,
     )
 
 

@@ -8,11 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, count, number, score_cells, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import count, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import LENS
 from sonde.results.dimensions import dimensions_are
+from sonde.results.formats import Format, Number
+from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 from sonde.results.words import standing
 
 
@@ -134,27 +136,22 @@ def _counts(bins: pl.DataFrame) -> dict[str, Any]:
 
 
 def _table(bins: pl.DataFrame, run: RunData) -> Table:
-    columns = [
-        "Model",
-        "Language",
-        "Confidence bin",
-        "Mean confidence",
-        "Accuracy",
-        "95 % interval",
-        "n",
-        "Clusters",
-    ]
-    rows = [
-        (
-            Cell(row["shown"]),
-            Cell(row["language"] or DASH),
-            Cell(row["label"], row["low"]),
-            Cell(number(row["confidence"]), row["confidence"]),
-            *score_cells(row),
-        )
-        for row in bins.iter_rows(named=True)
-    ]
-    return Table(summary="Every bin", columns=columns, rows=rows, numeric=frozenset(columns[2:]))
+    return Table(
+        summary="Every bin",
+        columns=[
+            MODEL,
+            LANGUAGE,
+            Column(title="Confidence bin", value="label", format=Format(right=True), order="low"),
+            Column(
+                title="Mean confidence",
+                value="confidence",
+                format=Number(),
+                help="Mean probability that the model gives its first answer.",
+            ),
+            *scored("Accuracy", help="How often that answer is right: as often as its confidence, at best."),
+        ],
+        rows=bins,
+    )
 
 
 plot = Calibration()

@@ -9,9 +9,11 @@ import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import count, number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.results.formats import Number
+from sonde.results.tables import Column, N
 
 _FINE = 20
 """Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""
@@ -159,21 +161,19 @@ def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
 
 
 def _table(quantiles: pl.DataFrame, several: bool) -> Table:
-    columns = ["Kind", *(["Model"] if several else []), "n", "5 %", "25 %", "Median", "75 %", "95 %"]
-    rows = [
-        (
-            Cell(row["kind"]),
-            *([Cell(row["model"])] if several else []),
-            Cell(count(row["n"]), row["n"]),
-            *(Cell(number(row[name]), row[name]) for name in _QUANTILES),
-        )
-        for row in quantiles.iter_rows(named=True)
-    ]
+    shown = ("5 %", "25 %", "Median", "75 %", "95 %")
     return Table(
         summary="Quantiles by kind",
-        columns=columns,
-        rows=rows,
-        numeric=frozenset(columns) - {"Kind", "Model"},
+        columns=[
+            Column(title="Kind", value="kind", help="What the subwords are part of."),
+            *([Column(title="Model", value="model")] if several else []),
+            N,
+            *(
+                Column(title=title, value=name, format=Number(), help="Bits of surprisal below which it is.")
+                for title, name in zip(shown, _QUANTILES, strict=True)
+            ),
+        ],
+        rows=quantiles,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -10,11 +11,12 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.report._drawing.charts import specification
-from sonde.report._shared.numbers import DASH, count, interval, no_verdict, number, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import count, no_verdict, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 from sonde.results.dimensions import dimensions_are
+from sonde.results.tables import LANGUAGE, MODEL, Column, N, estimate
 
 SHOWN_POINTS = 900
 _MIN_SUBWORDS = 3
@@ -148,31 +150,21 @@ def _verdict(row: dict[str, Any]) -> str:
 def _table(rows: pl.DataFrame, several: bool) -> Table | None:
     if rows.is_empty():
         return None
-    columns = [
-        *(["Model"] if several else []),
-        "Language",
-        "Surprisal of",
-        "Against",
-        "Spearman",
-        "95 % interval",
-        "n",
-    ]
-    cells = [
-        (
-            *([Cell(row["shown"])] if several else []),
-            Cell(row["language"] or DASH),
-            Cell(_named(row)),
-            Cell(_CORRELATIONS[row["metric"]]),
-            Cell(number(row["value"]), row["value"]),
-            Cell(interval(row), row["ci_low"]),
-            Cell(count(row["n"]), row["n"]),
-        )
-        for row in rows.iter_rows(named=True)
-    ]
-    return Table(summary="Rank correlations", columns=columns, rows=cells, numeric=frozenset(columns[-3:]))
+    return Table(
+        summary="Rank correlations",
+        columns=[
+            *([MODEL] if several else []),
+            LANGUAGE,
+            Column(title="Surprisal of", value=_named),
+            Column(title="Against", value=lambda row: _CORRELATIONS[row["metric"]]),
+            *estimate("Spearman", help="Rank correlation: 1 where both always rise together, else below."),
+            N,
+        ],
+        rows=rows,
+    )
 
 
-def _named(row: dict[str, Any]) -> str:
+def _named(row: Mapping[str, Any]) -> str:
     what = f"{row['unit'] or 'subword'}s"
     return f"{what}, at least {row['least']} times" if row["least"] else what
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import altair as alt
@@ -9,7 +10,7 @@ import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import number
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._ranking import Ranking, rank
 from sonde.report.surprisal._scores import LENS
@@ -49,12 +50,12 @@ class Kinds:
 def _joined(kinds: Table | None, roles: Table | None) -> Table | None:
     if kinds is None or roles is None:
         return kinds
-    named = [(Cell(f"role: {name.text}"), *rest) for name, *rest in roles.rows]
+    named = [{**row, "name": f"role: {row['name']}"} for row in roles.records()]
+    first, *others = kinds.columns
     return Table(
         summary="Every kind and role",
-        columns=["Kind or role", *kinds.columns[1:]],
-        rows=[*kinds.rows, *named],
-        numeric=kinds.numeric,
+        columns=[dataclasses.replace(first, title="Kind or role"), *others],
+        rows=[*kinds.records(), *named],
     )
 
 

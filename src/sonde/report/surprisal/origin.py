@@ -8,11 +8,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import differences, dots, specification
-from sonde.report._shared.numbers import DASH, no_verdict, score_cells, with_interval
-from sonde.report._shared.plot import Cell, Chart, Figure, Table
+from sonde.report._shared.numbers import no_verdict, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT
 from sonde.results.dimensions import dimension, dimensions_named
+from sonde.results.tables import LANGUAGE, MODEL, Column, scored
 from sonde.results.verdict import why_no_verdict
 
 _WEIGHTINGS = {
@@ -199,27 +200,25 @@ def _sign(row: dict[str, Any]) -> str:
 
 
 def _table(rows: pl.DataFrame, run: RunData) -> Table:
-    columns = [
-        "Model",
-        "Language",
-        "Calls",
-        "Weighting",
-        "Bits per subword",
-        "95 % interval",
-        "n",
-        "Clusters",
-    ]
-    cells = [
-        (
-            Cell(row["shown"]),
-            Cell(row["language"] or DASH),
-            Cell("difference" if row["label"] == _GAP else row["label"]),
-            Cell(f"{row['name']}: {_WEIGHTINGS[row['weighting']]}"),
-            *score_cells(row),
-        )
-        for row in rows.iter_rows(named=True)
-    ]
-    return Table(summary="Every weighting", columns=columns, rows=cells, numeric=frozenset(columns[-4:]))
+    return Table(
+        summary="Every weighting",
+        columns=[
+            MODEL,
+            LANGUAGE,
+            Column(
+                title="Calls",
+                value=lambda row: "difference" if row["label"] == _GAP else row["label"],
+                help="Whether what is called is defined in the same repository or outside it.",
+            ),
+            Column(
+                title="Weighting",
+                value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
+                help="What has the same weight in the mean.",
+            ),
+            *scored("Bits per subword", help="How unexpected it is to the model: 0 where it was sure."),
+        ],
+        rows=rows,
+    )
 
 
 plot = Origin()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -11,9 +10,11 @@ from wordcloud import WordCloud
 
 from sonde.report._drawing.theme import HEAT_STEPS, MONO, words
 from sonde.report._shared.numbers import count, number
-from sonde.report._shared.plot import Cell, Drawing, Figure, Table
+from sonde.report._shared.plot import Drawing, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
+from sonde.results.formats import COUNT, Number
+from sonde.results.tables import Column
 
 _WIDTH, _HEIGHT = 640, 340
 _NAMES_SHOWN = 70
@@ -138,22 +139,17 @@ def _text_width(cloud: WordCloud, word: str, size: int) -> float:
 
 
 def _table(frame: pl.DataFrame, several: bool) -> Table:
-    columns = ["Name", "Calls go", *(["Model"] if several else []), "Bits per name", "Calls"]
-    rows: list[tuple[Any, ...]] = [
-        (
-            Cell(row["word"]),
-            Cell(row["origin"]),
-            *([Cell(row["model"])] if several else []),
-            Cell(number(row["bits"]), row["bits"]),
-            Cell(count(row["calls"]), row["calls"]),
-        )
-        for row in frame.sort("calls", descending=True).head(_TABLE_NAMES).iter_rows(named=True)
-    ]
+    rows = frame.sort("calls", descending=True).head(_TABLE_NAMES)
     return Table(
-        summary=f"The {len(rows)} names called most",
-        columns=columns,
+        summary=f"The {rows.height} names called most",
+        columns=[
+            Column(title="Name", value="word"),
+            Column(title="Calls go", value="origin", help="Whether it is defined in the same repository."),
+            *([Column(title="Model", value="model")] if several else []),
+            Column(title="Bits per name", value="bits", format=Number(), help="How unexpected the name is."),
+            Column(title="Calls", value="calls", format=COUNT),
+        ],
         rows=rows,
-        numeric=frozenset(columns[-2:]),
     )
 
 

@@ -1,0 +1,266 @@
+"""How a table's values are written: the text that people read, and the numbers that programs read."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+
+from sonde.results.verdict import verdict_allowed
+
+DASH = "–"
+
+Row = Mapping[str, Any]
+"""A record of a table, often a row of ``scores.parquet`` with more beside it."""
+
+Plain = str | float | int | bool | None
+"""What a cell of a CSV file holds."""
+
+Type = pl.DataType | type[pl.DataType]
+
+_REPLACEMENT = "\ufffd"
+_KEPT = "\t\n\r"
+
+
+class _Pictures(dict[int, str]):
+    """For `str.translate`: visible signs for control characters, surrogates and unassigned code points."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        shown = sign
+        if sign not in _KEPT and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
+            shown = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
+        self[code] = shown
+        return shown
+
+
+_PICTURES = _Pictures()
+
+
+def legible(text: str) -> str:
+    r"""Text with one visible sign for each that cannot be shown; line breaks and tabulators stay.
+
+    >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
+    "'a\\u241b[0m\\u2400\\n\\ufffd'"
+    """
+    return text if text.isprintable() else type(text)(text.translate(_PICTURES))
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with fixed decimals and separated thousands; a dash where there is none.
+
+    >>> number(1234.5, 1), number(-0.25), number(None), number(float("nan"))
+    ('1,234.5', '−0.25', '–', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """A whole number with separators."""
+    return number(value, 0)
+
+
+def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+    """The 95 % interval of a score row, or a dash."""
+    low, high = _bounds(row)
+    if low is None or high is None:
+        return DASH
+    return f"[{number(low * scale, digits)}, {number(high * scale, digits)}]"
+
+
+def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+    """Value and interval, for example ``1.43 [1.39, 1.47]``."""
+    value = number(row["value"] * scale, digits)
+    return value if (bounds := interval(row, scale, digits)) == DASH else f"{value} {bounds}"
+
+
+def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
+    """Both ends of a row's interval, or neither: half an interval is none."""
+    low, high = row.get("ci_low"), row.get("ci_high")
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return None, None
+    return low, high
+
+
+def _value(held: Any) -> float | None:
+    """The number of a score row, or the number itself; None where it is none."""
+    value = held["value"] if isinstance(held, Mapping) else held
+    return value if value is not None and math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """Plain text; the base of the formats of numbers.
+
+    Attributes:
+        missing: What stands where there is no value.
+        right: Whether the column is right-aligned, and sorted from the largest when it is first clicked.
+    """
+
+    missing: str = DASH
+    right: bool = False
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.String}
+    """What stands behind the title of each column that this is in a CSV file, and the type of its values."""
+
+    def text(self, held: Any) -> str:
+        """A value that is not missing, as people read it."""
+        return str(held)
+
+    def order(self, held: Any) -> float | None:
+        """The number by which rows are sorted; None where they are sorted by text."""
+        del held
+        return None
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """One value for each of `parts`."""
+        return (legible(str(held)),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Format):
+    """A number with fixed decimals; of a score row, its value.
+
+    Attributes:
+        digits: Decimals.
+        scale: By which the number is multiplied, for example 100 where a share is shown in per cent.
+    """
+
+    digits: int = 2
+    scale: float = 1.0
+    right: bool = True
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """The scaled number with its decimals."""
+        value = _value(held)
+        return self.missing if value is None else number(value * self.scale, self.digits)
+
+    def order(self, held: Any) -> float | None:
+        """The number itself."""
+        return _value(held)
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """The scaled number, not rounded to the decimals shown."""
+        return (self._scaled(_value(held)),)
+
+    def _scaled(self, value: float | None) -> float | None:
+        # Twelve digits leave out what multiplying by 100 adds at the end: 7.000000000000001.
+        return None if value is None else float(f"{value * self.scale:.12g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Number):
+    """A whole number."""
+
+    digits: int = 0
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64}
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """The number as an integer."""
+        value = _value(held)
+        return (None if value is None else round(value),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class General(Number):
+    """A number of any size, such as a learning rate, with as many digits as it needs."""
+
+    def text(self, held: Any) -> str:
+        """The shortest of decimals and powers of ten."""
+        value = _value(held)
+        return self.missing if value is None else f"{value:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval(Number):
+    """The 95 % interval of a score row; low and high are two columns of a CSV file."""
+
+    parts: ClassVar[Mapping[str, Type]] = {" low": pl.Float64, " high": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """Both ends in brackets."""
+        bounds = interval(held, self.scale, self.digits)
+        return self.missing if bounds == DASH else bounds
+
+    def order(self, held: Any) -> float | None:
+        """Its lower end."""
+        return _bounds(held)[0]
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Both ends, scaled."""
+        return tuple(self._scaled(end) for end in _bounds(held))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithInterval(Number):
+    """A score row's value with its 95 % interval behind it; three columns of a CSV file."""
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64, " low": pl.Float64, " high": pl.Float64}
+
+    def text(self, held: Any) -> str:
+        """For example ``1.43 [1.39, 1.47]``."""
+        return self.missing if _value(held) is None else with_interval(held, self.scale, self.digits)
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Value and both ends, scaled."""
+        return tuple(self._scaled(one) for one in (_value(held), *_bounds(held)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithHalf(WithInterval):
+    """A score row's value with half the width of its interval, where whole intervals do not fit."""
+
+    def text(self, held: Any) -> str:
+        """For example ``41.3 ±2.1``."""
+        value, (low, high) = _value(held), _bounds(held)
+        if value is None:
+            return self.missing
+        shown = number(value * self.scale, self.digits)
+        if low is None or high is None:
+            return shown
+        return f"{shown} ±{number(self.scale / 2 * (high - low), self.digits)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters(Format):
+    """A score row's clusters, how many of equal size they are worth, and whether that allows no verdict."""
+
+    right: bool = True
+
+    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64, " effective": pl.Float64, " verdict": pl.Boolean}
+
+    def text(self, held: Any) -> str:
+        """For example ``12 (worth 8.3), no verdict``."""
+        effective = held.get("effective_clusters")
+        worth = "" if effective is None else f" (worth {number(effective, 1)})"
+        return f"{count(held['n_clusters'])}{worth}{'' if verdict_allowed(held) else ', no verdict'}"
+
+    def order(self, held: Any) -> float | None:
+        """The number of clusters."""
+        return held["n_clusters"]
+
+    def plain(self, held: Any) -> tuple[Plain, ...]:
+        """Clusters, effective clusters, and whether a verdict is allowed."""
+        return held["n_clusters"], held.get("effective_clusters"), verdict_allowed(held)
+
+
+TEXT = Format()
+"""Plain text."""
+
+COUNT = Count()
+"""A whole number."""
+
+PERCENT = Number(digits=1, scale=100)
+"""A share, shown in per cent."""
+
+PERCENT_WITH_INTERVAL = WithInterval(digits=1, scale=100)
+"""A share with its interval behind it, in per cent."""

@@ -1,0 +1,278 @@
+r"""One declarative table: its columns say what is shown; page, CSV, LaTeX and terminal show the same.
+
+A plot or a command gives records and columns; nobody writes a cell by hand.
+
+>>> from sonde.results.formats import WithInterval
+>>> rows = [{"model": "a", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 1200}]
+>>> table = Table(
+...     summary="Accuracy",
+...     columns=[
+...         Column(title="Model", value="model"),
+...         Column(title="Accuracy, %", format=WithInterval(digits=1, scale=100)),
+...         Column(title="n", value="n", format=COUNT),
+...     ],
+...     rows=rows,
+... )
+>>> print(*table.lines(), sep="\n")
+Model        Accuracy, %      n
+a      50.0 [40.0, 60.0]  1,200
+>>> table.frame().row(0)
+('a', 50.0, 40.0, 60.0, 1200)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sonde.results.formats import (
+    COUNT,
+    TEXT,
+    Clusters,
+    Format,
+    Interval,
+    Number,
+    Plain,
+    Row,
+    legible,
+)
+from sonde.results.words import standing
+
+_VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
+
+
+def itself(row: Row) -> Row:
+    """The whole row, for formats that take the value of a score with its interval or clusters."""
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a column makes of a row: text, the number it is sorted by (None: by text), values for programs."""
+
+    text: str
+    order: float | None
+    plain: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: Its heading.
+        value: Key of the value in a row, or a function of the row; by default the row itself, whose
+            ``value``, interval or clusters the format takes. None is a missing value.
+        format: How a value is written, or a function of the row that says it; its kind is the same for all
+            rows, its decimals and scale need not be.
+        help: One line in plain words, shown on hover by the page alone.
+        order: Key or function for the number by which rows are sorted, where the format has none.
+    """
+
+    title: str
+    value: str | Callable[[Row], Any] = itself
+    format: Format | Callable[[Row], Format] = TEXT
+    help: str = ""
+    order: str | Callable[[Row], float | None] | None = None
+
+    def cell(self, row: Row) -> Cell:
+        """The cell of a row."""
+        form = self.format if isinstance(self.format, Format) else self.format(row)
+        held = _of(row, self.value)
+        order = None if self.order is None else _of(row, self.order)
+        if held is None:
+            return Cell(form.missing, order, (None,) * len(form.parts))
+        return Cell(
+            legible(form.text(held)), form.order(held) if self.order is None else order, form.plain(held)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table.
+
+    Attributes:
+        summary: What it holds, shown before it is opened.
+        columns: What is shown of each row.
+        rows: Records in the order first shown.
+    """
+
+    summary: str
+    columns: Sequence[Column]
+    rows: Sequence[Row] | pl.DataFrame
+
+    @property
+    def titles(self) -> list[str]:
+        """Headings."""
+        return [legible(column.title) for column in self.columns]
+
+    @property
+    def right(self) -> list[bool]:
+        """Which columns are right-aligned: those of numbers."""
+        return [form.right for form in self._formats()]
+
+    def cells(self) -> list[list[Cell]]:
+        """Every cell, row by row."""
+        return [[column.cell(row) for column in self.columns] for row in self.records()]
+
+    def texts(self) -> list[list[str]]:
+        """Every text, row by row."""
+        return [[cell.text for cell in row] for row in self.cells()]
+
+    def frame(self) -> pl.DataFrame:
+        """The table for programs: numbers as numbers in the scale shown, an interval as two columns."""
+        cells = self.cells()
+        series: dict[str, pl.Series] = {}
+        for place, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
+            for part, (suffix, kind) in enumerate(form.parts.items()):
+                name = _untaken(f"{title}{suffix}", series)
+                values = [row[place].plain[part] for row in cells]
+                series[name] = pl.Series(name, values, kind)
+        return pl.DataFrame(list(series.values()))
+
+    def lines(self, *, headed: bool = True, indent: int = 0) -> list[str]:
+        """The table as aligned lines for a terminal; line breaks in a cell are shown, never obeyed.
+
+        Args:
+            headed: Whether the headings are the first line.
+            indent: Blanks before each line.
+        """
+        rows = [*([self.titles] if headed else []), *self.texts()]
+        rows = [[text.translate(_VISIBLE) for text in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        sides = [str.rjust if right else str.ljust for right in self.right]
+        return [
+            " " * indent
+            + "  ".join(
+                side(text, width) for side, text, width in zip(sides, row, widths, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+
+    def records(self) -> Sequence[Row]:
+        """The rows, each as a mapping."""
+        return self.rows.to_dicts() if isinstance(self.rows, pl.DataFrame) else self.rows
+
+    def _formats(self) -> list[Format]:
+        first = next(iter(self.records()), None)
+        formats: list[Format] = []
+        for column in self.columns:
+            if isinstance(column.format, Format):
+                formats.append(column.format)
+            else:
+                formats.append(TEXT if first is None else column.format(first))
+        return formats
+
+
+def _of(row: Row, value: str | Callable[[Row], Any]) -> Any:
+    return row[value] if isinstance(value, str) else value(row)
+
+
+def _untaken(name: str, taken: dict[str, pl.Series]) -> str:
+    """A name that no column has yet: headings may be the same, columns of a frame may not."""
+    made, at = name, 1
+    while made in taken:
+        at += 1
+        made = f"{name} ({at})"
+    return made
+
+
+MODEL = Column(title="Model", value="shown", help="The language model, by the last part of its name.")
+LANGUAGE = Column(
+    title="Language",
+    value=lambda row: row["language"] or None,
+    help="The programming language of the code that was read.",
+)
+N = Column(title="n", value="n", format=COUNT, help="Observations that the value is taken over.")
+CONTROL = Column(
+    title="Control",
+    value=lambda row: (row["control"] or "").replace("_", " ") or None,
+    help="What the value is compared with: a baseline that knows less than the model.",
+)
+CLUSTERS = Column(
+    title="Clusters",
+    format=Clusters(),
+    help="Independent groups of code, such as repositories or libraries, and how many of equal size they "
+    "are worth; too few allow no verdict.",
+)
+
+
+def estimate(
+    title: str,
+    digits: int | Callable[[Row], int] = 2,
+    scale: float | Callable[[Row], float] = 1.0,
+    *,
+    key: str | Callable[[Row], Any] = itself,
+    interval: str = "95 % interval",
+    help: str = "",
+) -> tuple[Column, Column]:
+    """A score's value and its interval as two columns.
+
+    Args:
+        title: Heading of the value, with its unit.
+        digits: Decimals, or what says them of a row.
+        scale: By which both are multiplied, or what says it of a row.
+        key: Where a row holds the score; by default the row is the score.
+        interval: Heading of the interval.
+        help: What the value is, in plain words.
+    """
+
+    def form(kind: type[Number]) -> Format | Callable[[Row], Format]:
+        if not callable(digits) and not callable(scale):
+            return kind(digits=digits, scale=scale)
+        return lambda row: kind(
+            digits=digits(row) if callable(digits) else digits,
+            scale=scale(row) if callable(scale) else scale,
+        )
+
+    return (
+        Column(title=title, value=key, format=form(Number), help=help),
+        Column(
+            title=interval,
+            value=key,
+            format=form(Interval),
+            help="The 95 % confidence interval; what stems from one cluster is not taken as independent.",
+        ),
+    )
+
+
+def scored(
+    title: str,
+    digits: int | Callable[[Row], int] = 2,
+    scale: float | Callable[[Row], float] = 1.0,
+    *,
+    n: str = "n",
+    clusters: str = "Clusters",
+    help: str = "",
+) -> tuple[Column, ...]:
+    """What stands behind every score, the same for all lenses: value, interval, n and clusters.
+
+    Args:
+        title: Heading of the value, with its unit.
+        digits: Decimals, or what says them of a row.
+        scale: By which value and interval are multiplied, or what says it of a row.
+        n: Heading of the number of observations, where these have a name.
+        clusters: Heading of the clusters, where these have a name.
+        help: What the value is, in plain words.
+    """
+    return (*estimate(title, digits, scale, help=help), *sized(n, clusters))
+
+
+def sized(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
+    """How many observations and clusters a score is taken over, under headings of their own."""
+    return dataclasses.replace(N, title=n), dataclasses.replace(CLUSTERS, title=clusters)
+
+
+def rests_on(clusters: str) -> Column:
+    """What a score rests on as the terminal says it: ``n=120, 8 clusters (no verdict: ...)``.
+
+    Args:
+        clusters: What the clusters are, in the plural.
+    """
+    return Column(
+        title="Rests on", value=lambda row: f"n={row['n']}, {row['n_clusters']} {clusters}{standing(row)}"
+    )

@@ -16,7 +16,8 @@ from sonde.report._shared.plot import Figure
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_quizzes import prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))

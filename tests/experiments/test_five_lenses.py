@@ -26,7 +26,7 @@ from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
-from sonde.tasks import EXAMPLE_SCHEMA
+from sonde.tasks import EXAMPLE_SCHEMA, LABEL_SCHEMA
 from sonde.tasks._cloze_columns import QUIZ_SCHEMA
 from sonde.tasks._relation_rows import RELATION_SCHEMA
 from sonde.tasks.call_origin import CALL_SCHEMA
@@ -108,10 +108,10 @@ WRITTEN = {
     "scores.parquet": SCORES_SCHEMA,
     "items.parquet": ITEMS_SCHEMA,
     "inputs.parquet": ITEMS_SCHEMA,
+    "labels/task=argument_names": LABEL_SCHEMA | ITEM,
     "labels/task=call_origin": CALL_SCHEMA | ITEM,
     "labels/task=syntax_relations": RELATION_SCHEMA | ITEM,
     "labels/task=api_cloze": QUIZ_SCHEMA,
-    "labels/task=len": EXAMPLE_SCHEMA,
     "labels/task=jft": EXAMPLE_SCHEMA,
     "labels/task=wrong_operator": EXAMPLE_SCHEMA,
     "observations/lens=surprisal": OBSERVATIONS_SCHEMA,

@@ -146,7 +146,7 @@ def print_outcome(outcome: Outcome, page: Path) -> None:
         sys.stdout.write(f"{line}\n")
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
     if outcome.trainings:
-        done += f"; {outcome.trained} of {len(outcome.trainings)} arms trained"
+        done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
     sys.stdout.write("\n".join(["", done, f"report: {page}", *outcome.files, ""]))
 
 

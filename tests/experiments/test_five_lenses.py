@@ -15,10 +15,21 @@ import pytest
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
+from sonde.experiments.tables import ITEMS_SCHEMA
+from sonde.lenses.attention import errors
+from sonde.lenses.attention import observe as attention
+from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
+from sonde.lenses.finetune.rows import ROWS_SCHEMA
+from sonde.lenses.probe.observe import STATES_SCHEMA
 from sonde.report import build_report
-from sonde.results.scores import read_scores
+from sonde.results.observations import OBSERVATIONS_SCHEMA
+from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
+from sonde.tasks import EXAMPLE_SCHEMA, LABEL_SCHEMA
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._relation_rows import RELATION_SCHEMA
+from sonde.tasks.call_origin import CALL_SCHEMA
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
 DECODER, ENCODER = "sonde/mini-decoder", "sonde/mini-encoder"
@@ -86,6 +97,44 @@ def test_every_lens_has_scores_of_every_model_that_it_can_read(scores: pl.DataFr
         assert set(scores.filter(lens=lens)["model"]) == {DECODER, ENCODER}, lens
     refused = json.loads((made / "run.json").read_text())["refused"]
     assert any(ENCODER in json.dumps(one) and "surprisal" in json.dumps(one) for one in refused)
+
+
+ARM = {"arm": pl.String, "task": pl.String, "seed": pl.Int32, "variant": pl.String}
+"""Columns that the run adds to what a training answers."""
+
+ITEM = {"item_id": pl.String}
+
+WRITTEN = {
+    "scores.parquet": SCORES_SCHEMA,
+    "items.parquet": ITEMS_SCHEMA,
+    "inputs.parquet": ITEMS_SCHEMA,
+    "labels/task=argument_names": LABEL_SCHEMA | ITEM,
+    "labels/task=call_origin": CALL_SCHEMA | ITEM,
+    "labels/task=syntax_relations": RELATION_SCHEMA | ITEM,
+    "labels/task=api_cloze": QUIZ_SCHEMA,
+    "labels/task=jft": EXAMPLE_SCHEMA,
+    "labels/task=wrong_operator": EXAMPLE_SCHEMA,
+    "observations/lens=surprisal": OBSERVATIONS_SCHEMA,
+    "observations/lens=probe": STATES_SCHEMA,
+    "observations/lens=attention": attention.OBSERVATIONS,
+    "observations/lens=attention.1": errors.OBSERVATIONS,
+    "observations/lens=cloze": ANSWERS_SCHEMA,
+    "observations/lens=finetune": ROWS_SCHEMA | ARM,
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_files_have_the_columns_that_the_page_lists(made: Path, name: str) -> None:
+    paths = [made / name] if name.endswith(".parquet") else list((made / name).rglob("*.parquet"))
+    assert paths
+    for path in paths:
+        schema = ITEMS_SCHEMA if path.name.endswith(".inputs.parquet") else WRITTEN[name]
+        assert pl.read_parquet_schema(path) == dict(schema), path
+
+
+def test_every_folder_of_tables_is_on_the_page(made: Path) -> None:
+    folders = {f"{one.parent.name}/{one.name}" for one in made.glob("*/*=*") if one.parent.name != "scores"}
+    assert folders == {name for name in WRITTEN if "=" in name}
 
 
 def test_no_interval_leaves_its_bounds(scores: pl.DataFrame) -> None:

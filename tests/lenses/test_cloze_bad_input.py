@@ -84,7 +84,7 @@ def test_vocabularies_without_a_common_piece(
     second = encoder(tmp_path / "second", ["<unk>", "<mask>", *"xyzuvw"], mask_token="<mask>")
     given = ["-m", first, "-m", second, "-c", corpus(f"{ALIASES}import ab\nab.cd()\n")]
     line = said(monkeypatch, capsys, *given, "-o", str(tmp_path / "run"))
-    assert "share no piece" in line and "first" in line and "second" in line
+    assert "share no subtoken" in line and "first" in line and "second" in line
 
 
 def test_a_malformed_cloze_test(

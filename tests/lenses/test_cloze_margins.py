@@ -24,7 +24,7 @@ from sonde.lenses.cloze.statements import statements
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
 
 PAIRS = "\n".join(f"lib{n}.old,lib{n}.renewed" for n in range(12))
 

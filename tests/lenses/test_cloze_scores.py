@@ -24,7 +24,8 @@ from sonde.lenses.cloze.statements import candidate_ids, statements
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, path_number
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_quizzes import path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]
 
@@ -415,7 +416,7 @@ def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cloze_vocabulary, "own_vocabulary", vocabularies.__getitem__)
     tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
     monkeypatch.setattr(cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
-    with pytest.raises(InputError, match="a, b share no piece"):
+    with pytest.raises(InputError, match="a, b share no subtoken"):
         cloze_vocabulary.unified(["a", "b"])
 
 

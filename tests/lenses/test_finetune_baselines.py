@@ -76,7 +76,9 @@ def test_a_run_tells_every_baseline_and_what_the_model_gains(
     left_out = scores.filter(pl.col("metric") == "left_out").row(0, named=True)
     assert (left_out["task"], left_out["control"]) == ("variable_misuse", "lstm_pointer")
     lines = list(LENS.headline(scores))
-    assert "variable_misuse: arm lstm_pointer is left out: lstm_pointer points at places" in "\n".join(lines)
+    assert "variable_misuse: method lstm_pointer is left out: lstm_pointer points at places" in "\n".join(
+        lines
+    )
     assert any("over a BiLSTM on skip-grams (hs)" in line for line in lines)
     # What an arm does not know does not train it again: of this change only the LSTMs know.
     again = run(asked(project, encoder, lstm_width=8), Execution(output=tmp_path))

@@ -90,7 +90,7 @@ def test_quizzes_in_a_browser(tmp_path: Path) -> None:
     assert told["all"] == f'[{hostile},"np.zeros(","os.path("]'
     assert told["right"] == '["os.path("]'
     assert told["found"] == '["np.zeros("]'
-    assert (told["none"], told["told"]) == ("No quiz is like this.", "0 shown, 0 of them wrong")
+    assert (told["none"], told["told"]) == ("No cloze query is like this.", "0 shown, 0 of them wrong")
     assert told["imports"] == f"[{hostile}]"
     assert told["images"] == "0"
     drawn = len(re.findall(r'<svg[^>]*class="marks"', done.stdout))

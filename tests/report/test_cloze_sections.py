@@ -16,7 +16,8 @@ from sonde.report._shared.plot import Figure
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_quizzes import prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))
@@ -160,7 +161,7 @@ def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
     assert ["calls", "base", "most frequent answers"] in [line[:3] for line in cells]
     assert figure.lead.startswith(
-        "In calls, the right left-out piece is among the first 10 answers of other in"
+        "In calls, the right left-out subtoken is among the first 10 answers of other in"
     )
     assert "base: right at once in calls 21.0 [16.0, 26.0] % (most frequent answers: 1.0 %)" in figure.answer
 
@@ -189,7 +190,7 @@ def test_ways_of_counting_stand_side_by_side(run: RunData) -> None:
     cells = [line[:5] for line in cells_of(drawn(run, "cloze_matching"))]
     assert ["base", "calls and imports", "any right answer", "P@10, %", "45.0"] in cells
     assert ["base", "calls", "any right answer", "P@10, %", "99.0"] in cells
-    assert ["base", "calls, whole", "", "every piece first, %", "12.5"] in cells
+    assert ["base", "calls, whole", "", "every subtoken first, %", "12.5"] in cells
 
 
 def test_frames_and_words_are_told_with_their_spread(run: RunData) -> None:
@@ -218,7 +219,7 @@ def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
     cells = cells_of(figure)
     assert {line[2] for line in cells if line[1].startswith("Answer stands")} == {"yes", "no"}
     assert {line[1] for line in cells} == {
-        "Masked piece",
+        "Masked subtoken",
         "Library",
         "Answer stands elsewhere in the statement",
     }

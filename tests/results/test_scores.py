@@ -257,8 +257,8 @@ def test_every_column_but_the_dimensions_is_flat_in_pandas() -> None:
 
 
 def test_the_documented_columns_are_those_of_the_schema() -> None:
-    text = (Path(__file__).parents[2] / "docs/design.md").read_text(encoding="utf-8")
-    part = text.partition("### `scores.parquet`")[2].partition("\n### ")[0]
+    text = (Path(__file__).parents[2] / "docs/files.md").read_text(encoding="utf-8")
+    part = text.partition("## `scores.parquet`")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (.+) \|$", part, re.MULTILINE)
     assert [(name, said) for name, _, said in listed] == [
         (name, said) for name, (_, said) in SCORES_COLUMNS.items()

@@ -10,8 +10,8 @@ import pytest
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
 from sonde.tasks import TASKS, Dataset, DrawingTask, _cloze_fakes
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
 from sonde.tasks._cloze_fakes import SLACK, Fakes, halves, words_of
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA
 from sonde.tasks._cloze_spelling import Spelling
 from sonde.tasks.api_deprecated import gathered
 

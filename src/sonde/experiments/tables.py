@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from sonde.corpora import Given, Item, Tag
+from sonde.results.columns import Columns, schema_of
 from sonde.store.rundir import RunDirectory
 
 _GIVEN = {
@@ -19,27 +20,36 @@ _GIVEN = {
     "split": pl.String,
 }
 
-ITEMS_SCHEMA = {
-    "corpus": pl.String,
-    "item_id": pl.String,
-    "identifier": pl.String,
-    "language": pl.String,
-    "unit": pl.String,
-    "path": pl.String,
-    "name": pl.String,
-    "offset": pl.Int64,
-    "cluster": pl.String,
-    "repository": pl.String,
-    "licence": pl.String,
-    "context": pl.String,
-    "docstring": pl.String,
-    "text": pl.String,
-    "bytes": pl.Int64,
-    "characters": pl.Int64,
-    "tags": pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
-    "given": pl.List(pl.Struct(_GIVEN)),
-    "cuts": pl.List(pl.Int64),
+ITEMS_COLUMNS: Columns = {
+    "corpus": (pl.String, "the corpus, as named by the user"),
+    "item_id": (
+        pl.String,
+        "hash of the content as it stands in the file, the language and the unit; equal content is one item",
+    ),
+    "identifier": (pl.String, "id given by the source, else `item_id`"),
+    "language": (pl.String, "public name"),
+    "unit": (pl.String, "`function` or `file`"),
+    "path": (pl.String, "path of the file inside the corpus"),
+    "name": (pl.String, "qualified name of the function, else the file's name"),
+    "offset": (pl.Int64, "first character in the file"),
+    "cluster": (pl.String, "the unit of resampling"),
+    "repository": (pl.String, "where definitions are looked up"),
+    "licence": (pl.String, "licence as known"),
+    "context": (pl.String, "what the model reads before the item; empty for an item shown alone"),
+    "docstring": (pl.String, "the function's documentation; empty where there is none"),
+    "text": (pl.String, "the code"),
+    "bytes": (pl.Int64, "size of the text in UTF-8"),
+    "characters": (pl.Int64, "size of the text in characters"),
+    "tags": (
+        pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
+        "the user's labels on characters of the text",
+    ),
+    "given": (pl.List(pl.Struct(_GIVEN)), "labels that the source brings; -1 where there is no other place"),
+    "cuts": (pl.List(pl.Int64), "characters at which no piece of a tokenizer may go on"),
 }
+"""Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
+
+ITEMS_SCHEMA = schema_of(ITEMS_COLUMNS)
 
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)

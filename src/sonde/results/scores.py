@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from sonde.results.columns import Columns, schema_of
 from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
 from sonde.results.schema1 import from_schema1, is_schema1, slice_of
 
 SCHEMA_VERSION = 2
 
-_Type = pl.DataType | type[pl.DataType]
-
-SCORES_COLUMNS: Mapping[str, tuple[_Type, str]] = {
+SCORES_COLUMNS: Columns = {
     "model": (pl.String, "the model, as named by the user"),
     "revision": (pl.String, "its revision, or a hash of its files"),
     "lens": (pl.String, "what measured it"),
@@ -86,7 +85,7 @@ SCORES_COLUMNS: Mapping[str, tuple[_Type, str]] = {
 }
 """Columns in their order, each with its type and what it holds."""
 
-SCORES_SCHEMA: Mapping[str, _Type] = {name: kind for name, (kind, _) in SCORES_COLUMNS.items()}
+SCORES_SCHEMA = schema_of(SCORES_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,18 +31,12 @@ from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool, in_turns, tier_of
 from sonde.tasks._spread import ONE, ItemChunk, Spread
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import PAIR_SCHEMA, Repository
 
 CORRECT = "Correct"
 AS_WRITTEN = "original"
 _FEW = 4
 """What the provenance of an example says whose text nothing was done to."""
-
-BUG_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    **LABEL_SCHEMA,
-    "other_start": pl.Int32,
-    "other_end": pl.Int32,
-}
 
 T = TypeVar("T")
 
@@ -130,7 +124,7 @@ class BugTask(ABC):
     ) -> dict[str, pl.DataFrame]:
         """Labels that the source gives; else those of the code as it was written, null where none fits.
 
-        Tables in `BUG_SCHEMA`; the other place is null where there is none.
+        Tables in `PAIR_SCHEMA`; the other place is null where there is none.
 
         A corpus holds code without bugs; they come with a data set (`sonde.tasks.build`).
         """
@@ -158,7 +152,7 @@ class BugTask(ABC):
             able = has_facet(item.language, self.facet)
             found = self.as_written(item) if able else (0, len(item.text), None)
             rows = [(*found, None, None, None)]
-        return pl.DataFrame(rows, schema=dict(BUG_SCHEMA), orient="row")
+        return pl.DataFrame(rows, schema=dict(PAIR_SCHEMA), orient="row")
 
 
 def _other(given: Given) -> tuple[int | None, int | None]:

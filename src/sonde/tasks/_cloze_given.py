@@ -13,7 +13,8 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Given, SourceFile
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, asked
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_quizzes import asked
 
 TASK = "api_cloze"
 GIVEN = "clozetest"

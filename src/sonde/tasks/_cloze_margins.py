@@ -12,8 +12,9 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
 from sonde.tasks._cloze_items import statement_item
-from sonde.tasks._cloze_quizzes import QUIZ_SCHEMA, prompt_id
+from sonde.tasks._cloze_quizzes import prompt_id
 from sonde.tasks._cloze_statements import CALL, IMPORT, plain
 
 REPLACEMENT, FAKE_PACKAGE, FAKE_NAME = "replacement", "fake_package", "fake_name"

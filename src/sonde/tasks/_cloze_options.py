@@ -29,7 +29,7 @@ class QuizOptions(Options):
     lens = "cloze"
 
     reference: str = option(
-        REFERENCE, "tokenizer that cuts names into pieces: a bundled model or a tokenizer.json"
+        REFERENCE, "tokenizer that cuts names into subtokens: a bundled model or a tokenizer.json"
     )
 
 
@@ -80,7 +80,7 @@ class StatementOptions(PairOptions):
         0.05, "share of the names whose calls and imports are also asked with other code around them"
     )
     contexts: Annotated[int, Ge(0), Le(LARGEST)] = option(
-        0, "at most so many lines of words before a statement, each a quiz of its own"
+        0, "at most so many lines of words before a statement, each a cloze query of its own"
     )
     queries: str = option(
         "", "JSON file of words by name, in place of the first lines of documentation", file_name=True
@@ -88,7 +88,7 @@ class StatementOptions(PairOptions):
     separator: str = option("\n", "what stands between words and statement")
     objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL))] = option(
         MASKED,
-        "masked: a piece is left out; candidates: whole statements with each of several names, which "
+        "masked: a subtoken is left out; candidates: whole statements with each of several names, which "
         "decoders score from left to right and other models by pseudo-log-likelihood; pll: the same, without "
         "decoders; where none is named, candidates if a decoder is among the models",
     )

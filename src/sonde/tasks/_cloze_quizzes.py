@@ -16,6 +16,7 @@ from sonde.languages import facet_of
 from sonde.languages._imports import Imports, read_frames
 from sonde.tasks._cloze_aliases import AliasPool
 from sonde.tasks._cloze_candidates import Candidates, place
+from sonde.tasks._cloze_columns import QUIZ_SCHEMA
 from sonde.tasks._cloze_frequent import ALIASED, FrequentAnswers, FrequentPieces
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST, REFERENCE, WHOLE, blanks, segments
 from sonde.tasks._cloze_statements import (
@@ -29,43 +30,6 @@ from sonde.tasks._cloze_statements import (
     plain,
 )
 from sonde.tasks._names import ALL, Name, NameUses
-
-QUIZ_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "quiz_id": pl.String,
-    "base_id": pl.String,
-    "template": pl.String,
-    "mode": pl.String,
-    "name": pl.String,
-    "kind": pl.String,
-    "language": pl.String,
-    "library": pl.String,
-    "level": pl.Int32,
-    "levels": pl.Int32,
-    "pieces": pl.Int32,
-    "context": pl.String,
-    "frame": pl.String,
-    "prefix": pl.String,
-    "answer": pl.String,
-    "suffix": pl.String,
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "level_start": pl.Int32,
-    "level_end": pl.Int32,
-    "alias": pl.String,
-    "aliases": pl.Int32,
-    "visible": pl.Boolean,
-    "calls": pl.Int64,
-    "files": pl.Int32,
-    "repositories": pl.Int32,
-    "paths": pl.List(pl.UInt64),
-    "trained": pl.Boolean,
-    "candidates": pl.List(pl.String),
-    "majority": pl.Int32,
-    "unigram": pl.Int32,
-    "spelling": pl.Float64,
-}
-
 
 _FRAMED = (FULL, FIRST, LAST, WHOLE)
 
@@ -208,7 +172,7 @@ class _Maker:
         """All quizzes of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
-            self._left_out["pieces do not spell the level"] += level not in self._pieces
+            self._left_out["subtokens do not spell the level"] += level not in self._pieces
         provenance = _provenance(name)
         for template in (CALL, IMPORT):
             if template in self._wanted.templates:

@@ -11,41 +11,37 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item
+from sonde.results.columns import Columns, schema_of
 
-EXAMPLE_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    "example_id": pl.String,
-    "item_id": pl.String,
-    "source_id": pl.String,
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "other_start": pl.Int32,
-    "other_end": pl.Int32,
-    "label": pl.String,
-    "value": pl.Float64,
-    "split": pl.String,
-    "cluster": pl.String,
-    "type": pl.String,
-    "characters": pl.Int32,
-    "tokens": pl.Int32,
-    "matched": pl.Boolean,
-    "given_split": pl.Boolean,
+EXAMPLE_COLUMNS: Columns = {
+    "example_id": (pl.String, "hash of the task, its version and the labelled place"),
+    "item_id": (pl.String, "the input that is forwarded; a derived item for mutated text"),
+    "source_id": (pl.String, "the corpus item that it comes from"),
+    "start": (pl.Int32, "first labelled character in the forwarded text; the whole text for whole functions"),
+    "end": (pl.Int32, "their end, exclusive"),
+    "other_start": (pl.Int32, "first character of the other end of a pair; null otherwise"),
+    "other_end": (pl.Int32, "its end, exclusive; null otherwise"),
+    "label": (pl.String, "the class"),
+    "value": (pl.Float64, "the number before classes; null where there is none"),
+    "split": (pl.String, "`train`, `valid`, `test`, or `external` (an external test set)"),
+    "cluster": (
+        pl.String,
+        "what is resampled as one: the cluster of the source item, the token type for token tasks",
+    ),
+    "type": (pl.String, "the surface of the token for token tasks, else empty"),
+    "characters": (pl.Int32, "length of the forwarded text in characters"),
+    "tokens": (pl.Int32, "its length in code tokens"),
+    "matched": (pl.Boolean, "whether every other class has an example of the same length in the same split"),
+    "given_split": (
+        pl.Boolean,
+        "whether the split is one that the source brings and that is to be kept: of a published data set,"
+        " or of a corpus that was built with splits. Else it was dealt here, and folds may be dealt in "
+        "its place",
+    ),
 }
-"""Columns of a data set, one row an example.
+"""Columns of a data set, one row an example."""
 
-- ``example_id``: hash of the task, its version and the labelled place.
-- ``item_id``: the input that is forwarded; a derived item for mutated text.
-- ``source_id``: the corpus item that it comes from.
-- ``start, end``: characters in the forwarded text, end exclusive; the whole text for whole functions.
-- ``other_start, other_end``: the other end of a pair; null otherwise.
-- ``label``, and ``value``, the number before classes; null where there is none.
-- ``split``: ``train``, ``valid`` or ``test``.
-- ``cluster``: what is resampled as one: the cluster of the source item, the token type for token tasks.
-- ``type``: the surface of the token for token tasks, else empty.
-- ``characters, tokens``: length of the forwarded text in characters and in code tokens.
-- ``matched``: whether every other class has an example of the same length in the same split.
-- ``given_split``: whether the split is one that the source brings and that is to be kept: of a published data
-  set, or of a corpus that was built with splits. Else it was dealt here, and folds may be dealt in its place.
-"""
+EXAMPLE_SCHEMA = schema_of(EXAMPLE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,7 @@ from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow, Variable, VariablePlace
 from sonde.languages._metrics import Metrics
-from sonde.tasks._task import LABEL_SCHEMA, Repository
-
-PAIR_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    **LABEL_SCHEMA,
-    "other_start": pl.Int32,
-    "other_end": pl.Int32,
-}
-
+from sonde.tasks._task import PAIR_SCHEMA, Repository
 
 # More stand in whole files only, where pairs of all variables would be millions.
 _BETWEEN = 100

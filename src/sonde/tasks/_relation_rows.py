@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 
 import numpy as np
 import polars as pl
@@ -11,21 +11,22 @@ import polars as pl
 from sonde.corpora import Given, Item
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import AS_PUBLISHED, Delimiters, Edge, Relations, Words
-from sonde.tasks._task import LABEL_SCHEMA
+from sonde.results.columns import Columns, schema_of
+from sonde.tasks._task import PAIR_COLUMNS
 
 TASK = "syntax_relations"
 
-RELATION_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    **LABEL_SCHEMA,
-    "other_start": pl.Int32,
-    "other_end": pl.Int32,
-    "head_word": pl.Int32,
-    "dep_first": pl.Int32,
-    "dep_last": pl.Int32,
-    "newlines": pl.Boolean,
+RELATION_COLUMNS: Columns = {
+    **PAIR_COLUMNS,
+    "head_word": (pl.Int32, "place of the head among the words of the item"),
+    "dep_first": (pl.Int32, "place of the dependent's first word"),
+    "dep_last": (pl.Int32, "place of its last word"),
+    "newlines": (pl.Boolean, "whether newlines are words"),
 }
 """``start`` and ``end`` are the head's characters, ``other_start`` and ``other_end`` the dependent's; the
 next three are indices into `relation_words`, newlines asked for as ``newlines`` says."""
+
+RELATION_SCHEMA = schema_of(RELATION_COLUMNS)
 
 
 def relation_words(

@@ -11,14 +11,27 @@ import polars as pl
 
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, Definition, has_facet
+from sonde.results.columns import Columns, schema_of
 from sonde.tasks._examples import Dataset
 
-LABEL_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "label": pl.String,
-    "value": pl.Float64,
+LABEL_COLUMNS: Columns = {
+    "start": (pl.Int32, "first labelled character of the item"),
+    "end": (pl.Int32, "end of the labelled characters, exclusive"),
+    "label": (pl.String, "the label; null where no class fits"),
+    "value": (pl.Float64, "the number before classes; null where there is none"),
 }
+"""Columns of an item's labels, one row a label."""
+
+LABEL_SCHEMA = schema_of(LABEL_COLUMNS)
+
+PAIR_COLUMNS: Columns = {
+    **LABEL_COLUMNS,
+    "other_start": (pl.Int32, "first character of the other place; null where there is none"),
+    "other_end": (pl.Int32, "its end, exclusive; null where there is none"),
+}
+"""The same with a second labelled place."""
+
+PAIR_SCHEMA = schema_of(PAIR_COLUMNS)
 
 
 LabelRow = tuple[int, int, str | None, float | None]

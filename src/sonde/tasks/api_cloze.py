@@ -1,4 +1,4 @@
-"""Quizzes about the names of APIs: statements of a corpus with a piece of a name left out (INK, section 3).
+"""Cloze queries about the names of APIs: statements with a subtoken of a name left out (INK, section 3).
 
 Calls, imports, aliased imports, and aliased imports under the alias of another module. The quizzes are fixed
 in characters by one named reference segmentation; which models are asked never changes them.
@@ -77,8 +77,9 @@ class ApiCloze:
         made = quizzes(gathered, chosen.wanted(size, seed), frequent)
         if made.table.is_empty():
             raise InputError(
-                f"quizzes about names of APIs: of {len(gathered.names)} names in {gathered.files} files of "
-                f"{language} none is asked about; name a larger corpus, or give the option cloze.scope=all"
+                f"cloze queries about names of APIs: of {len(gathered.names)} names in {gathered.files} "
+                f"files of {language} none is asked about; name a larger corpus, or give the option "
+                "cloze.scope=all"
             )
         table = made.table
         if chosen.training:

@@ -6,24 +6,28 @@ imports stand outside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
 from sonde.corpora import SourceFile
+from sonde.results.columns import Columns, schema_of
 from sonde.tasks._names import Name, gather
 
-NAMES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "name": pl.String,
-    "kind": pl.String,
-    "language": pl.String,
-    "library": pl.String,
-    "calls": pl.Int64,
-    "files": pl.Int64,
-    "repositories": pl.Int64,
-    "aliases": pl.List(pl.String),
+NAMES_COLUMNS: Columns = {
+    "name": (pl.String, "fully qualified"),
+    "kind": (pl.String, "the language's kind of call"),
+    "language": (pl.String, "public name"),
+    "library": (pl.String, "its leading levels"),
+    "calls": (pl.Int64, "how often the corpus calls it"),
+    "files": (pl.Int64, "in how many files"),
+    "repositories": (pl.Int64, "in how many repositories"),
+    "aliases": (pl.List(pl.String), "distinct aliases that it is called through"),
 }
+"""Columns of the names of a corpus, one row a distinct name and kind of call."""
+
+NAMES_SCHEMA = schema_of(NAMES_COLUMNS)
 
 
 class ApiNames:

@@ -1,4 +1,4 @@
-"""Quizzes about the names of APIs to be asked in words: equally many of each statement (INK, section 4.5).
+"""Cloze queries about the names of APIs, asked in words: as many of each statement (INK, section 4.5).
 
 They are those of ``api_cloze`` with single-piece answers; models list what they think was left out.
 """

@@ -13,15 +13,18 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Call
+from sonde.results.columns import Columns, schema_of
 from sonde.tasks._repository import elsewhere, repository_of
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import LABEL_COLUMNS, Repository
 
-CALL_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    **LABEL_SCHEMA,
-    "part": pl.String,
-    "call_form": pl.String,
-    "name": pl.String,
+CALL_COLUMNS: Columns = {
+    **LABEL_COLUMNS,
+    "part": (pl.String, "which part of the call the characters are: `name` or `arguments`"),
+    "call_form": (pl.String, "`bare` or `method`"),
+    "name": (pl.String, "the name that is called"),
 }
+
+CALL_SCHEMA = schema_of(CALL_COLUMNS)
 
 
 class CallOrigin:

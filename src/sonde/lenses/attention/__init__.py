@@ -131,7 +131,7 @@ class Attention(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row an item, relation and side; in the second stage one an edge. See docs/design.md."""
+        """One row an item, relation and side; in the second stage one an edge. See docs/files.md."""
         if settings.stage:
             return errors.observe_items(observed, labels[TASK], settings)
         return observe_items(observed, labels[TASK], settings)

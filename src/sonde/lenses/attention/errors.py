@@ -18,38 +18,49 @@ from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
 from sonde.lenses.attention.words import Edges, given_split, read_item
 from sonde.results import Score, share_rows
+from sonde.results.columns import Columns, schema_of
 
 ITEMS = 400
 """Items that are looked at: enough for shares, and few beside the items of the first stage."""
 
 _SHARE = "share"
 
-OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "language": pl.String,
-    "split": pl.String,
-    "side": pl.String,
-    "relation": pl.String,
-    "layer": pl.Int16,
-    "head": pl.Int16,
-    "asked": pl.String,
-    "asked_start": pl.Int32,
-    "asked_end": pl.Int32,
-    "expected": pl.String,
-    "expected_start": pl.Int32,
-    "expected_end": pl.Int32,
-    "picked": pl.String,
-    "picked_start": pl.Int32,
-    "picked_end": pl.Int32,
-    "picked_kind": pl.String,
-    "offset": pl.Int32,
-    "hit": pl.Boolean,
-    "situation": pl.String,
-    "words": pl.List(pl.String),
-    "starts": pl.List(pl.Int32),
-    "weights": pl.Binary,
+OBSERVATIONS_COLUMNS: Columns = {
+    "item_id": (pl.String, "the item; ends in `-snippet` for a given snippet"),
+    "language": (pl.String, "public name"),
+    "split": (pl.String, "the split that its source gives, else empty"),
+    "side": (pl.String, "`encoder`, `decoder`, `cross`"),
+    "relation": (pl.String, "the relation; empty in a row of a snippet's head"),
+    "layer": (pl.Int16, "layer of the head, from 0"),
+    "head": (pl.Int16, "the head, from 0"),
+    "asked": (pl.String, "the word whose attention is looked at"),
+    "asked_start": (pl.Int32, "first character of it"),
+    "asked_end": (pl.Int32, "end of its characters, exclusive"),
+    "expected": (pl.String, "the first word looked for"),
+    "expected_start": (pl.Int32, "first character of the words looked for"),
+    "expected_end": (pl.Int32, "end of their characters, exclusive"),
+    "picked": (pl.String, "the word that the head ranks first"),
+    "picked_start": (pl.Int32, "first character of it"),
+    "picked_end": (pl.Int32, "end of its characters, exclusive"),
+    "picked_kind": (
+        pl.String,
+        "kind of the code token that it begins in; `newline`, `indent`, `empty` or `other` where there is"
+        " none",
+    ),
+    "offset": (pl.Int32, "from the word asked to the word picked, in words"),
+    "hit": (pl.Boolean, "it is the first word looked for"),
+    "situation": (
+        pl.String,
+        "where the word picked stands beside the one asked and those looked for; or `longer than the "
+        "context`",
+    ),
+    "words": (pl.List(pl.String), "snippet only: its words"),
+    "starts": (pl.List(pl.Int32), "snippet only: their first characters"),
+    "weights": (pl.Binary, "snippet only: attention (float16, word x word, NaN = no candidate)"),
 }
-"""The last three are for a snippet alone: a row a head, whose other columns are empty."""
+"""Columns of the second stage's item table; in rows of a snippet's heads what is about an edge is empty."""
+
+OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
 
 _HEADS_ONLY = ("words", "starts", "weights")
 

@@ -6,7 +6,7 @@ nobody who asks for the first twenty. Beside them stands what the baselines need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,32 +22,56 @@ from sonde.lenses.attention.baselines import NEVER, clamped
 from sonde.lenses.attention.blind import blind_ranks
 from sonde.lenses.attention.quirks import rules_of
 from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
+from sonde.results.columns import Columns, schema_of
 
 METRICS = ("first_hit", "last_hit", "any_hit")
 
 TOO_LONG = "longer than the context"
 NOT_PARSED = "does not parse"
 
-OBSERVATIONS: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "language": pl.String,
-    "split": pl.String,
-    "relation": pl.String,
-    "side": pl.String,
-    "backwards": pl.Boolean,
-    "edges": pl.Int32,
-    "layers": pl.Int16,
-    "heads": pl.Int16,
-    "ranks": pl.Binary,
-    "blind": pl.Binary,
-    "offset_first": pl.List(pl.Int32),
-    "offset_last": pl.List(pl.Int32),
-    "keyword_first": pl.List(pl.Int16),
-    "keyword_last": pl.List(pl.Int16),
-    "keyword_any_edge": pl.List(pl.Int32),
-    "keyword_any": pl.List(pl.Int16),
-    "dropped": pl.String,
+OBSERVATIONS_COLUMNS: Columns = {
+    "item_id": (pl.String, "the item"),
+    "language": (pl.String, "public name"),
+    "split": (pl.String, "the split that its source gives, else empty"),
+    "relation": (pl.String, "the relation"),
+    "side": (pl.String, "`encoder`, `decoder`, `cross`"),
+    "backwards": (
+        pl.Boolean,
+        "the dependent's words were asked for the head, since the side sees only what stands before",
+    ),
+    "edges": (pl.Int32, "number of edges of the relation, the first size of `ranks`"),
+    "layers": (pl.Int16, "number of layers"),
+    "heads": (pl.Int16, "number of heads of a layer"),
+    "ranks": (
+        pl.Binary,
+        "bytes (edge, metric, layer, head): rank of the first, last and best word looked for; 255 = 255 "
+        "or more; the root of a sentence is 255 in every head",
+    ),
+    "blind": (
+        pl.Binary,
+        "bytes (edge, metric, order): the same with the candidates ordered by length, then in 16 random "
+        "orders",
+    ),
+    "offset_first": (
+        pl.List(pl.Int32),
+        "of each edge, from the word asked to the first word looked for, in words",
+    ),
+    "offset_last": (pl.List(pl.Int32), "the same to the last word looked for"),
+    "keyword_first": (
+        pl.List(pl.Int16),
+        "of each edge, place among the keywords of the one that hits the first word looked for; -1 for none",
+    ),
+    "keyword_last": (pl.List(pl.Int16), "the same for the last word looked for"),
+    "keyword_any_edge": (
+        pl.List(pl.Int32),
+        "of each pair of an edge and a keyword that hits any word looked for: the edge",
+    ),
+    "keyword_any": (pl.List(pl.Int16), "of each such pair: the keyword"),
+    "dropped": (pl.String, "empty, `longer than the context`, `does not parse`"),
 }
+"""Columns of the attention lens's item table, one row an item, relation and side."""
+
+OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
 
 _CAUSAL = {"encoder": False, "decoder": True, "cross": False}
 

@@ -118,7 +118,7 @@ class Cloze(LensDefaults):
 
         Raises:
             UsageError: A task of another lens is among them.
-            InputError: The models compared share no piece.
+            InputError: The models compared share no subtoken.
         """
         if compared := ClozeOptions.read(settings.options).unified:
             unified(compared)

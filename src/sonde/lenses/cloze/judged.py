@@ -44,7 +44,7 @@ def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
     """
     joined = labels.join(answers.drop("item_id"), on="quiz_id", how="inner", suffix="_here")
     return _with_groups(_with_other_answers(joined))
@@ -87,7 +87,7 @@ def contested(
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
         shared: Pieces that the vocabularies of the models compared share.
         beside: The answers of every other model of the run.
     """

@@ -23,6 +23,7 @@ from sonde.lenses.cloze.plan import (
     quizzes_by_item,
     total,
 )
+from sonde.results.columns import Columns, schema_of
 
 TOP_K = 10
 """Alternatives kept a mask."""
@@ -34,23 +35,40 @@ MASK, GAP, CAUSAL, PLL = "mask", "gap", "causal", "pll"
 """How an answer or a statement was scored: under a mask, in a gap that a decoder fills (a denoiser's
 objective), from left to right, or as the pseudo-log-likelihood of a model that fills in."""
 
-ANSWERS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "quiz_id": pl.String,
-    "status": pl.String,
-    "measure": pl.String,
-    "pieces": pl.Int32,
-    "nats": pl.Float64,
-    "rank_id": pl.Int32,
-    "rank": pl.Int32,
-    "rank_unified": pl.Int32,
-    "nats_unified": pl.Float64,
-    "greedy": pl.Boolean,
-    "gold_id": pl.Int32,
-    "characters": pl.Int32,
-    "top": pl.List(pl.String),
-    "top_nats": pl.List(pl.Float32),
+ANSWERS_COLUMNS: Columns = {
+    "item_id": (pl.String, "the text"),
+    "quiz_id": (pl.String, "the quiz; null where a whole statement is scored"),
+    "status": (
+        pl.String,
+        "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer, which was not "
+        "asked for), `text`",
+    ),
+    "measure": (
+        pl.String,
+        "what `nats` is: `mask`, `gap` (a denoiser's), `causal`, `pll`; figures of two measures share no "
+        "table",
+    ),
+    "pieces": (pl.Int32, "subwords that were summed"),
+    "nats": (
+        pl.Float64,
+        "negative log-probability of the answer (sum over its pieces, later pieces hidden) or of the text",
+    ),
+    "rank_id": (pl.Int32, "rank of the very id that the tokenizer writes; ties count against it"),
+    "rank": (pl.Int32, "rank of the answer when ids of one text are one answer"),
+    "rank_unified": (
+        pl.Int32,
+        "the same among the texts that all compared models have; null where the answer is none of them",
+    ),
+    "nats_unified": (pl.Float64, "`nats` among these texts; null as well"),
+    "greedy": (pl.Boolean, "each piece ranks first"),
+    "gold_id": (pl.Int32, "the id that the tokenizer writes for the answer"),
+    "characters": (pl.Int32, "characters of the answer or text"),
+    "top": (pl.List(pl.String), "best alternatives, best first"),
+    "top_nats": (pl.List(pl.Float32), "their negative log-probabilities"),
 }
+"""Columns of the cloze lens's item table, one row a quiz or a whole statement."""
+
+ANSWERS_SCHEMA = schema_of(ANSWERS_COLUMNS)
 
 
 def observe_quizzes(

@@ -21,6 +21,6 @@ class ClozeOptions(StatementOptions):
     ranking: Annotated[str, OneOf((BOTH, UNIFIED))] = option(
         BOTH,
         f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared one; "
-        f"{UNIFIED}: of answers of one piece over the shared one alone, faster",
+        f"{UNIFIED}: of answers of one subtoken over the shared one alone, faster",
     )
-    min_count: Count = option(20, "fewest quizzes that a library needs for a row of its own")
+    min_count: Count = option(20, "fewest cloze queries that a library needs for a row of its own")

@@ -29,7 +29,7 @@ def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
     """
     given = labels.filter(pl.col("template") == GIVEN)
     texts = pl.Series("text_id", [candidate_ids(row)[0] for row in given.iter_rows(named=True)], pl.String)

@@ -35,7 +35,7 @@ def _unified(models: tuple[str, ...]) -> frozenset[str]:
         held = mine if held is None else held & mine
     if not held:
         raise InputError(
-            f"the vocabularies of {', '.join(models) or 'no model'} share no piece; compare models whose "
+            f"the vocabularies of {', '.join(models) or 'no model'} share no subtoken; compare models whose "
             "tokenizers spell text in the same script"
         )
     return held

@@ -45,7 +45,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         row = (repaired if repaired.height else found).row(0, named=True)
         parts = [f"{task} ({language})", str(model)]
         parts += [str(swept)] if swept else []
-        parts += ["second test set"] if split == EXTERNAL else []
+        parts += ["external test set"] if split == EXTERNAL else []
         line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
         gains = rows.filter((pl.col("metric") == "gain") & (pl.col("of_metric") == about))
         for arm, shown in NAMES.items():
@@ -54,7 +54,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         yield line
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension(REASON))
     for task, arm, reason in left_out.unique(maintain_order=True).iter_rows():
-        yield f"{task}: arm {arm} is left out: {reason}"
+        yield f"{task}: method {arm} is left out: {reason}"
 
 
 def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import BAG
 from sonde.lenses.finetune.splits import TESTED
+from sonde.results.columns import Columns, schema_of
 from sonde.tasks import Dataset
 from sonde.tasks._surface import surface_predictions
 
@@ -19,41 +20,53 @@ if TYPE_CHECKING:
     from sonde.training.finetuning.data import Data, Sample
     from sonde.training.finetuning.tune import Tuned
 
-ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "kind": pl.String,
-    "baseline": pl.String,
-    "example_id": pl.String,
-    "item_id": pl.String,
-    "split": pl.String,
-    "cluster": pl.String,
-    "label": pl.String,
-    "predicted": pl.String,
-    "classes": pl.List(pl.String),
-    "probability": pl.List(pl.Float32),
-    "correct": pl.Boolean,
-    "located": pl.Boolean,
-    "repaired": pl.Boolean,
-    "buggy": pl.Boolean,
-    "truncated": pl.Boolean,
-    "reached": pl.Boolean,
-    "locatable": pl.Boolean,
-    "read": pl.String,
-    "pointed_start": pl.Int32,
-    "pointed_end": pl.Int32,
-    "repair_start": pl.Int32,
-    "repair_end": pl.Int32,
-    "epoch": pl.Int32,
-    "rate": pl.Float64,
-    "batch": pl.Int32,
-    "epochs": pl.Int32,
-    "chosen": pl.Boolean,
-    "loss": pl.Float64,
-    "valid": pl.Float64,
-    "words": pl.List(pl.String),
-    "starts": pl.List(pl.Int32),
-    "weights": pl.Binary,
+ROWS_COLUMNS: Columns = {
+    "kind": (pl.String, "what the row is about: `example`, `epoch` or `attention`"),
+    "baseline": (
+        pl.String,
+        "empty; in the arm `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`",
+    ),
+    "example_id": (pl.String, "the example"),
+    "item_id": (pl.String, "its input"),
+    "split": (pl.String, "its split"),
+    "cluster": (pl.String, "its unit of resampling"),
+    "label": (pl.String, "its label"),
+    "predicted": (pl.String, "the class; of a pointer `nothing` or `something`"),
+    "classes": (pl.List(pl.String), "every class"),
+    "probability": (pl.List(pl.Float32), "the probability of each"),
+    "correct": (pl.Boolean, "all of it is right"),
+    "located": (pl.Boolean, "pointers only: the pointer of the error is right"),
+    "repaired": (pl.Boolean, "pointers only: the pointer of the repair is right"),
+    "buggy": (pl.Boolean, "pointers only: there is an error"),
+    "truncated": (
+        pl.Boolean,
+        "something is not read: of a pointer its error or all its repairs, else any of the text",
+    ),
+    "reached": (
+        pl.Boolean,
+        "what the label rests on is read, and in the other example of the function as well; null where "
+        "that is not known",
+    ),
+    "locatable": (pl.Boolean, "pointers only: the right place of the error is read"),
+    "read": (pl.String, "hash of the subwords that were read: examples that share it get one answer"),
+    "pointed_start": (pl.Int32, "first character that the pointer of the error points at; -1 for nothing"),
+    "pointed_end": (pl.Int32, "end of these characters, exclusive"),
+    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; -1 for nothing"),
+    "repair_end": (pl.Int32, "end of these characters, exclusive"),
+    "epoch": (pl.Int32, "of an epoch: its number"),
+    "rate": (pl.Float64, "its learning rate"),
+    "batch": (pl.Int32, "its batch size"),
+    "epochs": (pl.Int32, "epochs of its setting"),
+    "chosen": (pl.Boolean, "its weights were kept"),
+    "loss": (pl.Float64, "its mean loss"),
+    "valid": (pl.Float64, "what is right on validation"),
+    "words": (pl.List(pl.String), "of an attention: the words"),
+    "starts": (pl.List(pl.Int32), "their first characters, -1 around the text"),
+    "weights": (pl.Binary, "attention (float16, word x word)"),
 }
-"""Columns of the item table; docs/design.md says what they hold."""
+"""Columns of the item table of one training."""
+
+ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
 
 EXAMPLE, EPOCH, ATTENTION = "example", "epoch", "attention"
 

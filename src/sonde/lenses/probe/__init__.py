@@ -98,7 +98,7 @@ class Probe(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a pooled vector of all layers; see docs/design.md for the columns.
+        """One row a pooled vector of all layers; see docs/files.md for the columns.
 
         Raises:
             CaptureError: A state is infinite or NaN.

@@ -14,22 +14,25 @@ from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
 from sonde.lenses._lens import Captured
+from sonde.results.columns import Columns, schema_of
 
-STATES_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "item_id": pl.String,
-    "start": pl.Int32,
-    "end": pl.Int32,
-    "pooling": pl.String,
-    "states": pl.Binary,
-    "scale": pl.List(pl.Float32),
+STATES_COLUMNS: Columns = {
+    "item_id": (pl.String, "the input"),
+    "start": (pl.Int32, "first of the characters that it stands for; -1 for the whole text"),
+    "end": (pl.Int32, "their end, exclusive; -1 for the whole text"),
+    "pooling": (
+        pl.String,
+        "`mean`, `last`, `summary` of the whole text; `span`: mean over a token's subwords",
+    ),
+    "states": (
+        pl.Binary,
+        "half precision, layer by layer, embeddings first, each layer divided by its scale",
+    ),
+    "scale": (pl.List(pl.Float32), "a power of two a layer"),
 }
-"""Columns of the probe lens's item table, one row a pooled vector of all layers.
+"""Columns of the probe lens's item table, one row a pooled vector of all layers."""
 
-- ``start, end``: characters that it stands for, end exclusive; -1 for the whole text.
-- ``pooling``: ``mean``, ``last``, ``summary`` of the whole text; ``span`` for the mean over a token.
-- ``states``: half-precision numbers, layer by layer, embeddings first, each layer divided by its scale.
-- ``scale``: a power of two a layer.
-"""
+STATES_SCHEMA = schema_of(STATES_COLUMNS)
 
 WHOLE = -1
 SPAN = "span"

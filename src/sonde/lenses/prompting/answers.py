@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,24 @@ import polars as pl
 
 from sonde.base.errors import StoreError
 from sonde.lenses.prompting.prompt import LISTED, listed, prompt_of
+from sonde.results.columns import Columns, schema_of
 
 Reply = Callable[[str], str | None]
 """From a prompt to what is replied; None where the model could not be asked."""
 
-ROWS_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "quiz_id": pl.String,
-    "rank": pl.Int32,
-    "listed": pl.Int32,
-    "refused": pl.Boolean,
-    "short": pl.Boolean,
-    "asked": pl.Boolean,
-    "top": pl.List(pl.String),
-    "reply": pl.String,
+ROWS_COLUMNS: Columns = {
+    "quiz_id": (pl.String, "the quiz"),
+    "rank": (pl.Int32, "place of the right answer in the list; null where it is not there"),
+    "listed": (pl.Int32, "distinct answers, at most 20"),
+    "refused": (pl.Boolean, "nothing was listed"),
+    "short": (pl.Boolean, "fewer than 20 answers"),
+    "asked": (pl.Boolean, "the prompt fitted into the model"),
+    "top": (pl.List(pl.String), "the answers in their order"),
+    "reply": (pl.String, "the reply as it came"),
 }
+"""Columns of the prompting lens's item table, one row a quiz."""
+
+ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
 
 _KEPT = "replies.jsonl"
 
@@ -37,7 +41,7 @@ def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame
     - ``refused``: nothing was listed; ``asked``: whether the prompt fitted into the model at all.
 
     Args:
-        examples: Quizzes in `sonde.tasks._cloze_quizzes.QUIZ_SCHEMA`.
+        examples: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
         reply: Asks the model.
         folder: Where replies are kept.
 

@@ -103,7 +103,7 @@ class Surprisal(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a scored subword; see docs/design.md for the columns.
+        """One row a scored subword; see docs/files.md for the columns.
 
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.

@@ -19,7 +19,7 @@ LENS = "cloze"
 ANSWERERS: Mapping[str, str] = {
     "": "model",
     "majority": "most frequent answers",
-    "unigram": "most frequent pieces",
+    "unigram": "most frequent subtokens",
     "random_weights": "random weights",
     "chance": "chance",
 }

@@ -25,9 +25,9 @@ class ClozeAliases:
     lens = LENS
     order = 403
     caption = (
-        "A module is imported under an alias and a piece of the name behind it is asked for; then the alias "
-        "is replaced by ten that the corpus uses for other modules. The difference pairs each quiz with the "
-        "mean of its ten. Intervals are 95 %, clustered by library."
+        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
+        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
+        "query with the mean of its ten. Intervals are 95 %, clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -62,7 +62,7 @@ class ClozeAliases:
 def _differences(pairs: pl.DataFrame) -> list[str]:
     return [
         f"{row['subject']}: under the right alias the answer is among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the quizzes than under a wrong one."
+        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries than under a wrong one."
         for row in pairs.filter(pl.col("k") == 10).iter_rows(named=True)
     ]
 
@@ -74,8 +74,8 @@ def _aliases(run: RunData) -> list[str]:
     )
     found = {(row["language"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [
-        f"A name of the quizzes that is called under an alias has {number(row['value'])} of them on average, "
-        f"and {number(100 * found[language, 'share_several_aliases']['value'], 1)} % have several "
+        f"A name of the cloze queries that is called under an alias has {number(row['value'])} of them on "
+        f"average, and {number(100 * found[language, 'share_several_aliases']['value'], 1)} % have several "
         f"({row['n']} names in {language})."
         for (language, metric), row in sorted(found.items())
         if metric == "aliases"

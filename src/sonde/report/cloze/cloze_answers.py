@@ -24,9 +24,9 @@ class ClozeAnswers:
     lens = LENS
     order = 420
     caption = (
-        "Quizzes with the first answers and their probabilities, wrong ones first and among them the names "
-        "that the corpus calls most. The gap is what was asked for; the right answer is marked where it is "
-        "among those shown."
+        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
+        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
+        "it is among those shown."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -39,7 +39,9 @@ class ClozeAnswers:
             columns=[
                 Column(title="Model", value="model"),
                 Column(title="Statement", value="statement"),
-                Column(title="Quiz", value="quiz", help="The code, with [?] where the name is asked for."),
+                Column(
+                    title="Cloze query", value="quiz", help="The code, with [?] where the name is asked for."
+                ),
                 Column(title="Answer", value="answer", help="The name that stands there."),
                 Column(title="Answered", value="answered", help="The likeliest names and probabilities."),
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),

@@ -21,9 +21,9 @@ class ClozeCurves:
     lens = LENS
     order = 400
     caption = (
-        "The share of quizzes whose left-out piece is among the model's first k answers (P@k). Controls "
-        "answer by the most frequent answers of other libraries, by the most frequent pieces of the training "
-        "data, or with random weights. Intervals are 95 %, clustered by library."
+        "The share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
+        "Controls answer by the most frequent answers of other libraries, by the most frequent subtokens of "
+        "the training data, or with random weights. Intervals are 95 %, clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -61,7 +61,7 @@ def _lead(rows: pl.DataFrame) -> str:
     if own.is_empty():
         return ""
     row = own.sort(pl.col("label") == "call", "k", "value", descending=True).row(0, named=True)
-    what = "name" if row["matching"] == WHOLE else "left-out piece"
+    what = "name" if row["matching"] == WHOLE else "left-out subtoken"
     where = "ranks first with" if row["k"] == 1 else f"is among the first {row['k']} answers of"
     return (
         f"In {row['statement']}, the right {what} {where} {row['shown']} in {with_interval(row, 100, 1)} % "

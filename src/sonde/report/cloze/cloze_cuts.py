@@ -19,7 +19,7 @@ _K = 10
 _ENDS = 10
 
 _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "mode": ("Masked piece", ("full", "first", "middle", "last", "whole")),
+    "mode": ("Masked subtoken", ("full", "first", "middle", "last", "whole")),
     "place": ("Place in the name", ("top", "inner", "member")),
     "calls": ("Calls in the corpus", ("1", "2-4", "5-19", "20+")),
     "visible": ("Answer stands elsewhere in the statement", ("yes", "no")),
@@ -35,9 +35,9 @@ class ClozeCuts:
     lens = LENS
     order = 410
     caption = (
-        "The share of call quizzes whose left-out piece is among the first ten answers, by what is asked and "
-        "of which library: the ten best known and the ten least known. Intervals are 95 %, clustered by "
-        "library, those of a single library by name. The table has the other statements."
+        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
+        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
+        "clustered by library, those of a single library by name. The table has the other statements."
     )
 
     def draw(self, run: RunData) -> Figure | None:

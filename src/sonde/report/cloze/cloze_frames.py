@@ -32,7 +32,7 @@ class ClozeFrames:
     caption = (
         "A share of the names is also asked with other code around the statement (assigned, returned, behind "
         "a comment, indented, ...), and, where the run asks for it, behind words of documentation. Only "
-        "quizzes answered in every frame count. Intervals are 95 %, clustered by library."
+        "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -83,7 +83,7 @@ def _spread(run: RunData) -> list[str]:
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
         f"{with_interval(found[subject, template, 'p_at_k_range'], 100, 1)} percentage points "
-        f"({number(row['n'], 0)} quizzes)."
+        f"({number(row['n'], 0)} cloze queries)."
         for (subject, template, metric), row in found.items()
         if metric == "p_at_k_sd"
     ]
@@ -93,7 +93,7 @@ def _in_words(words: pl.DataFrame) -> list[str]:
     pairs = words.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
     return [
         f"{row['subject']}: behind words, {row['statement']} are answered among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the quizzes."
+        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries."
         for row in pairs.iter_rows(named=True)
     ]
 

@@ -19,12 +19,12 @@ _COUNTED: Mapping[str, str] = {
     "single": "the one right answer",
     "filtered": "other right answers left out",
     "any": "any right answer",
-    "id": "the very piece of the vocabulary",
-    "unified": "among the pieces that all models have",
+    "id": "the very subtoken of the vocabulary",
+    "unified": "among the subtokens that all models have",
     "common": "of what every model of the run was asked",
     f"{WHOLE} sum": "log-probability summed over the statement",
     f"{WHOLE} mean": "log-probability a subword",
-    "unified sum": "summed, among names that are one piece for all models",
+    "unified sum": "summed, among names that are one subtoken for all models",
     "common sum": "summed, of what every model of the run was asked",
 }
 _METRICS: Mapping[str, tuple[str, float, int]] = {
@@ -32,9 +32,9 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
     "mrr": ("MRR", 1, 3),
     "nats": ("nats an answer", 1, 2),
     "nats_per_character": ("nats a character", 1, 2),
-    "greedy": ("every piece first, %", 100, 1),
-    "share_one_piece": ("answers of one piece, %", 100, 1),
-    "share_several_pieces": ("answers of several pieces, %", 100, 1),
+    "greedy": ("every subtoken first, %", 100, 1),
+    "share_one_piece": ("answers of one subtoken, %", 100, 1),
+    "share_several_pieces": ("answers of several subtokens, %", 100, 1),
     "share_cut": ("answers that the vocabulary cannot spell, %", 100, 1),
 }
 _KS = (1, 10, 50)
@@ -47,11 +47,11 @@ class ClozeMatching:
     lens = LENS
     order = 412
     caption = (
-        "The share of call and import quizzes that are right among the first ten under each way of counting: "
-        "ids with one surface are one answer unless the very piece is asked for, a prompt may have several "
-        "right answers, and of whole statements the log-probability is summed or averaged. Answers of "
-        "several pieces are asked for piece by piece, with the later pieces hidden; their log-probabilities "
-        "are added."
+        "The share of call and import cloze queries that are right among the first ten under each way of "
+        "counting: ids with one surface are one answer unless the very subtoken is asked for, a prompt may "
+        "have several right answers, and of whole statements the log-probability is summed or averaged. "
+        "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
+        "their log-probabilities are added."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -88,7 +88,7 @@ class ClozeMatching:
 
 def _table(rows: pl.DataFrame) -> Table:
     return Table(
-        summary="Every way of counting, and answers of several pieces",
+        summary="Every way of counting, and answers of several subtokens",
         columns=[
             Column(title="Of", value="subject"),
             Column(title="Statement", value=_statement),

@@ -63,7 +63,7 @@ class ClozeSeen:
 def _gaps(gaps: pl.DataFrame) -> list[str]:
     return [
         f"{row['subject']}: {row['statement']} of seen libraries are answered among the first ten in "
-        f"{with_interval(row, 100, 1)} percentage points more of the quizzes than those of unseen ones."
+        f"{with_interval(row, 100, 1)} percentage points more of the cloze queries than those of unseen ones."
         for row in gaps.filter(pl.col("k") == 10).iter_rows(named=True)
     ]
 

@@ -63,7 +63,7 @@ document.addEventListener("DOMContentLoaded", () => {
     list.scrollTop = 0;
     drawn = 0;
     if (found.length) more();
-    else list.append(make("li", "qz-none", "No quiz is like this."));
+    else list.append(make("li", "qz-none", "No cloze query is like this."));
   };
   list.addEventListener("scroll", () => {
     if (drawn < found.length && list.scrollTop + list.clientHeight > list.scrollHeight - 400) more();

@@ -114,7 +114,7 @@ def _table(rows: pl.DataFrame) -> Table:
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Values", value=lambda row: row["swept"] or None, help="What the sweep set."),
-            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="arm", help="What was trained, and from which weights."),
             Column(title="Tried (validation, %)", value="tried", help="Settings and what each reached."),
             Column(title="Seed", value=lambda row: int(row["seed"]), format=COUNT),
             Column(title="Learning rate", value="learning_rate", format=General()),

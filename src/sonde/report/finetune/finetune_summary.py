@@ -145,11 +145,11 @@ def _table(
         return (*key_of(row), row["metric"], row["control"])
 
     return Table(
-        summary="Every task, metric and arm",
+        summary="Every task, metric and method",
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="arm", help="What was trained, and from which weights."),
             *estimate("Share, %", 1, 100),
             Column(
                 title="At most, %",

@@ -155,11 +155,11 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
         for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
     }
     return Table(
-        summary="Every task, metric, arm and value",
+        summary="Every task, metric, method and value",
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-            Column(title="Arm", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="arm", help="What was trained, and from which weights."),
             Column(title="Values", value="swept", help="What the sweep set."),
             Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
             Column(

@@ -33,8 +33,9 @@ class Prompted:
     lens = "prompting"
     order = 440
     caption = (
-        "The share of quizzes whose left-out piece is among the first k of the 20 answers that the model "
-        "lists when it is asked in words. Refusals count as wrong. Intervals are 95 %, clustered by library."
+        "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
+        "model lists when it is asked in words. Refusals count as wrong. Intervals are 95 %, clustered by "
+        "library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -97,8 +98,8 @@ def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
     same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
     row = listed.filter(same & (pl.col("template") == _EVERY)).row(0, named=True)
     return (
-        f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} quizzes in "
-        f"{refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
+        f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} cloze "
+        f"queries in {refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
     )
 
 

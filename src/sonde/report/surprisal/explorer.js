@@ -138,7 +138,7 @@
     big.append(make("small", "", chance >= 0.001 ? `probability ${(100 * chance).toFixed(1)} %` : `1 in ${Math.round(1 / chance).toLocaleString("en")}`));
     const shown = cell.content.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
     detail.replaceChildren(make("div", "tok", shown || text(cell.pieces[0][SUBWORD])), big);
-    if (cell.pieces.length > 1) detail.append(make("p", "ex-hint", `${cell.pieces.length} pieces inside, bits summed`));
+    if (cell.pieces.length > 1) detail.append(make("p", "ex-hint", `${cell.pieces.length} subwords inside, bits summed`));
     cell.pieces.forEach((piece) => {
       if (cell.pieces.length > 1) detail.append(make("h4", "", `${text(piece[SUBWORD])} · ${fixed(piece[BITS], 2)} bits`));
       detail.append(describe(piece));

@@ -18,8 +18,8 @@ class Explorer:
     order = 0
     caption = (
         "Point at a token, or focus the code and press the arrow keys, to see how surprised the model was "
-        "and what it expected instead. Outlined pieces span several code tokens; blanks are tinted faintly; "
-        "uncoloured text was not scored."
+        "and what it expected instead. Outlined subwords span several code tokens; blanks are tinted "
+        "faintly; uncoloured text was not scored."
     )
 
     limits = ExplorerLimits()

@@ -24,7 +24,7 @@ class Kinds:
     order = 15
     caption = (
         "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
-        "after it. Merged pieces span several code tokens. A share of bits above the share of subwords "
+        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
         "means that the kind is harder than the average."
     )
 

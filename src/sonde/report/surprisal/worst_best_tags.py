@@ -22,7 +22,7 @@ class WorstBestTags:
     caption = (
         "A tag names the syntax node that a subword stands in, after its parent: call → identifier is "
         "the name of a called function. Dots are mean surprisal in bits, lines 95 % intervals clustered "
-        "by repository or module. A piece that spans several tokens keeps a joint tag."
+        "by repository or module. A subword that spans several tokens keeps a joint tag."
     )
 
     def draw(self, run: RunData) -> Figure | None:

@@ -35,10 +35,8 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
     scores_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = PLOT.draw(RunData(folder))
     assert figure is not None and figure.table is not None
-    assert (
-        figure.answer
-        == "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in python and gives no list in 40.0 %."
-    )
+    listed = "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in python"
+    assert figure.answer == f"{listed} and gives no list in 40.0 %."
     assert figure.lead.startswith("m, asked in words, lists the right answer in 25.0 [15.0, 35.0] %")
     cells = [[cell.text for cell in row[:4]] for row in figure.table.cells()]
     assert ["m", "calls", "right among the first 1, %", "10.0"] in cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.registry import Registry
 from sonde.corpora._corpus import Intake, Source, SourceFile
 from sonde.corpora._decode import is_unicode
@@ -22,14 +22,10 @@ def check_corpus(corpus: str) -> Source:
     """
     if not is_unicode(corpus):
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
-    try:
-        return CORPORA.load(corpus.partition(":")[0])
-    except UnknownNameError:
-        if Path(corpus).exists():
-            raise UsageError(
-                f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}"
-            ) from None
-        raise
+    name = corpus.partition(":")[0]
+    if Path(corpus).exists() and not name.endswith(".py") and name not in CORPORA.names():
+        raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
+    return CORPORA.load(name)
 
 
 def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:

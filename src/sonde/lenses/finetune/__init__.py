@@ -1,4 +1,4 @@
-"""What pre-training buys on a task (CuBERT): fine-tuned, beside the same model from scratch and a bag of tokens.
+"""What pre-training buys on a task (CuBERT): fine-tuned, beside the same from scratch and a bag of tokens.
 
 Each arm is trained on the train part of a task's examples, rate and epoch are chosen on validation, and test
 is told once. The trained models lie in the folder of the run and can be read by every lens.

@@ -15,7 +15,7 @@ from sonde.cli import app
 from tests.experiments.conftest import save_tokenizer
 
 PAGES = Path(__file__).parents[2] / "docs" / "contributing"
-EXECUTED = ("task", "corpus", "family", "language", "executor")
+EXECUTED = ("task", "lens", "corpus", "family", "language", "executor")
 _BLOCK = re.compile(r"(?P<before>[^\n]*(?:\n[^\n]+)*)\n\n```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"`([\w./]+\.(?:py|toml))`")
 
@@ -29,7 +29,7 @@ def carry_out(page: str, folder: Path) -> list[str]:
                 done = CliRunner().invoke(app, line.split()[1:])
                 assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
                 said.append(done.output)
-        else:
+        elif _FILE.search(block["before"]):
             path = folder / _FILE.findall(block["before"])[-1]
             path.parent.mkdir(exist_ok=True)
             path.write_text(block["text"], encoding="utf-8")

@@ -96,7 +96,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
     selection = Selection(limit=items, languages=("python",))
     experiment = Experiment(models=(model,), lenses=("attention",), selection=selection)
     outcome = carry_out(experiment, Execution(output=folder))
-    # The first job is the model's own; its twin's and the second stage's come behind it.
+    # The first job is the model's own; its control's and the second stage's come behind it.
     return _paired(outcome.jobs[0], folder)
 
 

@@ -1,4 +1,4 @@
-"""Cloze quizzes: what is projected, how batches are sorted, what is read once, and quizzes a second.
+"""Cloze queries: what is projected, how batches are sorted, what is read once, and queries a second.
 
 Ratios are of processor time, runs interleaved, the median of pairs: a busy machine slows both sides alike.
 """
@@ -55,15 +55,15 @@ def run() -> list[dict[str, str | float | None]]:
             "unsorted / sorted batches, bundled encoder", _unsorted_over_sorted(loaded, prepared), "x", None
         ),
         _row(
-            f"statements read whole / beginnings read once, {_CANDIDATES} candidates a quiz, bundled decoder",
+            f"statements read whole / beginnings read once, {_CANDIDATES} candidates a query, bundled decoder",
             _whole_over_shared(),
             "x",
             None,
         ),
         _row(
-            "masked quizzes a second of processor time, bundled encoder",
+            "masked queries a second of processor time, bundled encoder",
             _rate(loaded, prepared, data),
-            "quizzes/s",
+            "queries/s",
             None,
         ),
     ]

@@ -194,7 +194,7 @@ def test_packages_of_nothing() -> None:
 def test_local_follows_no_links_and_survives_odd_names(tmp_path: Path) -> None:
     write(tmp_path, "a/x.py")
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
-    (tmp_path / "a" / "twin.py").symlink_to("x.py")
+    (tmp_path / "a" / "control.py").symlink_to("x.py")
     (tmp_path / os.fsdecode(b"bad\xff.py")).write_text("x = 1\n")
     files, intake = listing(f"local:{tmp_path}")
     assert [file.path for file in files] == ["a/x.py"]

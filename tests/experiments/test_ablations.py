@@ -22,23 +22,27 @@ def test_a_file_can_be_run_as_it_stands(path: Path) -> None:
     experiment = load_experiment(path)
     (choice,) = lens_choices(experiment)
     settings = settings_of(choice)
-    arms = training_lens("finetune").arms(choice.tasks, settings)
-    assert {arm.task for arm in arms} == set(experiment.tasks)
+    methods = training_lens("finetune").methods(choice.tasks, settings)
+    assert {method.task for method in methods} == set(experiment.tasks)
     swept = variants(settings)
     # Whatever is trained takes part in every value that it knows of.
-    assert len(arms) >= len(choice.tasks) * len(swept)
+    assert len(methods) >= len(choice.tasks) * len(swept)
     longest = max(int(one.options.get("length", settings.options.get("length", 128))) for one in swept)
-    if any(arm.name == "pretrained" for arm in arms):
+    if any(method.name == "pretrained" for method in methods):
         assert longest <= min(describe(ModelSpec(name=name)).context for name in experiment.models)
 
 
 def test_what_a_baseline_does_not_know_trains_it_once() -> None:
     (choice,) = lens_choices(load_experiment(FOLDER / "epochs.toml"))
-    arms = training_lens("finetune").arms(choice.tasks, settings_of(choice))
-    mine = [arm for arm in arms if arm.task == "variable_misuse"]
-    assert [arm.variant for arm in mine if arm.name == "pretrained"] == ["epochs=2", "epochs=10", "epochs=20"]
-    assert [arm.variant for arm in mine if arm.name == "word2vec_cbow_ns"] == [""]
-    assert [arm.variant for arm in mine if arm.name == "bag_of_tokens"] == [""]
+    methods = training_lens("finetune").methods(choice.tasks, settings_of(choice))
+    mine = [method for method in methods if method.task == "variable_misuse"]
+    assert [method.variant for method in mine if method.name == "pretrained"] == [
+        "epochs=2",
+        "epochs=10",
+        "epochs=20",
+    ]
+    assert [method.variant for method in mine if method.name == "word2vec_cbow_ns"] == [""]
+    assert [method.variant for method in mine if method.name == "bag_of_tokens"] == [""]
 
 
 def test_every_file_is_in_the_readme() -> None:

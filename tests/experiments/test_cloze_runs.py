@@ -54,7 +54,7 @@ def experiment(corpus: str, models: tuple[str, ...], **options: str | int) -> Ex
 
 def answers(folder: Path, model: str) -> pl.DataFrame:
     where = RunDirectory(folder).observations("cloze", model)
-    return pl.read_parquet(folder / where / "*.parquet").sort("item_id", "quiz_id")
+    return pl.read_parquet(folder / where / "*.parquet").sort("item_id", "query_id")
 
 
 def scores(folder: Path, model: str) -> pl.DataFrame:
@@ -62,7 +62,7 @@ def scores(folder: Path, model: str) -> pl.DataFrame:
     return table.with_columns(name=pl.coalesce("matching", "objective"), other="aggregation")
 
 
-def test_models_of_every_kind_answer_the_same_quizzes(
+def test_models_of_every_kind_answer_the_same_queries(
     corpus: str, denoisers: tuple[str, str], encoder: Path, decoder: Path, tmp_path: Path
 ) -> None:
     models = (str(encoder), str(decoder), *denoisers)
@@ -74,14 +74,14 @@ def test_models_of_every_kind_answer_the_same_quizzes(
     asked = {tuple(answers(tmp_path, model)["item_id"]) for model in models}
     assert len(asked) == 1
     first = (pl.col("metric") == "p_at_k") & (pl.col("k") == 1) & pl.col("control").is_null()
-    quizzes = pl.read_parquet(next(tmp_path.glob("labels/task=api_cloze/*[0-9a-f].parquet")))
+    queries = pl.read_parquet(next(tmp_path.glob("labels/task=api_cloze/*[0-9a-f].parquet")))
     shared = unified(sorted(models))
     among = pl.col("candidates").list.set_intersection(pl.lit(sorted(shared))).list.len()
-    answerable = quizzes.filter(pl.col("answer").is_in(list(shared)) & (among > 1)).height
-    assert answerable < quizzes.height
+    answerable = queries.filter(pl.col("answer").is_in(list(shared)) & (among > 1)).height
+    assert answerable < queries.height
     cut = {model: load_tokenizer(ModelSpec(name=model)) for model in models}
     alike = 0
-    for row in quizzes.iter_rows(named=True):
+    for row in queries.iter_rows(named=True):
         level = (row["prefix"] + row["answer"] + row["suffix"])[row["level_start"] : row["level_end"]]
         pieces = set()
         for tokenizer in cut.values():
@@ -93,7 +93,7 @@ def test_models_of_every_kind_answer_the_same_quizzes(
         table = scores(tmp_path, model).filter(first)
         whole = table.filter((pl.col("slice") == "all") & (pl.col("other") == "sum"))
         counts = dict(whole.select("name", "n").iter_rows())
-        every = {"candidates": quizzes.height, "common": quizzes.height}
+        every = {"candidates": queries.height, "common": queries.height}
         # An answer alone among the shared ones is always first, and says nothing.
         assert counts == every | ({"unified": answerable} if answerable else {})
         agree = table.filter(pl.col("slice").str.contains("agree=true")).filter(pl.col("name") == "single")
@@ -145,13 +145,13 @@ def test_the_unified_ranks_are_those_of_both_models(
     run(experiment(corpus, models), Execution(output=tmp_path / "both"))
     run(experiment(corpus, models, ranking="unified"), Execution(output=tmp_path / "alone"))
     shared = unified(sorted(models))
-    quizzes = pl.read_parquet(next((tmp_path / "both").glob("labels/task=api_cloze/*[0-9a-f].parquet")))
-    texts = dict(quizzes.select("quiz_id", "answer").iter_rows())
+    queries = pl.read_parquet(next((tmp_path / "both").glob("labels/task=api_cloze/*[0-9a-f].parquet")))
+    texts = dict(queries.select("query_id", "answer").iter_rows())
     for model in models:
         both, alone = (answers(tmp_path / name, model) for name in ("both", "alone"))
-        assert_frame_equal(alone.select("quiz_id", "rank_unified"), both.select("quiz_id", "rank_unified"))
+        assert_frame_equal(alone.select("query_id", "rank_unified"), both.select("query_id", "rank_unified"))
         one = both.filter(pl.col("status") == "one piece")
-        known = [texts[quiz] in shared for quiz in one["quiz_id"]]
+        known = [texts[query] in shared for query in one["query_id"]]
         assert one["rank_unified"].is_not_null().to_list() == known
         names = scores(tmp_path / "alone", model).filter((pl.col("metric") == "p_at_k") & (pl.col("k") == 50))
         assert set(names.filter(pl.col("control").is_null())["name"]) <= {"unified"}
@@ -171,7 +171,7 @@ def test_processes_do_not_change_ranks(
         for model in models:
             alone, together = (answers(tmp_path / f"{kind}{workers}", model) for workers in (1, 2))
             assert_frame_equal(
-                alone.select("item_id", "quiz_id", *ranked), together.select("item_id", "quiz_id", *ranked)
+                alone.select("item_id", "query_id", *ranked), together.select("item_id", "query_id", *ranked)
             )
             np.testing.assert_allclose(alone["nats"], together["nats"], atol=1e-4)
             ours, theirs = (scores(tmp_path / f"{kind}{workers}", model) for workers in (1, 2))

@@ -1,4 +1,4 @@
-"""Lenses that draw data sets, have twins and follow up, from the run's point of view."""
+"""Lenses that draw data sets, have controls and follow up, from the run's point of view."""
 
 import json
 from contextlib import AbstractContextManager
@@ -20,7 +20,7 @@ import dataclasses
 import polars as pl
 
 from sonde.capture.requests import HiddenStates, Pass, Plain
-from sonde.lenses import LensDefaults, Twin
+from sonde.lenses import LensDefaults, Control
 
 
 class Counting(LensDefaults):
@@ -35,8 +35,8 @@ class Counting(LensDefaults):
     def refuses(self, capabilities):
         return None
 
-    def twins(self, settings):
-        return (Twin(5, 0.5),)
+    def controls(self, settings):
+        return (Control(5, 0.5),)
 
     def passes(self, prepared, labels, settings):
         for task, table in labels.items():
@@ -59,12 +59,12 @@ class Counting(LensDefaults):
         made = dataclasses.replace(
             scoring.template, metric=metric, value=table["norm"].mean(), n=table.height, n_clusters=1
         )
-        twins = [
-            dataclasses.replace(made, control="random_weights", n=twin.observations.collect().height, seed=5)
-            for twin in scoring.twins
-            if twin.twin.seed == 5
+        controls = [
+            dataclasses.replace(made, control="random_weights", n=control.observations.collect().height, seed=5)
+            for control in scoring.controls
+            if control.control.seed == 5
         ]
-        return [made, *twins]
+        return [made, *controls]
 
     def follow_up(self, scores, settings):
         return {"most": scores[0].n} if settings.stage == 0 else None
@@ -160,13 +160,13 @@ def test_what_a_task_derives_is_an_input_but_no_item_of_the_corpus(finished: Pat
     assert not faulty & set(pl.read_parquet(finished / "items.parquet")["item_id"])
 
 
-def test_a_twin_reads_its_share_and_a_second_stage_knows_the_first(finished: Path) -> None:
+def test_a_control_reads_its_share_and_a_second_stage_knows_the_first(finished: Path) -> None:
     scores = pl.read_parquet(finished / "scores.parquet")
     norm = scores.filter(pl.col("metric") == "norm")
     shown = norm.filter(pl.col("control").is_null())["n"].item()
-    twin = norm.filter(pl.col("control") == "random_weights")
-    assert twin["seed"].to_list() == [5]
-    assert 0 < twin["n"].item() < shown
+    control = norm.filter(pl.col("control") == "random_weights")
+    assert control["seed"].to_list() == [5]
+    assert 0 < control["n"].item() < shown
     assert scores.filter(pl.col("metric") == f"again_{shown}")["n"].to_list() == [shown]
     assert {path.name for path in (finished / "observations").iterdir()} == {
         "lens=counting",

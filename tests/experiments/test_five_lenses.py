@@ -27,7 +27,7 @@ from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
 from sonde.tasks import EXAMPLE_SCHEMA, LABEL_SCHEMA
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._relation_rows import RELATION_SCHEMA
 from sonde.tasks.call_origin import CALL_SCHEMA
 
@@ -99,7 +99,7 @@ def test_every_lens_has_scores_of_every_model_that_it_can_read(scores: pl.DataFr
     assert any(ENCODER in json.dumps(one) and "surprisal" in json.dumps(one) for one in refused)
 
 
-ARM = {"arm": pl.String, "task": pl.String, "seed": pl.Int32, "variant": pl.String}
+ARM = {"method": pl.String, "task": pl.String, "seed": pl.Int32, "variant": pl.String}
 """Columns that the run adds to what a training answers."""
 
 ITEM = {"item_id": pl.String}
@@ -111,7 +111,7 @@ WRITTEN = {
     "labels/task=argument_names": LABEL_SCHEMA | ITEM,
     "labels/task=call_origin": CALL_SCHEMA | ITEM,
     "labels/task=syntax_relations": RELATION_SCHEMA | ITEM,
-    "labels/task=api_cloze": QUIZ_SCHEMA,
+    "labels/task=api_cloze": QUERY_SCHEMA,
     "labels/task=jft": EXAMPLE_SCHEMA,
     "labels/task=wrong_operator": EXAMPLE_SCHEMA,
     "observations/lens=surprisal": OBSERVATIONS_SCHEMA,

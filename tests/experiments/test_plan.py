@@ -16,7 +16,7 @@ from sonde.experiments.plan import (
     chunks,
     plan,
 )
-from sonde.lenses import Twin
+from sonde.lenses import Control
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -58,14 +58,14 @@ def planned(
     version: str = "1",
     labels: str = "l",
     components: str = "c",
-    twins: tuple[Twin, ...] = (),
+    controls: tuple[Control, ...] = (),
 ) -> Plan:
     group = Group(corpus="stdlib", corpus_hash="h", language="python", items=items(sizes))
     model = ModelChoice(name="m/x", spec=ModelSpec(name="m/x"), revision="r", seen=frozenset(seen))
     return plan(
         RunDirectory(Path("run")),
         [model],
-        [Reading(lens=lens(version), group=group, inputs=group.items, labels=labels, twins=twins)],
+        [Reading(lens=lens(version), group=group, inputs=group.items, labels=labels, controls=controls)],
         {"python": components},
     )
 
@@ -112,10 +112,10 @@ def test_parts_lie_where_the_contract_says() -> None:
     assert part.relative.endswith(".parquet")
 
 
-def test_twins_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
-    made = planned([1] * 400, twins=(Twin(1, 0.25), Twin(2, 0.25)))
+def test_control_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
+    made = planned([1] * 400, controls=(Control(1, 0.25), Control(2, 0.25)))
     (answer,) = made.answers
-    by_twin = {twin.seed: parts for twin, parts in answer.twins}
+    by_twin = {control.seed: parts for control, parts in answer.controls}
     assert set(by_twin) == {1, 2}
     shown = {
         job.model.reinitialise: {

@@ -8,7 +8,7 @@ from sonde.experiments import Execution, run
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Silent
 from sonde.experiments.plan import LensChoice, Part, TrainJob
-from sonde.lenses import Arm
+from sonde.lenses import Method
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -39,7 +39,7 @@ def job(root: Path, name: str, seed: int) -> TrainJob:
         model=ModelSpec(name="org/m"),
         corpus="c",
         language="python",
-        arm=Arm(name=name, task="t", seed=seed),
+        method=Method(name=name, task="t", seed=seed),
         part=Part(lens=lens, relative=f"{name}-{seed}.parquet", key="k"),
     )
 
@@ -49,7 +49,7 @@ def test_only_what_is_left_to_train_is_announced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
     jobs = [job(tmp_path, name, seed) for name in ("pretrained", "scratch") for seed in range(5)]
-    there = jobs if seconds is None else [one for one in jobs if one.arm.seed < 3]
+    there = jobs if seconds is None else [one for one in jobs if one.method.seed < 3]
     for one in there:
         (tmp_path / one.part.relative).touch()
     monkeypatch.setattr(run, "train_job", lambda one: None if one in there else seconds)

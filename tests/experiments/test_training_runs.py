@@ -72,7 +72,7 @@ def examples(folder: Path) -> pl.DataFrame:
     return pl.read_parquet(next((folder / f"labels/task={TASK}").glob("*[0-9a-f].parquet")))
 
 
-def test_one_more_task_trains_its_own_arms_alone(code: Path, tmp_path: Path) -> None:
+def test_one_more_task_trains_its_own_methods_alone(code: Path, tmp_path: Path) -> None:
     """Hours of training would be lost otherwise."""
     one = experiment(code)
     two = dataclasses.replace(one, tasks=(TASK, "swapped_operand"))
@@ -91,8 +91,8 @@ def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
     more.mkdir()
     (more / "module.py").write_text(function("more", "<"))
     small = {"subwords": "program", "vocabulary": 300, "embedding": 8, "lstm_width": 8, "epochs": 1}
-    arms = {"methods": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
-    asked = experiment(code, **small, **arms, word2vec_corpus=f"local:{more}")
+    methods = {"methods": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
+    asked = experiment(code, **small, **methods, word2vec_corpus=f"local:{more}")
     folder = tmp_path / "run"
     assert run(asked, Execution(output=folder)).trained == 2
     assert run(asked, Execution(output=folder)).trained == 0

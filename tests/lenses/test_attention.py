@@ -23,7 +23,7 @@ from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Given, Item, split
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._relations import Relations
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring, Twin, TwinObservations
+from sonde.lenses import LENSES, Captured, Control, ControlObservations, LensSettings, Scoring
 from sonde.lenses.attention import splits_of
 from sonde.lenses.attention.baselines import Sets
 from sonde.lenses.attention.choice import Predicted
@@ -531,15 +531,15 @@ def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> 
     assert (both["value_right"] > both["value"]).any()
 
 
-def test_the_twin_is_scored_beside_the_model() -> None:
+def test_the_control_is_scored_beside_the_model() -> None:
     run = observe(load("bert"), LensSettings())
-    twin = TwinObservations(Twin(0, 0.5), run.observations.lazy())
+    control = ControlObservations(Control(0, 0.5), run.observations.lazy())
     scoring = Scoring(
         observations=run.scoring.observations,
         items=run.scoring.items,
         template=run.scoring.template,
         settings=run.settings,
-        twins=(twin,),
+        controls=(control,),
     )
     scores = scores_frame(LENSES.load("attention").score(scoring))
     keys = ["slice", "metric", "k", "chosen", "n_relations"]
@@ -601,7 +601,7 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     assert found is not None
     settings = LensSettings(stage=1, found=found)
     assert lens.follow_up(scores, settings) is None
-    assert lens.twins(settings) == ()
+    assert lens.controls(settings) == ()
     second = observe(loaded, settings)
     rows = second.observations
     # The share of hits is what the first stage counted for the same heads, over both sides of the split.
@@ -734,4 +734,4 @@ def test_models_without_attention_are_refused_in_one_line() -> None:
 
 def test_a_share_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="random_weights_share = 2 is not a number from 0 to 1"):
-        LENSES.load("attention").twins(LensSettings(options={"random_weights_share": 2}))
+        LENSES.load("attention").controls(LensSettings(options={"random_weights_share": 2}))

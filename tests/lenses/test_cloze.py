@@ -103,12 +103,12 @@ def by_hand(prefix: str, answer: str, suffix: str) -> tuple[list[int], list[int]
 
 def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
     loaded = model("sonde/mini-encoder")
-    quizzes = {row["quiz_id"]: row for row in drawn().examples.iter_rows(named=True)}
+    queries = {row["query_id"]: row for row in drawn().examples.iter_rows(named=True)}
     names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
     statuses = set()
     for row in answers.iter_rows(named=True):
-        quiz = quizzes[row["quiz_id"]]
-        before, answer, after = by_hand(quiz["prefix"], quiz["answer"], quiz["suffix"])
+        query = queries[row["query_id"]]
+        before, answer, after = by_hand(query["prefix"], query["answer"], query["suffix"])
         ids = [*before, *answer, *after]
         touched = list(range(len(before), len(before) + len(answer)))
         assert row["status"] == (ONE if len(answer) == 1 else SEVERAL)
@@ -122,11 +122,11 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
                 # Ids of blanks alone have no surface: each stands for itself.
                 surface = names[number].lstrip() or f"<{number}>"
                 best[surface] = max(best.get(surface, -np.inf), value)
-            if not quiz["prefix"] or quiz["prefix"][-1].isspace():
-                gold = best[quiz["answer"]]
+            if not query["prefix"] or query["prefix"][-1].isspace():
+                gold = best[query["answer"]]
             else:
-                gold = float(values[names.index(quiz["answer"])])
-            others = [value for name, value in best.items() if name != quiz["answer"]]
+                gold = float(values[names.index(query["answer"])])
+            others = [value for name, value in best.items() if name != query["answer"]]
             assert row["rank"] == 1 + sum(value >= gold - 1e-4 for value in others)
             assert row["top"][0] == names[int(values.argmax())]
         elif row["status"] == SEVERAL:
@@ -135,14 +135,16 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
             ]
             assert row["nats"] == pytest.approx(sum(nats), abs=1e-3)
     assert {ONE, SEVERAL} <= statuses
-    assert len(answers) == len(quizzes)
+    assert len(answers) == len(queries)
 
 
 def test_batches_do_not_change_ranks(answers: pl.DataFrame) -> None:
     one_by_one = observed("sonde/mini-encoder", drawn(), budget=1)
     together = observed("sonde/mini-encoder", drawn(), budget=64 * 64)
     for other in (one_by_one, together):
-        assert other.select("quiz_id", "rank", "rank_id").equals(answers.select("quiz_id", "rank", "rank_id"))
+        assert other.select("query_id", "rank", "rank_id").equals(
+            answers.select("query_id", "rank", "rank_id")
+        )
 
 
 @torch.inference_mode()
@@ -214,4 +216,4 @@ def test_models_that_cannot_be_asked_are_refused() -> None:
     with pytest.raises(CaptureError, match="0 captures for 1 masked inputs"):
         observed("sonde/mini-decoder", drawn())
     with pytest.raises(UnknownNameError, match="objective"):
-        lens.twins(LensSettings(options={"objective": "mask"}))
+        lens.controls(LensSettings(options={"objective": "mask"}))

@@ -1,4 +1,4 @@
-"""Quizzes asked otherwise, against loops: frames and their spread, seen and unseen libraries, aliases."""
+"""Queries asked otherwise, against loops: frames and their spread, seen and unseen libraries, aliases."""
 
 from collections import defaultdict
 from itertools import chain, product
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from tests.lenses.test_cloze_scores import answer, found, quiz, scoring, tables
+from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
 
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.judged import with_seen
 from sonde.lenses.cloze.rates import KS
 from sonde.results.scores import Score
-from sonde.tasks._cloze_quizzes import path_number
+from sonde.tasks._cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")
 Rows = list[dict[str, Any]]
@@ -22,20 +22,20 @@ Rows = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def framed() -> tuple[Rows, Rows]:
-    """Forty quizzes of twelve libraries, each in three frames but one, which lacks a frame."""
+    """Forty queries of twelve libraries, each in three frames but one, which lacks a frame."""
     rng = np.random.default_rng(3)
-    quizzes, answers = [], []
+    queries, answers = [], []
     for number in range(40):
         library = f"lib{number % 12}"
-        quizzes.append(quiz(number, library=library, majority=1))
+        queries.append(query(number, library=library, majority=1))
         answers.append(answer(f"q{number}", int(rng.integers(1, 9))))
         for place, frame in enumerate(FRAMES):
             if number == 7 and frame == "spaced":
                 continue
-            made = quiz(100 + 10 * number + place, library=library, frame=frame)
-            quizzes.append({**made, "base_id": f"q{number}"})
-            answers.append(answer(made["quiz_id"], int(rng.integers(1, 9 + 4 * place))))
-    return quizzes, answers
+            made = query(100 + 10 * number + place, library=library, frame=frame)
+            queries.append({**made, "base_id": f"q{number}"})
+            answers.append(answer(made["query_id"], int(rng.integers(1, 9 + 4 * place))))
+    return queries, answers
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +44,17 @@ def frame_scores(framed: tuple[Rows, Rows]) -> list[Score]:
 
 
 def hits(framed: tuple[Rows, Rows], k: int) -> dict[str, dict[str, list[int]]]:
-    """By frame and library, whether each quiz that was answered in every frame was hit."""
-    ranks = {one["quiz_id"]: one["rank"] for one in framed[1]}
+    """By frame and library, whether each query that was answered in every frame was hit."""
+    ranks = {one["query_id"]: one["rank"] for one in framed[1]}
     table: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for one in framed[0]:
         if one["base_id"] != "q7":
-            table[one["frame"] or "plain"][one["library"]].append(int(ranks[one["quiz_id"]] <= k))
+            table[one["frame"] or "plain"][one["library"]].append(int(ranks[one["query_id"]] <= k))
     return table
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])
-def test_frames_are_compared_on_the_same_quizzes(
+def test_frames_are_compared_on_the_same_queries(
     framed: tuple[Rows, Rows], frame_scores: list[Score], k: int
 ) -> None:
     table = hits(framed, k)
@@ -93,7 +93,7 @@ def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
     assert (score.n, score.n_clusters) == (39, 12)
 
 
-def test_framed_quizzes_stand_in_no_other_table(frame_scores: list[Score]) -> None:
+def test_framed_queries_stand_in_no_other_table(frame_scores: list[Score]) -> None:
     assert found(frame_scores, "p_at_k", "template=call", matching="single", k=10).n == 40
     assert found(frame_scores, "p_at_k", "template=call", control="majority", k=10).n == 40
 
@@ -101,16 +101,16 @@ def test_framed_quizzes_stand_in_no_other_table(frame_scores: list[Score]) -> No
 def test_seen_and_unseen_at_every_k(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     libraries = [f"lib{number}" for number in range(30)]
-    quizzes, answers = [], []
+    queries, answers = [], []
     for number in range(300):
         library = str(rng.choice(libraries))
         known = int(library[3:]) < 18
         template = str(rng.choice(["call", "import"]))
         name = f"a{rng.integers(30 if known else 12)}"
-        quizzes.append(quiz(number, library=library, trained=known, template=template, answer=name))
+        queries.append(query(number, library=library, trained=known, template=template, answer=name))
         answers.append(answer(f"q{number}", int(rng.integers(1, 40 if known else 60))))
-    scores = lens.score(scoring(quizzes, answers))
-    pairs = list(zip(quizzes, answers, strict=True))
+    scores = lens.score(scoring(queries, answers))
+    pairs = list(zip(queries, answers, strict=True))
     for template, k in product(("call", "import"), KS):
         sides = {
             seen: [a["rank"] <= k for q, a in pairs if q["template"] == template and q["trained"] is seen]
@@ -132,25 +132,25 @@ def test_seen_and_unseen_at_every_k(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_manifest_says_more_than_a_named_corpus() -> None:
-    rows = [quiz(0, library="a", paths=[path_number("none.py")], trained=True)]
+    rows = [query(0, library="a", paths=[path_number("none.py")], trained=True)]
     _, labels = tables(rows, [])
     assert with_seen(labels, "org/unknown")["seen"].to_list() == [True]
     assert with_seen(labels, "sonde/mini-encoder")["seen"].to_list() == [False]
 
 
 def test_names_and_their_aliases_are_counted_once() -> None:
-    quizzes = [quiz(number, name="np.ones", aliases=2, library="np") for number in range(5)]
-    quizzes += [quiz(10 + at, name=f"lib{at}.f", aliases=1, library=f"lib{at}") for at in range(3)]
-    quizzes += [quiz(20 + at, name=f"bare{at}.f", aliases=0, library=f"bare{at}") for at in range(3)]
-    scores = lens.score(scoring(quizzes, [answer(one["quiz_id"], 1) for one in quizzes]))
+    queries = [query(number, name="np.ones", aliases=2, library="np") for number in range(5)]
+    queries += [query(10 + at, name=f"lib{at}.f", aliases=1, library=f"lib{at}") for at in range(3)]
+    queries += [query(20 + at, name=f"bare{at}.f", aliases=0, library=f"bare{at}") for at in range(3)]
+    scores = lens.score(scoring(queries, [answer(one["query_id"], 1) for one in queries]))
     counted = found(scores, "aliases", "names=aliased")
     assert (counted.value, counted.n) == (pytest.approx(5 / 4), 4)
     assert found(scores, "share_several_aliases", "names=aliased").value == pytest.approx(1 / 4)
 
 
 def test_a_library_is_resampled_by_its_names() -> None:
-    quizzes = [quiz(number, library="one", name=f"one.f{number % 15}") for number in range(60)]
+    queries = [query(number, library="one", name=f"one.f{number % 15}") for number in range(60)]
     answers = [answer(f"q{number}", 1 + number % 20) for number in range(60)]
-    score = found(lens.score(scoring(quizzes, answers)), "p_at_k", "template=call;library=one", k=10)
+    score = found(lens.score(scoring(queries, answers)), "p_at_k", "template=call;library=one", k=10)
     assert (score.n, score.n_clusters) == (60, 15)
     assert score.ci_low is not None and "by name" in score.ci_method

@@ -80,11 +80,11 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
     logs = by_hand(loaded)
     names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
     vocabulary = vocabulary_of(names)
-    quizzes = {row["quiz_id"]: row for row in DATA.examples.iter_rows(named=True)}
+    queries = {row["query_id"]: row for row in DATA.examples.iter_rows(named=True)}
     items = {item.item_id: item for item in DATA.inputs}
-    assert len(rows) == len(quizzes)
+    assert len(rows) == len(queries)
     for row in rows.iter_rows(named=True):
-        quiz = quizzes[row["quiz_id"]]
+        query = queries[row["query_id"]]
         found = encode(loaded.tokenizer, items[row["item_id"]].text, items[row["item_id"]].cuts)
         ids = tuple(found.ids.tolist())
         if row["status"] == CUT:
@@ -93,7 +93,7 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
         inked = [
             at
             for at in range(len(ids))
-            if found.start[at] < quiz["end"] and found.end[at] > quiz["start"] and found.surface[at].strip()
+            if found.start[at] < query["end"] and found.end[at] > query["start"] and found.surface[at].strip()
         ]
         first, stop = inked[0], inked[-1] + 1
         values = logs(ids, first, stop)
@@ -109,16 +109,16 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
             for number, value in enumerate(values[0].tolist()):
                 text = vocabulary.texts[number] or f"<{number}>"
                 best[text] = max(best.get(text, -np.inf), value)
-            start = not quiz["prefix"] or quiz["prefix"][-1].isspace()
-            right = vocabulary.right(quiz["answer"], word_start=start, initial=True)
+            start = not query["prefix"] or query["prefix"][-1].isspace()
+            right = vocabulary.right(query["answer"], word_start=start, initial=True)
             own = max(values[0, number] for number in right)
-            others = [value for text, value in best.items() if text != quiz["answer"]]
+            others = [value for text, value in best.items() if text != query["answer"]]
             assert row["rank"] == 1 + sum(value >= own - 1e-4 for value in others)
     assert {ONE, SEVERAL} <= set(rows["status"])
 
 
 def test_batches_do_not_change_ranks(loaded: LoadedModel) -> None:
-    usual = observed(loaded, DATA).select("quiz_id", "rank", "rank_id", "greedy")
+    usual = observed(loaded, DATA).select("query_id", "rank", "rank_id", "greedy")
     for budget in (1, 64 * 64):
         assert observed(loaded, DATA, budget=budget).select(usual.columns).equals(usual)
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from tests.lenses.test_cloze_scores import quiz, scoring
+from tests.lenses.test_cloze_scores import query, scoring
 
 from sonde.alignment import align, encode, surfaces
 from sonde.base.errors import UsageError
@@ -17,14 +17,14 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings, Scoring
-from sonde.lenses._lens import Twin, TwinObservations
+from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.statements import statements
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
 
 PAIRS = "\n".join(f"lib{n}.old,lib{n}.renewed" for n in range(12))
 
@@ -51,12 +51,12 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
     ]
     nats = {item.text: row for item, row in zip(items, rows, strict=True)}
     scoring = Scoring(
-        observations=answers([*rows, {"item_id": "x", "quiz_id": "q", "nats": 1.0}]),
+        observations=answers([*rows, {"item_id": "x", "query_id": "q", "nats": 1.0}]),
         items=pl.DataFrame(),
         template=Score(model="m", lens="cloze", metric="", value=0.0, n=0, n_clusters=0),
         settings=LensSettings(options={"objective": "candidates"}),
         labels={"api_deprecated": labels},
-        twins=(TwinObservations(Twin(0), answers(rows[:2])),),
+        controls=(ControlObservations(Control(0), answers(rows[:2])),),
     )
     found = lens.score(scoring)
     assert {score.task for score in found} == {"api_deprecated"}
@@ -78,8 +78,8 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
             assert margin.ci_low is not None and margin.ci_low < margin.value
         (length,) = [s for s in found if s.control == "length" and s.slice == where]
         assert length.value == 0.0
-    twin = [score for score in found if score.control == "random_weights" and score.metric == "margin"]
-    assert twin and all(score.n == 1 for score in twin)
+    control = [score for score in found if score.control == "random_weights" and score.metric == "margin"]
+    assert control and all(score.n == 1 for score in control)
     lines = list(lens.headline(scores_frame(found)))
     assert any(line.strip().startswith("replacement") and "12 libraries" in line for line in lines)
 
@@ -103,19 +103,19 @@ CODE = "import json\nfrom csv import reader\njson.loads('')\nreader('')\n"
 @pytest.mark.parametrize(
     ("name", "objective"), [("sonde/mini-encoder", "masked"), ("sonde/mini-decoder", "candidates")]
 )
-def test_pairs_run_beside_quizzes(tmp_path: Path, name: str, objective: str) -> None:
+def test_pairs_run_beside_queries(tmp_path: Path, name: str, objective: str) -> None:
     options = {"objective": objective, "templates": "call"} | (
         {} if objective == "masked" else {"candidates": 2}
     )
     settings = LensSettings(options=options)
     file = SourceFile("a.py", CODE, "python", "c", "r")
-    quizzes = TASKS.load("api_cloze").draw(
+    queries = TASKS.load("api_cloze").draw(
         [file], size=100, seed=0, language="python", mode="corrected", options=options
     )
-    labels = {"api_cloze": quizzes.examples, "api_deprecated": table(tmp_path).head(3)}
+    labels = {"api_cloze": queries.examples, "api_deprecated": table(tmp_path).head(3)}
     loaded, language = load_model(ModelSpec(name=name, device="cpu")), LANGUAGES.load("python")
     ready: list[Prepared] = []
-    for item in lens.inputs(quizzes.inputs, labels, settings):
+    for item in lens.inputs(queries.inputs, labels, settings):
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
         ready.append(
@@ -131,7 +131,7 @@ def test_pairs_run_beside_quizzes(tmp_path: Path, name: str, objective: str) -> 
     texts = {one.item.item_id: one.item.text for one in ready}
     assert pairs <= {texts[number] for number in whole["item_id"]}
     if objective == "masked":
-        assert set(rows["quiz_id"].drop_nulls()) == set(quizzes.examples["quiz_id"])
+        assert set(rows["query_id"].drop_nulls()) == set(queries.examples["query_id"])
         assert whole.height == len(pairs)
         for row in whole.iter_rows(named=True):
             assert row["nats"] == pytest.approx(_by_letters(loaded, texts[row["item_id"]]), abs=1e-3)
@@ -162,13 +162,13 @@ def _by_letters(loaded: Any, text: str) -> float:
 def test_chance_and_spelling_stand_beside_made_up_names() -> None:
     rows = [
         {
-            **quiz(number, template="fake_name", mode="call", library=f"l{number}"),
+            **query(number, template="fake_name", mode="call", library=f"l{number}"),
             "candidates": [f"r{number}", f"f{number}"],
             "spelling": 0.2 if number % 4 else -0.2,
         }
         for number in range(12)
     ]
-    labels = pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row")
+    labels = pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row")
     texts = [
         {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 1} for item in statements(labels)
     ]

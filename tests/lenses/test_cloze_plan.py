@@ -1,4 +1,4 @@
-"""Quizzes in the subwords of a model: which are asked, and how."""
+"""Queries in the subwords of a model: which are asked, and how."""
 
 import dataclasses
 
@@ -15,10 +15,10 @@ from sonde.lenses.cloze.plan import (
     CUT,
     ONE,
     SEVERAL,
-    Quiz,
+    ClozeQuery,
     asks_of,
     distinct_variants,
-    quizzes_by_item,
+    queries_by_item,
 )
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 
@@ -27,9 +27,11 @@ def prepared(text: str, pieces: list[str]) -> Prepared:
     return prepared_of(item_of(text), pieces)
 
 
-def quiz(text: str, answer: str) -> Quiz:
+def query(text: str, answer: str) -> ClozeQuery:
     start = text.index(answer)
-    return Quiz(answer, answer, start, start + len(answer), not text[:start] or text[start - 1].isspace())
+    return ClozeQuery(
+        answer, answer, start, start + len(answer), not text[:start] or text[start - 1].isspace()
+    )
 
 
 IMPORT = "from numpy import zeros_like"
@@ -50,17 +52,17 @@ PIECES = ["from", " num", "py", " import", " zeros", "_", "like"]
 def test_an_answer_is_asked_for_by_its_pieces(
     answer: str, status: str, variants: tuple[tuple[int, ...], ...]
 ) -> None:
-    (ask,) = asks_of(prepared(IMPORT, PIECES), [quiz(IMPORT, answer)])
+    (ask,) = asks_of(prepared(IMPORT, PIECES), [query(IMPORT, answer)])
     assert (ask.status, ask.variants) == (status, variants)
 
 
 def test_an_answer_that_ends_inside_a_piece_is_not_asked() -> None:
-    (ask,) = asks_of(prepared("np.r_(", ["np", ".", "r", "_("]), [quiz("np.r_(", "r_")])
+    (ask,) = asks_of(prepared("np.r_(", ["np", ".", "r", "_("]), [query("np.r_(", "r_")])
     assert ask.status == CUT
 
 
 def test_inputs_are_asked_for_once() -> None:
-    asks = asks_of(prepared(IMPORT, PIECES), [quiz(IMPORT, one) for one in ("py", "numpy", "like")])
+    asks = asks_of(prepared(IMPORT, PIECES), [query(IMPORT, one) for one in ("py", "numpy", "like")])
     assert distinct_variants(asks) == ((2,), (1, 2), (6,))
 
 
@@ -69,10 +71,10 @@ def test_a_word_hides_its_rest() -> None:
     assert word_by_word(one.alignment) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
 
 
-def test_quizzes_know_what_stands_before_them() -> None:
-    row = {"item_id": "i", "quiz_id": "q", "answer": "b", "start": 7, "end": 8}
+def test_queries_know_what_stands_before_them() -> None:
+    row = {"item_id": "i", "query_id": "q", "answer": "b", "start": 7, "end": 8}
     table = pl.DataFrame([{**row, "prefix": "import "}, {**row, "prefix": "mport a"}])
-    first, second = quizzes_by_item(table)["i"]
+    first, second = queries_by_item(table)["i"]
     assert first.word_start
     assert not second.word_start
 
@@ -94,7 +96,7 @@ def word_piece(text: str, cuts: tuple[int, int]) -> Prepared:
 def test_the_piece_says_whether_it_begins_a_word() -> None:
     def asked(start: int, end: int) -> tuple[str, bool]:
         text = "altair_a"
-        answer = Quiz("q", text[start:end], start, end, word_start=False)
+        answer = ClozeQuery("q", text[start:end], start, end, word_start=False)
         (ask,) = asks_of(word_piece(text, (start, end)), [answer])
         return ask.status, ask.initial
 
@@ -106,7 +108,7 @@ def test_what_a_vocabulary_cannot_spell_is_not_asked() -> None:
     text = "from a import X.q"
     for answer, status in (("a", ONE), ("X", CUT), ("q", CUT)):
         start = text.index(answer)
-        (ask,) = asks_of(word_piece(text, (start, start + 1)), [quiz(text, answer)])
+        (ask,) = asks_of(word_piece(text, (start, start + 1)), [query(text, answer)])
         assert ask.status == status
 
 

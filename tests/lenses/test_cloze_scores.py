@@ -12,7 +12,7 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.lenses import LensSettings, Scoring
-from sonde.lenses._lens import Twin, TwinObservations
+from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import vocabulary as cloze_vocabulary
 from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
@@ -24,15 +24,15 @@ from sonde.lenses.cloze.statements import candidate_ids, statements
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
-from sonde.tasks._cloze_quizzes import path_number
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
+from sonde.tasks._cloze_queries import path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]
 
 
-def quiz(number: int, **changes: Any) -> dict[str, Any]:
+def query(number: int, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "item_id": f"i{number}", "quiz_id": f"q{number}", "base_id": f"q{number}", "template": "call",
+        "item_id": f"i{number}", "query_id": f"q{number}", "base_id": f"q{number}", "template": "call",
         "mode": "full", "name": f"lib.f{number}", "kind": "call", "language": "python", "library": "lib",
         "level": 1, "levels": 2, "pieces": 1, "prefix": f"lib{number}.", "answer": f"f{number}",
         "context": "", "frame": "", "aliases": 0, "suffix": "(", "start": 4, "end": 6, "level_start": 4,
@@ -42,38 +42,40 @@ def quiz(number: int, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def answer(quiz_id: str, rank: int | None, **changes: Any) -> dict[str, Any]:
+def answer(query_id: str, rank: int | None, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "item_id": "i", "quiz_id": quiz_id, "status": CUT if rank is None else ONE, "pieces": 1,
+        "item_id": "i", "query_id": query_id, "status": CUT if rank is None else ONE, "pieces": 1,
         "nats": None if rank is None else float(rank), "rank_id": None if rank is None else rank + 1,
         "rank": rank, "greedy": rank == 1, "gold_id": 0, "characters": 2,
     }  # fmt: skip
     return {**row, **changes}
 
 
-def tables(quizzes: list[dict[str, Any]], answers: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def tables(queries: list[dict[str, Any]], answers: list[dict[str, Any]]) -> tuple[pl.DataFrame, pl.DataFrame]:
     return (
         pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"),
-        pl.DataFrame(quizzes, schema=dict(QUIZ_SCHEMA), orient="row"),
+        pl.DataFrame(queries, schema=dict(QUERY_SCHEMA), orient="row"),
     )
 
 
 def scoring(
-    quizzes: list[dict[str, Any]],
+    queries: list[dict[str, Any]],
     answers: list[dict[str, Any]],
     *,
-    twin: list[dict[str, Any]] | None = None,
+    control: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> Scoring:
-    observations, labels = tables(quizzes, answers)
-    twins = () if twin is None else (TwinObservations(Twin(0, 1.0), tables([], twin)[0].lazy()),)
+    observations, labels = tables(queries, answers)
+    controls = (
+        () if control is None else (ControlObservations(Control(0, 1.0), tables([], control)[0].lazy()),)
+    )
     return Scoring(
         observations=observations.lazy(),
         items=pl.DataFrame(),
         template=Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0),
         settings=LensSettings(options=options),
         labels={"api_cloze": labels},
-        twins=twins,
+        controls=controls,
     )
 
 
@@ -92,10 +94,10 @@ def found(
 @pytest.fixture(scope="module")
 def many() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rng = np.random.default_rng(0)
-    quizzes, answers = [], []
+    queries, answers = [], []
     for number in range(600):
-        quizzes.append(
-            quiz(
+        queries.append(
+            query(
                 number,
                 template=str(rng.choice(["call", "import"])),
                 mode=str(rng.choice(["full", "first", "last", "middle", "whole"])),
@@ -108,34 +110,34 @@ def many() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         )
         rank = None if rng.random() < 0.1 else int(rng.integers(1, 80))
         answers.append(answer(f"q{number}", rank))
-    return quizzes, answers
+    return queries, answers
 
 
 def test_models_are_also_compared_on_what_all_of_them_were_asked() -> None:
-    quizzes = [quiz(number, library=f"lib{number % 3}") for number in range(12)]
+    queries = [query(number, library=f"lib{number % 3}") for number in range(12)]
     mine = [answer(f"q{number}", 1 + number % 2) for number in range(12)]
     # The other model was not asked the first four, and has the next two in several pieces.
     other = [answer(f"q{number}", None if number < 4 else 1) for number in range(12)]
     for row in other[4:6]:
         row |= {"rank": None, "rank_id": None, "status": SEVERAL, "pieces": 2, "nats": 3.0}
     beside = (tables([], other)[0].lazy(),)
-    scores = lens.score(dataclasses.replace(scoring(quizzes, mine), beside=beside))
+    scores = lens.score(dataclasses.replace(scoring(queries, mine), beside=beside))
     own = found(scores, "p_at_k", "template=call", matching="single", k=1)
     common = found(scores, "p_at_k", "template=call", matching="common", k=1)
     assert (own.n, own.value) == (12, 0.5)
     assert (common.n, common.value) == (6, 0.5)
     assert found(scores, "mrr", "all", matching="common").n == 6
     assert found(scores, "greedy", "template=call;mode=full", matching="common").n == 8
-    alone = lens.score(scoring(quizzes, mine))
+    alone = lens.score(scoring(queries, mine))
     assert not any(score.matching == "common" for score in alone)
 
 
 def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
-    quizzes, answers = many
-    scores = lens.score(scoring(quizzes, answers))
+    queries, answers = many
+    scores = lens.score(scoring(queries, answers))
     ranks = [
         a["rank"]
-        for q, a in zip(quizzes, answers, strict=True)
+        for q, a in zip(queries, answers, strict=True)
         if q["template"] == "call" and q["mode"] in ("full", "first", "last") and a["rank"]
     ]
     for k in KS:
@@ -150,10 +152,10 @@ def test_rates_and_reciprocal_ranks(many: tuple[list[dict[str, Any]], list[dict[
 
 
 def test_cuts(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
-    quizzes, answers = many
-    scores = lens.score(scoring(quizzes, answers, min_count=5))
+    queries, answers = many
+    scores = lens.score(scoring(queries, answers, min_count=5))
     groups: dict[str, list[int]] = defaultdict(list)
-    for q, a in zip(quizzes, answers, strict=True):
+    for q, a in zip(queries, answers, strict=True):
         if q["template"] != "import" or not a["rank"]:
             continue
         groups[f"mode={q['mode']}"].append(a["rank"])
@@ -171,11 +173,11 @@ def test_cuts(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
 
 
 def test_unasked_answers_are_counted(many: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> None:
-    quizzes, answers = many
-    scores = lens.score(scoring(quizzes, answers))
+    queries, answers = many
+    scores = lens.score(scoring(queries, answers))
     status = [
         a["status"]
-        for q, a in zip(quizzes, answers, strict=True)
+        for q, a in zip(queries, answers, strict=True)
         if q["template"] == "call" and q["mode"] != "whole"
     ]
     share = found(scores, "share_cut", "template=call")
@@ -184,33 +186,33 @@ def test_unasked_answers_are_counted(many: tuple[list[dict[str, Any]], list[dict
 
 def test_several_right_answers() -> None:
     prompt = {"prefix": "np.", "suffix": "("}
-    quizzes = [quiz(number, **prompt, answer=name) for number, name in enumerate(["ones", "zeros", "full"])]
-    quizzes.append(quiz(3, prefix="os.", answer="path"))
+    queries = [query(number, **prompt, answer=name) for number, name in enumerate(["ones", "zeros", "full"])]
+    queries.append(query(3, prefix="os.", answer="path"))
     answers = [answer("q0", 2), answer("q1", 5), answer("q2", 9), answer("q3", 4)]
-    frame = judged(*tables(quizzes, answers))
+    frame = judged(*tables(queries, answers))
     assert frame["rank_filtered"].to_list() == [2, 4, 7, 4]
     assert frame["rank_any"].to_list() == [2, 2, 2, 4]
 
 
 def test_the_same_statement_asked_twice_is_one_answer() -> None:
     prompt = {"prefix": "import a as k\nk.", "suffix": "(", "answer": "f", "template": "adversarial"}
-    frame = judged(*tables([quiz(0, **prompt), quiz(1, **prompt)], [answer("q0", 3), answer("q1", 3)]))
+    frame = judged(*tables([query(0, **prompt), query(1, **prompt)], [answer("q0", 3), answer("q1", 3)]))
     assert frame["rank_filtered"].to_list() == [3, 3]
 
 
-def test_controls_of_the_corpus_are_read_from_the_quizzes() -> None:
-    quizzes = [quiz(number, library=f"l{number}", majority=1 + number, unigram=20) for number in range(12)]
-    scores = lens.score(scoring(quizzes, [answer(f"q{number}", 1) for number in range(12)]))
+def test_controls_of_the_corpus_are_read_from_the_queries() -> None:
+    queries = [query(number, library=f"l{number}", majority=1 + number, unigram=20) for number in range(12)]
+    scores = lens.score(scoring(queries, [answer(f"q{number}", 1) for number in range(12)]))
     assert found(scores, "p_at_k", "all", control="majority", k=10).value == pytest.approx(10 / 12)
     assert found(scores, "p_at_k", "all", control="unigram", k=10).value == 0
     assert found(scores, "p_at_k_gain", "all", control="majority", k=1).value == pytest.approx(11 / 12)
 
 
 def test_controls_stand_beside_the_model() -> None:
-    quizzes = [quiz(number, library=f"l{number % 12}") for number in range(48)]
+    queries = [query(number, library=f"l{number % 12}") for number in range(48)]
     answers = [answer(f"q{number}", 1 if number % 2 else 7) for number in range(48)]
-    twin = [answer(f"q{number}", 60 if number % 3 else 1) for number in range(24)]
-    scores = lens.score(scoring(quizzes, answers, twin=twin))
+    control = [answer(f"q{number}", 60 if number % 3 else 1) for number in range(24)]
+    scores = lens.score(scoring(queries, answers, control=control))
     own = found(scores, "p_at_k", "template=call", control="random_weights", k=1)
     assert (own.value, own.n) == (pytest.approx(8 / 24), 24)
     gain = found(scores, "p_at_k_gain", "template=call", control="random_weights", k=1)
@@ -219,47 +221,47 @@ def test_controls_stand_beside_the_model() -> None:
 
 
 def test_adversarial_aliases_are_compared_in_pairs() -> None:
-    quizzes, answers, differences = [], [], []
+    queries, answers, differences = [], [], []
     rng = np.random.default_rng(1)
     for number in range(40):
         library = f"l{number % 12}"
-        quizzes.append(quiz(number, template="alias", library=library, alias="np"))
+        queries.append(query(number, template="alias", library=library, alias="np"))
         rank = int(rng.integers(1, 12))
         answers.append(answer(f"q{number}", rank))
         others = rng.integers(1, 12, size=10).tolist()
         for place, other in enumerate(others):
-            made = quiz(1000 + 10 * number + place, template="adversarial", library=library)
-            quizzes.append({**made, "base_id": f"q{number}"})
-            answers.append(answer(made["quiz_id"], other))
+            made = query(1000 + 10 * number + place, template="adversarial", library=library)
+            queries.append({**made, "base_id": f"q{number}"})
+            answers.append(answer(made["query_id"], other))
         differences.append((rank <= 5) - mean(other <= 5 for other in others))
-    score = found(lens.score(scoring(quizzes, answers)), "p_at_k", "template=alias-adversarial", k=5)
+    score = found(lens.score(scoring(queries, answers)), "p_at_k", "template=alias-adversarial", k=5)
     assert score.value == pytest.approx(mean(differences))
     assert (score.n, score.n_clusters) == (40, 12)
 
 
-def test_words_are_averaged_within_a_quiz() -> None:
-    quizzes = [quiz(number, library=f"l{number}") for number in range(12)]
+def test_words_are_averaged_within_a_query() -> None:
+    queries = [query(number, library=f"l{number}") for number in range(12)]
     answers = [answer(f"q{number}", 9) for number in range(12)]
     for number in range(6):
         for place, rank in enumerate((1, 1, 9) if number < 3 else (9,)):
-            made = quiz(
+            made = query(
                 100 + 10 * number + place, context="Do it.", base_id=f"q{number}", library=f"l{number}"
             )
-            quizzes.append(made)
-            answers.append(answer(made["quiz_id"], rank))
-    scores = lens.score(scoring(quizzes, answers))
+            queries.append(made)
+            answers.append(answer(made["query_id"], rank))
+    scores = lens.score(scoring(queries, answers))
     named = "template=call;words="
     assert found(scores, "p_at_k", f"{named}with", k=1).value == pytest.approx(3 * (2 / 3) / 6)
     assert found(scores, "p_at_k", f"{named}without", k=1).value == 0
     difference = found(scores, "p_at_k", f"{named}with-without", k=1)
     assert (difference.value, difference.n) == (pytest.approx(1 / 3), 6)
-    # Quizzes behind words stand in no other table.
+    # Queries behind words stand in no other table.
     assert found(scores, "p_at_k", "template=call", matching="single", k=10).n == 12
 
 
 def test_statements_are_ranked_among_their_candidates() -> None:
-    quizzes = [quiz(0, candidates=["f0", "g", "h"]), quiz(1, candidates=["f1", "g"])]
-    _, labels = tables(quizzes, [])
+    queries = [query(0, candidates=["f0", "g", "h"]), query(1, candidates=["f1", "g"])]
+    _, labels = tables(queries, [])
     items = statements(labels)
     assert [item.text for item in items] == ["lib0.f0(", "lib0.g(", "lib0.h(", "lib1.f1(", "lib1.g("]
     nats = {"lib0.f0(": (6.0, 3), "lib0.g(": (5.0, 1), "lib0.h(": (6.0, 3), "lib1.f1(": (1.0, 2)}
@@ -269,14 +271,14 @@ def test_statements_are_ranked_among_their_candidates() -> None:
         if item.text in nats
     ]
     frame = contested(pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"), labels)
-    # The tie counts against the right one; the second quiz lacks a statement.
-    assert frame.select("quiz_id", "rank", "rank_per_piece", "competing").rows() == [("q0", 3, 2, 3)]
+    # The tie counts against the right one; the second query lacks a statement.
+    assert frame.select("query_id", "rank", "rank_per_piece", "competing").rows() == [("q0", 3, 2, 3)]
     assert [item.item_id for item in items[:3]] == candidate_ids(next(labels.iter_rows(named=True)))
 
 
 def test_candidate_tables() -> None:
-    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", "g"]) for number in range(12)]
-    _, labels = tables(quizzes, [])
+    queries = [query(number, library=f"l{number}", candidates=[f"f{number}", "g"]) for number in range(12)]
+    _, labels = tables(queries, [])
     answers = [
         {
             "item_id": item.item_id,
@@ -303,8 +305,8 @@ def test_candidate_tables() -> None:
 
 def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
     sizes = [2, 6, 12]
-    quizzes = [
-        quiz(
+    queries = [
+        query(
             number,
             library=f"l{number}",
             majority=1,
@@ -313,14 +315,14 @@ def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
         )
         for number in range(30)
     ]
-    quizzes += [{**one, "quiz_id": f"x{at}", "frame": "spaced"} for at, one in enumerate(quizzes)]
-    _, labels = tables(quizzes, [])
+    queries += [{**one, "query_id": f"x{at}", "frame": "spaced"} for at, one in enumerate(queries)]
+    _, labels = tables(queries, [])
     rows = [
         {"item_id": item.item_id, "status": TEXT, "nats": 1.0 + at % 3, "pieces": 2}
         for at, item in enumerate(statements(labels))
     ]
     given = dataclasses.replace(
-        scoring(quizzes, [], objective="candidates"),
+        scoring(queries, [], objective="candidates"),
         observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
     )
     scores = lens.score(given)
@@ -347,15 +349,15 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
         ("e2", "min", 3.0),
         ("e3", "max", 1.0),
     ]
-    quizzes = [
-        quiz(number, template="clozetest", name=name, answer=word, prefix=name, candidates=[word])
+    queries = [
+        query(number, template="clozetest", name=name, answer=word, prefix=name, candidates=[word])
         for number, (name, word, _) in enumerate([*words, ("e3", "min", None)])
     ]
     answers = [answer(f"q{number}", 1, nats=nats) for number, (_, _, nats) in enumerate(words)]
     answers.append(answer("q5", None))
-    observations, labels = tables(quizzes, answers)
+    observations, labels = tables(queries, answers)
     assert preferred(observations, labels).select("name", "word").rows() == [("e1", "min"), ("e2", "max")]
-    scores = lens.score(scoring(quizzes, answers))
+    scores = lens.score(scoring(queries, answers))
     assert [(score.slice, score.value, score.n, score.control) for score in scores] == [
         (f"template=clozetest;word={word}", 0.5, 2, control)
         for control in (None, "chance")
@@ -372,19 +374,19 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
 
 def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     models = ["sonde/mini-encoder", "sonde/mini-decoder"]
-    quizzes = [quiz(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
+    queries = [query(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
     ranks = [(12, 3), (99, 60), (5, None), (1, 1)]
     answers = [answer(f"q{number}", rank, rank_unified=shared) for number, (rank, shared) in enumerate(ranks)]
-    frame = with_agreement(judged(*tables(quizzes, answers)), models)
+    frame = with_agreement(judged(*tables(queries, answers)), models)
     cut = [
         load_tokenizer(ModelSpec(name=name))(
-            [one["answer"] for one in quizzes], add_special_tokens=False
+            [one["answer"] for one in queries], add_special_tokens=False
         ).tokens
         for name in models
     ]
-    assert frame["agree"].to_list() == [cut[0](at) == cut[1](at) for at in range(len(quizzes))]
+    assert frame["agree"].to_list() == [cut[0](at) == cut[1](at) for at in range(len(queries))]
     scores = lens.score(
-        dataclasses.replace(scoring(quizzes, answers, unified=",".join(models)), template=OWN)
+        dataclasses.replace(scoring(queries, answers, unified=",".join(models)), template=OWN)
     )
     score = found(scores, "p_at_k", "template=call", matching="unified", k=50)
     assert (score.n, score.value) == (3, pytest.approx(2 / 3))
@@ -394,8 +396,8 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
 
 def test_candidates_of_the_shared_vocabulary_are_ranked_beside_all() -> None:
     names = ["b", "a", "c", "d"]
-    quizzes = [quiz(0, answer="b", candidates=names), quiz(1, answer="d", candidates=names[::-1])]
-    labels = pl.DataFrame(quizzes, schema=dict(QUIZ_SCHEMA), orient="row")
+    queries = [query(0, answer="b", candidates=names), query(1, answer="d", candidates=names[::-1])]
+    labels = pl.DataFrame(queries, schema=dict(QUERY_SCHEMA), orient="row")
     nats = {"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}
     rows = [
         {"item_id": item, "status": TEXT, "nats": nats[name], "pieces": 1}
@@ -424,20 +426,20 @@ def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> Non
     pl.DataFrame({"path": ["x.py", "y.py"], "seen_in_training": [True, False]}).write_parquet(
         tmp_path / "manifest.parquet"
     )
-    quizzes = [
-        quiz(0, library="a", paths=[path_number("x.py"), path_number("z.py")]),
-        quiz(1, library="a", paths=[path_number("z.py")]),
-        quiz(2, library="b", paths=[path_number("y.py")]),
+    queries = [
+        query(0, library="a", paths=[path_number("x.py"), path_number("z.py")]),
+        query(1, library="a", paths=[path_number("z.py")]),
+        query(2, library="b", paths=[path_number("y.py")]),
     ]
-    frame = judged(*tables(quizzes, [answer(f"q{number}", 1) for number in range(3)]))
+    frame = judged(*tables(queries, [answer(f"q{number}", 1) for number in range(3)]))
     assert with_seen(frame, str(tmp_path))["seen"].to_list() == [True, True, False]
     assert with_seen(frame, "org/unknown")["seen"].to_list() == [None] * 3
 
 
 def test_the_headline_names_the_best_control() -> None:
-    quizzes = [quiz(number, library=f"l{number % 12}") for number in range(24)]
+    queries = [query(number, library=f"l{number % 12}") for number in range(24)]
     answers = [answer(f"q{number}", 1 if number % 2 else 20) for number in range(24)]
-    scores = scores_frame(lens.score(scoring(quizzes, answers, twin=[answer("q0", 1), answer("q1", 9)])))
+    scores = scores_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
     lines = list(lens.headline(scores))
     assert len(lines) == 4
     assert lines[2].split()[:3] == ["call", "k=1", "50.0"]
@@ -447,13 +449,15 @@ def test_the_headline_names_the_best_control() -> None:
 
 def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
     others = [f"g{number}" for number in range(11)]
-    quizzes = [quiz(number, library=f"l{number}", candidates=[f"f{number}", *others]) for number in range(12)]
-    _, labels = tables(quizzes, [])
+    queries = [
+        query(number, library=f"l{number}", candidates=[f"f{number}", *others]) for number in range(12)
+    ]
+    _, labels = tables(queries, [])
     rows = [
         {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 2} for item in statements(labels)
     ]
     given = dataclasses.replace(
-        scoring(quizzes, [], objective="candidates"),
+        scoring(queries, [], objective="candidates"),
         observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
     )
     lines = list(lens.headline(scores_frame(lens.score(given))))

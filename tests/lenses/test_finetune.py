@@ -18,7 +18,7 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.lenses import LENSES, Arm, LensSettings, Scoring, Training, TrainingLens, training_lens
+from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens, training_lens
 from sonde.lenses.finetune.options import read_options
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.models import ModelSpec, load_model
@@ -107,14 +107,14 @@ def rows(finished: Path) -> pl.DataFrame:
 
 def test_it_is_a_lens_that_trains() -> None:
     assert isinstance(LENSES.load("finetune"), TrainingLens)
-    arms = LENS.arms(("a", "b"), LensSettings(options={"seeds": 2}, seed=7))
-    assert [(arm.task, arm.name, arm.seed) for arm in arms if arm.task == "a"] == [
+    methods = LENS.methods(("a", "b"), LensSettings(options={"seeds": 2}, seed=7))
+    assert [(method.task, method.name, method.seed) for method in methods if method.task == "a"] == [
         ("a", "bag_of_tokens", 7), ("a", "pretrained", 7), ("a", "scratch", 7), ("a", "pretrained", 8),
         ("a", "scratch", 8),
     ]  # fmt: skip
-    assert [arm.needs_model for arm in arms[:2]] == [False, True]
-    only = LENS.arms(("a",), LensSettings(options={"methods": "scratch"}))
-    assert [arm.name for arm in only] == ["scratch"]
+    assert [method.needs_model for method in methods[:2]] == [False, True]
+    only = LENS.methods(("a",), LensSettings(options={"methods": "scratch"}))
+    assert [method.name for method in only] == ["scratch"]
 
 
 def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFrame) -> None:
@@ -122,12 +122,12 @@ def test_every_arm_answers_to_every_test_example(finished: Path, rows: pl.DataFr
         examples = pl.read_parquet(finished / f"labels/task={task}/*[0-9a-f].parquet")
         asked = examples.filter(pl.col("split") == "test")
         mine = rows.filter((pl.col("task") == task) & (pl.col("split") == "test"))
-        for part in mine.partition_by("arm", "seed", "baseline"):
+        for part in mine.partition_by("method", "seed", "baseline"):
             assert sorted(part["example_id"]) == sorted(asked["example_id"])
             told = part.join(asked, on="example_id", suffix="_asked")
             assert told["label"].to_list() == told["label_asked"].to_list()
             assert told["cluster"].to_list() == told["cluster_asked"].to_list()
-        assert mine.select("arm", "seed", "baseline").n_unique() == 4 + 4
+        assert mine.select("method", "seed", "baseline").n_unique() == 4 + 4
     tuned = rows.filter(pl.col("probability").is_not_null())
     assert tuned["probability"].list.sum().to_list() == pytest.approx([1.0] * tuned.height, abs=1e-5)
 
@@ -152,23 +152,25 @@ def test_scores_are_the_means_of_the_rows(finished: Path, rows: pl.DataFrame) ->
     for task in TASKS[:2]:
         mine = test.filter(pl.col("task") == task)
         share = {
-            (arm, seed): float(part["correct"].mean())  # type: ignore[arg-type]
-            for (arm, seed), part in mine.filter(pl.col("arm") != "bag_of_tokens")
-            .partition_by("arm", "seed", as_dict=True)
+            (method, seed): float(part["correct"].mean())  # type: ignore[arg-type]
+            for (method, seed), part in mine.filter(pl.col("method") != "bag_of_tokens")
+            .partition_by("method", "seed", as_dict=True)
             .items()
         }
-        own, other = (np.mean([share[arm, seed] for seed in (0, 1)]) for arm in ("pretrained", "scratch"))
+        own, other = (
+            np.mean([share[method, seed] for seed in (0, 1)]) for method in ("pretrained", "scratch")
+        )
         assert told(task, "accuracy", None) == pytest.approx(own)
         assert told(task, "accuracy", None, slice="seed=1") == pytest.approx(share["pretrained", 1])
         assert told(task, "accuracy", "scratch") == pytest.approx(other)
         assert told(task, "gain", "scratch", of_metric="accuracy") == pytest.approx(own - other)
-        said = mine.filter((pl.col("arm") == "scratch") & (pl.col("seed") == 1))["predicted"].to_list()
+        said = mine.filter((pl.col("method") == "scratch") & (pl.col("seed") == 1))["predicted"].to_list()
         most = max(map(said.count, said)) / len(said)
         assert told(task, "commonest_answer", "scratch", slice="seed=1") == pytest.approx(most)
         bag = mine.filter(pl.col("baseline") == "bag_of_tokens")["correct"].mean()
         assert told(task, "accuracy", "bag_of_tokens") == pytest.approx(bag)
         assert told(task, "gain", "bag_of_tokens", of_metric="accuracy") == pytest.approx(own - bag)
-    mine = test.filter((pl.col("task") == "misuse_repair") & (pl.col("arm") == "pretrained"))
+    mine = test.filter((pl.col("task") == "misuse_repair") & (pl.col("method") == "pretrained"))
     buggy = [row for row in mine.to_dicts() if row["label"] == "Variable misuse"]
     clean = [row for row in mine.to_dicts() if row["label"] != "Variable misuse"]
     expected = {
@@ -200,7 +202,7 @@ def test_the_last_layer_is_drawn_for_a_few_test_examples(finished: Path, encoder
     table = pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")
     drawn = table.filter(pl.col("kind") == "attention")
     assert set(drawn["task"]) == set(TASKS)
-    assert set(drawn["arm"]) == {"pretrained"} and set(drawn["seed"]) == {0}
+    assert set(drawn["method"]) == {"pretrained"} and set(drawn["seed"]) == {0}
     texts = dict(
         pl.concat(
             [
@@ -275,18 +277,18 @@ def observed(*rows: dict[str, Any]) -> pl.LazyFrame:
 
 
 def test_a_paired_difference_is_tighter_than_its_parts() -> None:
-    """Arms that are right on nearly the same examples differ by little, however hard the examples are."""
+    """Methods that are right on nearly the same examples differ by little, however hard the examples are."""
     rng = np.random.default_rng(0)
     rows: list[dict[str, Any]] = []
     for number in range(400):
         hard = rng.random() < 0.5
-        for arm, extra in (("pretrained", 0.1), ("scratch", 0.0)):
+        for method, extra in (("pretrained", 0.1), ("scratch", 0.0)):
             right = not hard or rng.random() < extra
             rows.append(
                 {
                     "example_id": f"{number:03}",
                     "cluster": f"c{number // 8}",
-                    "arm": arm,
+                    "method": method,
                     "correct": bool(right),
                 }
             )
@@ -322,7 +324,7 @@ def test_options_that_cannot_be_used_are_refused(options: dict[str, Any], messag
         read_options(LensSettings(options=options))
 
 
-def test_unknown_arms_and_poolings_name_the_nearest() -> None:
+def test_unknown_methods_and_poolings_name_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'scratch'"):
         read_options(LensSettings(options={"methods": "scrach"}))
     with pytest.raises(UnknownNameError, match="pooling of lens 'finetune'"):
@@ -360,7 +362,7 @@ def test_two_places_of_a_text_are_no_pair_of_texts(encoder: Path, tmp_path: Path
         settings=LensSettings(),
     )
     with pytest.raises(InputError, match="two places of a text"):
-        LENS.train(Arm(name="pretrained", task="same_scope", seed=0), training)
+        LENS.train(Method(name="pretrained", task="same_scope", seed=0), training)
     empty = dataclasses.replace(training, examples=frame.head(3))
     with pytest.raises(InputError, match="no example in split 'test'"):
-        LENS.train(Arm(name="pretrained", task="same_scope", seed=0), empty)
+        LENS.train(Method(name="pretrained", task="same_scope", seed=0), empty)

@@ -22,7 +22,7 @@ from sonde.experiments.run import run
 from sonde.languages import facet_of
 from sonde.languages._program import Program
 from sonde.languages._program_subtokens import masked
-from sonde.lenses import Arm, LensSettings, Training, training_lens
+from sonde.lenses import LensSettings, Method, Training, training_lens
 from sonde.models import ModelSpec
 
 LENS = training_lens("finetune")
@@ -76,8 +76,8 @@ def test_a_task_without_examples_is_left_out_and_the_others_go_on(encoder: Path,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("arm", ["pretrained", "bag_of_tokens"])
-def test_training_examples_of_one_class_are_refused(encoder: Path, tmp_path: Path, arm: str) -> None:
+@pytest.mark.parametrize("method", ["pretrained", "bag_of_tokens"])
+def test_training_examples_of_one_class_are_refused(encoder: Path, tmp_path: Path, method: str) -> None:
     frame = pl.DataFrame(
         {
             "example_id": list("abcd"), "item_id": list("abcd"), "text": ["x = y"] * 4,
@@ -91,7 +91,7 @@ def test_training_examples_of_one_class_are_refused(encoder: Path, tmp_path: Pat
         settings=LensSettings(options=OPTIONS),
     )  # fmt: skip
     with pytest.raises(InputError, match="all 2 training examples are 'yes'") as caught:
-        LENS.train(Arm(name=arm, task="variable_misuse", seed=0), training)
+        LENS.train(Method(name=method, task="variable_misuse", seed=0), training)
     assert "\n" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Baselines as arms: a run with all, what makes one be trained again, and what vectors may not see."""
+"""Baselines as methods: a run with all, what makes one be trained again, and what vectors may not see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lenses.test_finetune import code, experiment, save_encoder
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.experiments import Execution
 from sonde.experiments.run import run
-from sonde.lenses import Arm, LensSettings, training_lens
+from sonde.lenses import LensSettings, Method, training_lens
 from sonde.lenses.finetune.options import read_options
 from sonde.lenses.finetune.unlabelled import further_texts
 from sonde.training.baselines.recipe import BASELINES
@@ -58,19 +58,23 @@ def test_a_run_tells_every_baseline_and_what_the_model_gains(
     assert outcome.trained == (1 + 6) + (1 + 7)
     rows = pl.read_parquet(tmp_path / "observations/lens=finetune/*/*.parquet")
     test = rows.filter((pl.col("kind") == "example") & (pl.col("split") == "test"))
-    examples = test.filter(pl.col("arm") == "pretrained").group_by("task").agg(pl.col("example_id").sort())
+    examples = test.filter(pl.col("method") == "pretrained").group_by("task").agg(pl.col("example_id").sort())
     for task, names in examples.iter_rows():
-        for part in test.filter(pl.col("task") == task).partition_by("arm"):
+        for part in test.filter(pl.col("task") == task).partition_by("method"):
             assert part["example_id"].sort().to_list() == names
             assert (
                 part["truncated"].sum()
-                == test.filter((pl.col("task") == task) & (pl.col("arm") == "pretrained"))["truncated"].sum()
+                == test.filter((pl.col("task") == task) & (pl.col("method") == "pretrained"))[
+                    "truncated"
+                ].sum()
             )
     scores = pl.read_parquet(tmp_path / "scores.parquet")
     gains = scores.filter(pl.col("metric") == "gain")
     assert set(gains.filter(pl.col("task") == "misuse_repair")["control"]) == set(BASELINES)
     classified = gains.filter((pl.col("task") == "variable_misuse") & (pl.col("control") == "bilstm"))
-    correct = test.filter(pl.col("task") == "variable_misuse").group_by("arm").agg(pl.col("correct").mean())
+    correct = (
+        test.filter(pl.col("task") == "variable_misuse").group_by("method").agg(pl.col("correct").mean())
+    )
     share = dict(correct.iter_rows())
     assert classified["value"].item() == pytest.approx(share["pretrained"] - share["bilstm"])
     left_out = scores.filter(pl.col("metric") == "left_out").row(0, named=True)
@@ -80,21 +84,23 @@ def test_a_run_tells_every_baseline_and_what_the_model_gains(
         lines
     )
     assert any("over a BiLSTM on skip-grams (hs)" in line for line in lines)
-    # What an arm does not know does not train it again: of this change only the LSTMs know.
+    # What a method does not know does not train it again: of this change only the LSTMs know.
     again = run(asked(project, encoder, lstm_width=8), Execution(output=tmp_path))
     assert again.trained == 5 + 6
     assert run(asked(project, encoder, methods="pretrained"), Execution(output=tmp_path)).trained == 0
 
 
-def arms(**options: Any) -> tuple[Arm, ...]:
-    return LENS.arms(("variable_misuse",), LensSettings(options=options))
+def methods(**options: Any) -> tuple[Method, ...]:
+    return LENS.methods(("variable_misuse",), LensSettings(options=options))
 
 
 def test_arms_differ_in_what_they_know_alone() -> None:
     names = "pretrained,bilstm,transformer,word2vec_cbow_ns"
 
     def changed(**options: Any) -> set[str]:
-        return {arm.name for arm in set(arms(methods=names, **options)) - set(arms(methods=names))}
+        return {
+            method.name for method in set(methods(methods=names, **options)) - set(methods(methods=names))
+        }
 
     assert changed(rates="1e-4") == {"pretrained"}
     assert changed(frozen=True) == {"pretrained"}
@@ -105,14 +111,16 @@ def test_arms_differ_in_what_they_know_alone() -> None:
     assert changed(length=64) == set(names.split(","))
 
 
-def test_default_arms_are_the_model_its_twin_and_the_bag_of_tokens() -> None:
-    assert [arm.name for arm in arms()] == ["bag_of_tokens", "pretrained", "scratch"]
+def test_default_methods_are_the_model_its_control_and_the_bag_of_tokens() -> None:
+    assert [method.name for method in methods()] == ["bag_of_tokens", "pretrained", "scratch"]
 
 
 def test_in_subwords_of_their_own_baselines_are_the_same_for_every_model() -> None:
-    own = {arm.name: arm.needs_model for arm in arms(methods="pretrained,bilstm", subwords="program")}
+    own = {
+        method.name: method.needs_model for method in methods(methods="pretrained,bilstm", subwords="program")
+    }
     assert own == {"pretrained": True, "bilstm": False}
-    assert all(arm.needs_model for arm in arms(methods="bilstm"))
+    assert all(method.needs_model for method in methods(methods="bilstm"))
 
 
 def test_baselines_have_rates_and_epochs_of_their_own() -> None:

@@ -223,7 +223,7 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
         rows = rows.filter(
             (pl.col("task") == task) & (pl.col("kind") == "example") & (pl.col("split") == "test")
         )
-        own = rows.filter(pl.col("arm") == "pretrained")
+        own = rows.filter(pl.col("method") == "pretrained")
         out = own.filter(~pl.col("reached"))
         assert 0 < out.height < own.height
         for scores in (kept, dropped):

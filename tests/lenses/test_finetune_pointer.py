@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from tests.lenses.test_finetune import save_encoder
 
-from sonde.lenses import Arm, LensSettings, Scoring, Training, training_lens
+from sonde.lenses import LensSettings, Method, Scoring, Training, training_lens
 from sonde.models import ModelSpec
 from sonde.results.scores import Score, scores_frame
 
@@ -61,8 +61,8 @@ def test_a_planted_misuse_that_a_bag_of_tokens_cannot_see_is_found(tmp_path: Pat
             folder=tmp_path / name,
             settings=LensSettings(options=OPTIONS),
         )
-        table = LENS.train(Arm(name=name, task="misuse_repair", seed=0), training)
-        named = {"arm": name, "task": "misuse_repair", "seed": 0, "variant": ""}
+        table = LENS.train(Method(name=name, task="misuse_repair", seed=0), training)
+        named = {"method": name, "task": "misuse_repair", "seed": 0, "variant": ""}
         tables.append(table.with_columns(**{column: pl.lit(value) for column, value in named.items()}))
     scoring = Scoring(
         observations=pl.concat(tables).lazy(),

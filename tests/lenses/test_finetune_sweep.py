@@ -116,7 +116,7 @@ def test_values_are_combined_in_the_order_given() -> None:
     assert found[0].options == {"epochs": 2, "fraction": 0.33}
     assert [one.name for one in variants(LensSettings())] == [""]
     with pytest.raises(UsageError, match="option fraction = 2"):
-        LENS.arms((TASK,), LensSettings(options={"sweep": "fraction: 0.5, 2"}))
+        LENS.methods((TASK,), LensSettings(options={"sweep": "fraction: 0.5, 2"}))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import HiddenStates, ItemCapture
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, LensSettings, Scoring, Twin
-from sonde.lenses._lens import Captured, TwinObservations
+from sonde.lenses import LENSES, Control, LensSettings, Scoring
+from sonde.lenses._lens import Captured, ControlObservations
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.observe import STATES_SCHEMA, pack, subwords_of, unpack
 from sonde.results import spearman_rows
@@ -91,7 +91,7 @@ def score(
     *,
     mode: str = "corrected",
     quirks: frozenset[str] = frozenset(),
-    twins: tuple[TwinObservations, ...] = (),
+    controls: tuple[ControlObservations, ...] = (),
     **options: str | float | bool,
 ) -> pl.DataFrame:
     made = {item_id(text, "python", "function"): text for text in texts(1000)}
@@ -105,7 +105,7 @@ def score(
         settings=LensSettings(mode=mode, quirks=quirks, options={**QUICK, **options}),
         labels=labels,
         texts=items.lazy(),
-        twins=twins,
+        controls=controls,
     )
     return scores_frame(LENSES.load("probe").score(scoring))
 
@@ -287,19 +287,23 @@ def test_a_pair_is_seen_through_the_product_of_its_ends() -> None:
 def test_random_weights_are_compared_on_what_all_of_them_read() -> None:
     frame, observations = planted(count=800)
     names = frame["item_id"].to_list()
-    twins = tuple(
-        TwinObservations(Twin(seed, 1.0), observed(names[seed : 400 + seed], noise(400, 10 + seed)).lazy())
+    controls = tuple(
+        ControlObservations(
+            Control(seed, 1.0), observed(names[seed : 400 + seed], noise(400, 10 + seed)).lazy()
+        )
         for seed in range(3)
     )
-    table = score({"task": frame}, observations, twins=twins, controls=True)
+    table = score({"task": frame}, observations, controls=controls, controls=True)
     gain = one(table, metric="gain", control="random_weights")
     assert gain["slice"] == "best;share=1" and gain["value"] > 0.2 and gain["ci_low"] > 0
     each = table.filter((pl.col("control") == "random_weights") & (pl.col("slice") == "best;share=1"))
     assert each.filter(pl.col("metric") == "accuracy")["seed"].to_list() == [0, 1, 2]
     test = frame[2:400].filter(pl.col("split") == "test")
     assert gain["n"] == test.height
-    few = tuple(dataclasses.replace(twin, observations=twin.observations.head(2)) for twin in twins[:1])
-    row = one(score({"task": frame}, observations, twins=few, controls=True), metric="left_out")
+    few = tuple(
+        dataclasses.replace(control, observations=control.observations.head(2)) for control in controls[:1]
+    )
+    row = one(score({"task": frame}, observations, controls=few, controls=True), metric="left_out")
     assert row["control"] == "random_weights" and "raise random_weights_share" in row["slice"]
 
 
@@ -453,7 +457,7 @@ def test_rank_correlation_is_scipys_and_its_interval_holds_it() -> None:
 )
 def test_options_are_checked_in_one_line(options: dict[str, str | int], message: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message) as error:
-        LENSES.load("probe").twins(LensSettings(options=options))
+        LENSES.load("probe").controls(LensSettings(options=options))
     assert "\n" not in str(error.value)
 
 
@@ -463,11 +467,13 @@ def test_quirks_are_those_of_the_protocol_and_of_the_labels() -> None:
     assert all(name.startswith("inspect.") for name in quirks)
 
 
-def test_twins_are_three_over_a_tenth_and_go_with_the_controls() -> None:
+def test_control_are_three_over_a_tenth_and_go_with_the_controls() -> None:
     lens = LENSES.load("probe")
-    twins = lens.twins(LensSettings())
-    assert [twin.share for twin in twins] == [0.1] * 3 and len({twin.seed for twin in twins}) == 3
-    assert lens.twins(LensSettings(options={"controls": False})) == ()
+    controls = lens.controls(LensSettings())
+    assert [control.share for control in controls] == [0.1] * 3 and len(
+        {control.seed for control in controls}
+    ) == 3
+    assert lens.controls(LensSettings(options={"controls": False})) == ()
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from tests.lenses.test_probe import LAYERS, functions, noise, observed, one, pla
 
 from sonde.base.errors import InputError
 from sonde.executors import EXECUTORS
-from sonde.lenses import LENSES, LensSettings, Twin
-from sonde.lenses._lens import TwinObservations
+from sonde.lenses import LENSES, Control, LensSettings
+from sonde.lenses._lens import ControlObservations
 from sonde.lenses.probe.controls import share_of_classes
 from sonde.lenses.probe.data import Examples, states_of
 from sonde.lenses.probe.fit import fit
@@ -176,7 +176,7 @@ def test_random_weights_read_enough_of_every_class_of_a_small_set() -> None:
     given_split = large["task"].with_columns(given_split=pl.lit(True))
     chosen = given_split.filter(pl.col("item_id").is_in(list(share_of_classes((), {"t": given_split}, 0.05))))
     assert chosen.group_by("label", "split").len()["len"].min() >= 40
-    (first, *_) = LENSES.load("probe").twins_over((), labels, LensSettings())
+    (first, *_) = LENSES.load("probe").controls_over((), labels, LensSettings())
     assert set(first.items or ()) == read
 
 
@@ -185,8 +185,8 @@ def test_random_weights_keep_their_control_on_a_small_set() -> None:
     frame, observations = planted(count=60)
     items = share_of_classes((), {"task": frame}, 0.25)
     held = observations.filter(pl.col("item_id").is_in(list(items)))
-    twins = tuple(TwinObservations(Twin(seed, 0.25, items), held.lazy()) for seed in range(3))
-    table = score({"task": frame}, observations, twins=twins, controls=True, **FIVE)
+    controls = tuple(ControlObservations(Control(seed, 0.25, items), held.lazy()) for seed in range(3))
+    table = score({"task": frame}, observations, controls=controls, controls=True, **FIVE)
     assert one(table, metric="gain", control="random_weights")["n"] == 60
     assert table.filter(pl.col("metric") == "left_out").is_empty()
 
@@ -198,12 +198,12 @@ def test_the_spread_over_random_weights_is_in_the_interval_of_the_gain() -> None
     gold = np.where(frame["label"] == "yes", 1, -1)
 
     def gain(strengths: tuple[float, float, float]) -> dict[str, object]:
-        twins: list[TwinObservations] = []
+        controls: list[ControlObservations] = []
         for seed, strength in enumerate(strengths):
             states = noise(800, 10 + seed)
             states[:, 0, 0] += strength * gold
-            twins.append(TwinObservations(Twin(seed, 1.0), observed(names, states).lazy()))
-        table = score({"task": frame}, observations, twins=tuple(twins), controls=True, **FIVE)
+            controls.append(ControlObservations(Control(seed, 1.0), observed(names, states).lazy()))
+        table = score({"task": frame}, observations, controls=tuple(controls), controls=True, **FIVE)
         return one(table, metric="gain", control="random_weights")
 
     alike, apart = gain((0.7, 0.7, 0.7)), gain((0.0, 0.4, 2.0))
@@ -219,8 +219,8 @@ def test_what_another_task_had_read_is_in_no_share_of_this_one() -> None:
     inputs = share_of_classes((), {"task": frame}, 0.25)
     read = [name for name, label in zip(names, labels, strict=True) if label == labels[0] or name in inputs]
     held = observed(read, noise(len(read), 3))
-    twins = tuple(TwinObservations(Twin(seed, 0.25), held.lazy()) for seed in range(3))
-    table = score({"task": frame}, observations, twins=twins, controls=True, **FIVE)
+    controls = tuple(ControlObservations(Control(seed, 0.25), held.lazy()) for seed in range(3))
+    table = score({"task": frame}, observations, controls=controls, controls=True, **FIVE)
     gain = one(table, metric="gain", control="random_weights")
     assert gain["n"] == len(inputs) < len(read)
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sonde.base.errors import InputError, UsageError
 from sonde.capture.generate import continuation, converses
 from sonde.corpora import SourceFile
-from sonde.lenses import LENSES, Arm, LensSettings, Scoring, Training, TrainingLens
+from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
 from sonde.lenses.prompting.endpoint import Endpoint
 from sonde.lenses.prompting.prompt import INSTRUCTION, listed, prompt_of
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
@@ -95,18 +95,18 @@ def examples(size: int = 30) -> pl.DataFrame:
 
 def asked(folder: Path, model: str, table: pl.DataFrame, **options: Any) -> pl.DataFrame:
     settings = LensSettings(options=options)
-    (arm,) = LENS.arms(["api_prompts"], settings)
+    (method,) = LENS.methods(["api_prompts"], settings)
     training = Training(
         examples=table, model=ModelSpec(name=model, device="cpu"), language="python", folder=folder,
         settings=settings,
     )  # fmt: skip
-    return LENS.train(arm, training)
+    return LENS.train(method, training)
 
 
 def test_the_lens_answers_the_protocol() -> None:
     assert isinstance(LENS, TrainingLens)
-    assert LENS.arms(["api_prompts"], LensSettings(seed=3)) == (
-        Arm(name="prompted", task="api_prompts", seed=3),
+    assert LENS.methods(["api_prompts"], LensSettings(seed=3)) == (
+        Method(name="prompted", task="api_prompts", seed=3),
     )
 
     def capabilities(kind: str) -> Capabilities:
@@ -132,9 +132,9 @@ def test_prompts_hold_the_published_instruction_and_each_is_sent_once(server: Se
     assert {key for _, key in server.asked} == {None}
     (answer,) = {row["top"][0] for row in rows.to_dicts()}
     assert answer == "zeros"
-    by_quiz = {row["quiz_id"]: row["answer"] for row in table.to_dicts()}
+    by_query = {row["query_id"]: row["answer"] for row in table.to_dicts()}
     for row in rows.to_dicts():
-        assert row["rank"] == (1 if by_quiz[row["quiz_id"]] == "zeros" else None)
+        assert row["rank"] == (1 if by_query[row["query_id"]] == "zeros" else None)
         assert (row["listed"], row["short"], row["refused"], row["asked"]) == (1, True, False, True)
 
 
@@ -306,13 +306,13 @@ def test_tables_equal_a_loop() -> None:
     ranks = [(7 * n) % 25 + 1 for n in range(labels.height)]
     observations = pl.DataFrame(
         {
-            "quiz_id": labels["quiz_id"],
+            "query_id": labels["query_id"],
             "rank": pl.Series([rank if rank <= 20 else None for rank in ranks], dtype=pl.Int32),
             "listed": [20 if rank < 21 else 0 for rank in ranks],
             "refused": [rank > 22 for rank in ranks],
             "short": [rank > 20 for rank in ranks],
             "asked": [rank != 25 for rank in ranks],
-            "arm": "prompted", "task": "api_prompts", "seed": 0,
+            "method": "prompted", "task": "api_prompts", "seed": 0,
         }
     )  # fmt: skip
     found = LENS.score(
@@ -337,11 +337,11 @@ def test_tables_equal_a_loop() -> None:
     assert any("no list in" in line for line in LENS.headline(scores_frame(found)))
 
 
-def test_quizzes_are_as_many_of_each_statement() -> None:
+def test_queries_are_as_many_of_each_statement() -> None:
     table = examples(10)
     assert dict(table.group_by("template").len().iter_rows()) == {"call": 5, "import": 5}
     assert set(table["mode"]) <= {"full", "first", "last"}
-    assert table["example_id"].equals(table["quiz_id"], check_names=False)
+    assert table["example_id"].equals(table["query_id"], check_names=False)
     assert (
         examples(6)
         .filter(pl.col("template") == "call")

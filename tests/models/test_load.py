@@ -1,4 +1,4 @@
-"""Loading by path, the special-token policy, twins, and what is refused."""
+"""Loading by path, the special-token policy, controls, and what is refused."""
 
 import json
 import shutil
@@ -107,7 +107,7 @@ def test_the_policy_on_the_first_subword_is_explicit(special, expected, saved, t
     assert (policy.bos, policy.bos_source) == expected
 
 
-def test_a_twin_has_fresh_weights_that_depend_on_the_seed_alone(saved):
+def test_a_control_has_fresh_weights_that_depend_on_the_seed_alone(saved):
     name = str(saved("llama"))
     first, again, other = (
         load_model(ModelSpec(name=name, device="cpu", reinitialise=seed)) for seed in (1, 1, 2)
@@ -122,7 +122,7 @@ def test_a_twin_has_fresh_weights_that_depend_on_the_seed_alone(saved):
     assert len({first.revision, other.revision, trained.revision}) == 3
 
 
-def test_building_a_twin_leaves_other_randomness_alone(saved):
+def test_building_a_control_leaves_other_randomness_alone(saved):
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)

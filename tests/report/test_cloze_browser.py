@@ -1,4 +1,4 @@
-"""The quizzes of the cloze lens in a real browser: filters work, and what models answer stays text."""
+"""The queries of the cloze lens in a real browser: filters work, and what models answer stays text."""
 
 import re
 import subprocess
@@ -48,22 +48,22 @@ window.addEventListener("load", () => setTimeout(() => {
 
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-def test_quizzes_in_a_browser(tmp_path: Path) -> None:
+def test_queries_in_a_browser(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "cloze", [], MODELS)
     scores = [score for model in MODELS for score in scores_of(model, 0.3)]
     scores_frame(scores).write_parquet(RunDirectory(folder).scores)
     write(
         folder,
         [
-            {"quiz_id": "q0", "prefix": "np.", "answer": "zeros", "calls": 5},
-            {"quiz_id": "q1", "prefix": f"from {HOSTILE} import ", "answer": "b", "calls": 9}
+            {"query_id": "q0", "prefix": "np.", "answer": "zeros", "calls": 5},
+            {"query_id": "q1", "prefix": f"from {HOSTILE} import ", "answer": "b", "calls": 9}
             | {"template": "import", "suffix": ""},
-            {"quiz_id": "q2", "prefix": "os.", "answer": "path", "calls": 7},
+            {"query_id": "q2", "prefix": "os.", "answer": "path", "calls": 7},
         ],
         [
-            {"quiz_id": "q0", "rank": 3, "top": [HOSTILE, "zeros"], "top_nats": [0.7, 3.0]},
-            {"quiz_id": "q1", "rank": 2, "top": ["c"], "top_nats": [1.0]},
-            {"quiz_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
+            {"query_id": "q0", "rank": 3, "top": [HOSTILE, "zeros"], "top_nats": [0.7, 3.0]},
+            {"query_id": "q1", "rank": 2, "top": ["c"], "top_nats": [1.0]},
+            {"query_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
         ],
     )
     page = build_report(folder)

@@ -16,8 +16,8 @@ from sonde.report._shared.plot import Figure
 from sonde.results.dimensions import Dimensions
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory, slug
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
-from sonde.tasks._cloze_quizzes import prompt_id
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
+from sonde.tasks._cloze_queries import prompt_id
 
 MODELS = {"org/base": 1.0, "org/other": 1.0}
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("cloze_"))
@@ -89,20 +89,20 @@ def scores_of(model: str, level: float) -> list[Score]:
     return found
 
 
-def write(folder: Path, quizzes: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
-    """Quizzes and what every model answers to them."""
+def write(folder: Path, queries: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+    """Queries and what every model answers to them."""
     plain = {
         "template": "call", "mode": "full", "suffix": "(", "level": 1, "levels": 2, "language": "python",
         "context": "", "frame": "", "candidates": [],
     }  # fmt: skip
-    names = ["quiz_id", "prefix", "answer", "calls", *plain]
-    schema = {name: QUIZ_SCHEMA[name] for name in names}
+    names = ["query_id", "prefix", "answer", "calls", *plain]
+    schema = {name: QUERY_SCHEMA[name] for name in names}
     labels = folder / "labels" / "task=api_cloze"
     labels.mkdir(parents=True)
-    rows = [{**plain, **one} for one in quizzes]
+    rows = [{**plain, **one} for one in queries]
     pl.DataFrame(rows, schema=schema, orient="row").write_parquet(labels / "python-x.parquet")
     schema = {
-        "item_id": pl.String, "quiz_id": pl.String, "rank": pl.Int32, "top": pl.List(pl.String),
+        "item_id": pl.String, "query_id": pl.String, "rank": pl.Int32, "top": pl.List(pl.String),
         "top_nats": pl.List(pl.Float32), "nats": pl.Float64,
     }  # fmt: skip
     for model in MODELS:
@@ -119,17 +119,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     write(
         folder,
         [
-            {"quiz_id": "q0", "prefix": "np.", "answer": "ones", "calls": 5},
-            {"quiz_id": "q1", "prefix": "from a import ", "answer": "b", "suffix": "", "calls": 9}
+            {"query_id": "q0", "prefix": "np.", "answer": "ones", "calls": 5},
+            {"query_id": "q1", "prefix": "from a import ", "answer": "b", "suffix": "", "calls": 9}
             | {"template": "import"},
-            {"quiz_id": "q2", "prefix": "os.", "answer": "path", "calls": 7},
-            {"quiz_id": "q3", "prefix": "x = os.", "answer": "path", "calls": 7, "frame": "assigned"},
+            {"query_id": "q2", "prefix": "os.", "answer": "path", "calls": 7},
+            {"query_id": "q3", "prefix": "x = os.", "answer": "path", "calls": 7, "frame": "assigned"},
         ],
         [
-            {"quiz_id": "q0", "rank": 3, "top": ["zeros", " x", "ones"], "top_nats": [0.6931472, 2.0, 3.0]},
-            {"quiz_id": "q1", "rank": 2, "top": ["c"], "top_nats": [1.0]},
-            {"quiz_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
-            {"quiz_id": "q3", "rank": 1, "top": ["path"], "top_nats": [0.1]},
+            {"query_id": "q0", "rank": 3, "top": ["zeros", " x", "ones"], "top_nats": [0.6931472, 2.0, 3.0]},
+            {"query_id": "q1", "rank": 2, "top": ["c"], "top_nats": [1.0]},
+            {"query_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
+            {"query_id": "q3", "rank": 1, "top": ["path"], "top_nats": [0.1]},
         ],
     )
     return RunData(folder)
@@ -229,32 +229,32 @@ def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
 def test_wrong_answers_come_first_and_the_most_called_before(run: RunData) -> None:
     figure = drawn(run, "cloze_answers")
     mine = [line for line in cells_of(figure) if line[0] == "base"]
-    # The framed quiz repeats another and is not shown.
+    # The framed query repeats another and is not shown.
     assert [line[2] for line in mine] == ["from a import [?]", "np.[?](", "os.[?]("]
     assert mine[1][3:6] == ["ones", "zeros 0.50, ␣x 0.14, ones 0.05", "3"]
     assert figure.embed is not None
-    quizzes = figure.embed.data["quizzes"]
-    assert [one["rank"] for one in quizzes if one["model"] == 1] == [2, 3, 1]
-    assert [right for _, _, right in quizzes[1]["top"]] == [False, False, True]
+    queries = figure.embed.data["queries"]
+    assert [one["rank"] for one in queries if one["model"] == 1] == [2, 3, 1]
+    assert [right for _, _, right in queries[1]["top"]] == [False, False, True]
     assert figure.embed.context["models"] == ["base", "other"]
 
 
 def test_candidates_are_shown_with_their_share(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "whole", [], MODELS)
-    quizzes = [
-        {"quiz_id": f"q{at}", "prefix": f"m{at}.", "answer": "f", "calls": 3, "candidates": ["f", "g", "h"]}
+    queries = [
+        {"query_id": f"q{at}", "prefix": f"m{at}.", "answer": "f", "calls": 3, "candidates": ["f", "g", "h"]}
         for at in range(2)
     ]
     nats = {"m0.f(": 2.0, "m0.g(": 1.0, "m0.h(": 4.0, "m1.f(": 1.0, "m1.g(": 2.0}
     write(
         folder,
-        quizzes,
+        queries,
         [{"item_id": prompt_id(text, "python"), "nats": value} for text, value in nats.items()],
     )
     figure = PLOTS.load("cloze_answers").draw(RunData(folder))
     assert figure is not None and figure.embed is not None
-    # The second quiz lacks a statement.
-    (one,) = (quiz for quiz in figure.embed.data["quizzes"] if quiz["model"] == 0)
+    # The second query lacks a statement.
+    (one,) = (query for query in figure.embed.data["queries"] if query["model"] == 0)
     weights = [math.exp(-value) for value in (1.0, 2.0, 4.0)]
     assert [text for text, _, _ in one["top"]] == ["g", "f", "h"]
     assert [share for _, share, _ in one["top"]] == pytest.approx(

@@ -29,7 +29,7 @@ def answer(number: int, task: str, **more: Any) -> dict[str, Any]:
         "split": "test", "cluster": "c", "label": "Variable misuse", "predicted": "Correct",
         "classes": ["Correct", "Variable misuse"], "probability": [0.6, 0.4], "correct": False,
         "located": None, "repaired": None, "buggy": None, "truncated": False, "pointed_start": None,
-        "pointed_end": None, "repair_start": None, "repair_end": None, "arm": "pretrained", "task": task,
+        "pointed_end": None, "repair_start": None, "repair_end": None, "method": "pretrained", "task": task,
         "seed": 0, "variant": "", "words": None, "starts": None, "weights": None, **more,
     }  # fmt: skip
 

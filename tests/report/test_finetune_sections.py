@@ -38,12 +38,12 @@ def scores(*, few: bool = False) -> list[Score]:
     found: list[Score] = []
     many: dict[str, Any] = {"n_clusters": 4, "effective_clusters": 3.0} if few else {}
     for task, metrics in SHARES.items():
-        for metric, arms in metrics.items():
-            for control, value in arms.items():
+        for metric, methods in metrics.items():
+            for control, value in methods.items():
                 found.append(row(task, metric, value, control=control))
                 found.append(row(task, metric, 0.01, control=control, dimensions=dims(seed="1")))
                 if control is not None:
-                    difference = arms[None] - value
+                    difference = methods[None] - value
                     found.append(row(task, "gain", difference, control=control, of_metric=metric, **many))
         for epoch in (1, 2):
             at = {"k": epoch, "dimensions": dims(epoch=str(epoch)), "split": "valid"}
@@ -96,9 +96,9 @@ def with_seeds(seeds: int | None, shown: int) -> list[Score]:
         for one in scores()
         if not one.dimensions and one.task == "wrong_operator"
     ]
-    arms = [(0.5, 0.52), (0.64, 0.5), (0.51, 0.49), (0.5, 0.5), (0.5, 0.5)][:shown]
-    for seed, (own, twin) in enumerate(arms):
-        for control, value in ((None, own), ("scratch", twin), ("bag_of_tokens", 0.5)):
+    methods = [(0.5, 0.52), (0.64, 0.5), (0.51, 0.49), (0.5, 0.5), (0.5, 0.5)][:shown]
+    for seed, (own, control) in enumerate(methods):
+        for control, value in ((None, own), ("scratch", control), ("bag_of_tokens", 0.5)):
             at: dict[str, Any] = {"control": control, "seed": seed, "dimensions": dims(seed=str(seed))}
             listed.append(row("wrong_operator", "accuracy", value, **at))
             listed.append(
@@ -235,7 +235,7 @@ def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
     points = (
         chart.spec["data"]["values"] if "data" in chart.spec else chart.spec["layer"][0]["data"]["values"]
     )
-    assert [(one["value_of"], one["value"]) for one in points if one["arm"] == "pre-trained"] == [
+    assert [(one["value_of"], one["value"]) for one in points if one["method"] == "pre-trained"] == [
         ("0.33", 0.6), ("0.66", 0.7), ("1", 0.8),
     ]  # fmt: skip
     cells = {(line[2].text, line[3].text): line for line in figure.table.cells()}

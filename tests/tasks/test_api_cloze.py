@@ -1,4 +1,4 @@
-"""Quizzes about names: counts that the published arithmetic rests on, and small cases spelled out."""
+"""Queries about names: counts that the published arithmetic rests on, and small cases spelled out."""
 
 import json
 import textwrap
@@ -13,7 +13,7 @@ from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.tasks import TASKS, Dataset, DrawingTask
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
-from sonde.tasks._cloze_quizzes import QuizRules, Quizzes, quizzes
+from sonde.tasks._cloze_queries import Queries, QueryRules, queries
 from sonde.tasks._cloze_segments import blanks, segments
 from sonde.tasks._cloze_statements import aliased, plain
 from sonde.tasks._names import gather
@@ -43,8 +43,8 @@ def file(text: str, language: str = "python") -> SourceFile:
     return SourceFile(path="a", text=text, language=language, cluster="r", repository="r")
 
 
-def made(**wanted: object) -> Quizzes:
-    return quizzes(gather([file(TEXT)]), QuizRules(**wanted))  # type: ignore[arg-type]
+def made(**wanted: object) -> Queries:
+    return queries(gather([file(TEXT)]), QueryRules(**wanted))  # type: ignore[arg-type]
 
 
 def standard_library() -> list[SourceFile]:
@@ -57,7 +57,7 @@ def standard_library() -> list[SourceFile]:
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    return quizzes(gather(standard_library()), QuizRules(contexts=2)).table
+    return queries(gather(standard_library()), QueryRules(contexts=2)).table
 
 
 def test_first_and_last_are_equally_many(table: pl.DataFrame) -> None:
@@ -75,7 +75,7 @@ def test_calls_and_imports_are_equally_many_in_every_cell(table: pl.DataFrame) -
     assert cells["calls"].sum() > 500
 
 
-def test_adversarial_quizzes_are_ten_an_alias_quiz(table: pl.DataFrame) -> None:
+def test_adversarial_queries_are_ten_an_alias_query(table: pl.DataFrame) -> None:
     counts = Counter(table["template"])
     assert counts["alias"] > 0
     assert counts["adversarial"] == 10 * counts["alias"]
@@ -83,7 +83,7 @@ def test_adversarial_quizzes_are_ten_an_alias_quiz(table: pl.DataFrame) -> None:
     assert (adversarial.group_by("base_id").agg(pl.col("alias").n_unique())["alias"] == 10).all()
 
 
-def test_every_quiz_spells_its_statement(table: pl.DataFrame) -> None:
+def test_every_query_spells_its_statement(table: pl.DataFrame) -> None:
     for row in table.iter_rows(named=True):
         text = row["prefix"] + row["answer"] + row["suffix"]
         assert text[row["start"] : row["end"]] == row["answer"]
@@ -91,28 +91,28 @@ def test_every_quiz_spells_its_statement(table: pl.DataFrame) -> None:
         assert level == row["name"].split(".")[row["level"]]
         assert row["answer"] in level
         assert row["visible"] == (row["answer"] in row["prefix"] or row["answer"] in row["suffix"])
-    assert table["quiz_id"].is_unique().all()
+    assert table["query_id"].is_unique().all()
 
 
 def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
     gathered = gather(standard_library())
-    made = quizzes(gathered, QuizRules(contexts=2, limit=40))
+    made = queries(gathered, QueryRules(contexts=2, limit=40))
     small = made.table
     assert made.names == small.select("name", "kind").n_unique() == 40
     assert table.head(small.height).equals(small)
     modes = Counter(small["mode"])
     assert modes["first"] == modes["last"]
-    other = quizzes(gathered, QuizRules(contexts=2, limit=40, seed=1)).table
-    assert other["quiz_id"].to_list() != small["quiz_id"].to_list()
+    other = queries(gathered, QueryRules(contexts=2, limit=40, seed=1)).table
+    assert other["query_id"].to_list() != small["query_id"].to_list()
 
 
 def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
-    capped = quizzes(gather(standard_library()), QuizRules(contexts=2, per_library=3))
+    capped = queries(gather(standard_library()), QueryRules(contexts=2, per_library=3))
     names = capped.table.group_by("library").agg(pl.col("name").unique())
     assert names["name"].list.len().max() == 3
     assert capped.left_out["library is full"] > 0
     assert set(names["library"]) == set(table["library"])
-    assert capped.table["quiz_id"].is_in(table["quiz_id"].implode()).all()
+    assert capped.table["query_id"].is_in(table["query_id"].implode()).all()
 
 
 def test_libraries_take_turns() -> None:
@@ -122,7 +122,7 @@ def test_libraries_take_turns() -> None:
         for name, count in calls.items()
     )
     for limit, expected in ((3, (1, 1, 1)), (6, (3, 2, 1)), (20, (16, 3, 1))):
-        table = quizzes(gather([file(text)]), QuizRules(templates=("call",), limit=limit)).table
+        table = queries(gather([file(text)]), QueryRules(templates=("call",), limit=limit)).table
         names = dict(table.group_by("library").agg(pl.col("name").n_unique()).iter_rows())
         counts = tuple(names[name] for name in calls)
         assert sum(counts) == limit
@@ -149,7 +149,7 @@ lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib
     gathered = gather(files)
 
     def names(scope: str) -> set[str]:
-        table = quizzes(gathered, QuizRules(templates=("call",), scope=scope)).table
+        table = queries(gathered, QueryRules(templates=("call",), scope=scope)).table
         return {name.removeprefix("lib.inner.") for name in table["name"].unique()}
 
     assert names("shared") == {"shown", "Box", "used", "os.getcwd"}
@@ -172,14 +172,14 @@ np.zeros(1)
 part()
 osp.join()
 """
-    table = quizzes(gather([file(text)]), QuizRules()).table.filter(pl.col("template") == "adversarial")
+    table = queries(gather([file(text)]), QueryRules()).table.filter(pl.col("template") == "adversarial")
     drawn = set(table["alias"])
     assert "part" not in drawn
     assert drawn <= {f"o{number}" for number in range(12)} | {"np", "osp"}
     assert "osp" in drawn
 
 
-def test_a_corpus_with_few_aliases_goes_without_adversarial_quizzes_unless_they_are_named() -> None:
+def test_a_corpus_with_few_aliases_goes_without_adversarial_queries_unless_they_are_named() -> None:
     text = "import numpy as np\nnp.zeros(1)\n"
     drawn = task.draw([file(text)], size=9, seed=0, language="python", mode="corrected", options={})
     assert set(drawn.examples["template"]) == {"call", "import", "alias"}
@@ -213,7 +213,7 @@ def test_words_come_before_the_statement() -> None:
     in_words = rows.filter((pl.col("name") == "json.loads") & (pl.col("context") != ""))
     assert set(in_words["context"]) == {"Read."}
     assert in_words["prefix"].str.starts_with("Read.\n").all()
-    plain_ids = set(rows.filter(pl.col("context") == "")["quiz_id"])
+    plain_ids = set(rows.filter(pl.col("context") == "")["query_id"])
     assert set(in_words["base_id"]) <= plain_ids
     given = made(
         contexts=3, templates=("call",), queries={"json.loads": ["bb c", "a", "b"]}, separator=" "
@@ -227,7 +227,7 @@ def test_words_come_before_the_statement() -> None:
 
 def test_java_statements() -> None:
     text = "import java.util.List;\nimport java.util.Set;\nclass A { Object o = List.of(new Set()); }"
-    rows = quizzes(gather([file(text, "java")]), QuizRules()).table
+    rows = queries(gather([file(text, "java")]), QueryRules()).table
     texts = set(rows.select(pl.concat_str("prefix", "answer", "suffix")).to_series())
     assert texts == {
         "java.util.List.of(",
@@ -325,7 +325,7 @@ def test_bad_input_says_so(tmp_path: Path) -> None:
         task.draw(few, **call, options={"queries": str(tmp_path / "q.json")})
 
 
-def test_files_may_bring_their_quizzes() -> None:
+def test_files_may_bring_their_queries() -> None:
     text = "Keep it . x = max ( a )"
     given = Given("api_cloze", "max,min", 14, 17)
     files = [
@@ -362,9 +362,9 @@ class A { void f() { Collections.sort(null); new ArrayList(); } }
 
 @pytest.mark.parametrize(("text", "language"), [(TEXT, "python"), (JAVA, "java")])
 def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
-    wanted = QuizRules(templates=("call", "import"), framed=1.0)
-    table = quizzes(gather([file(text, language)]), wanted).table
-    alone = {row["quiz_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
+    wanted = QueryRules(templates=("call", "import"), framed=1.0)
+    table = queries(gather([file(text, language)]), wanted).table
+    alone = {row["query_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
     framed = table.filter(pl.col("frame") != "").to_dicts()
     same = ("template", "mode", "name", "kind", "level", "answer", "candidates", "calls")
     for row in framed:
@@ -380,7 +380,7 @@ def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
             source += "\nfinally: pass" if row["frame"] == "tried" else ""
             tree = LANGUAGES.load(language).parse(textwrap.dedent(source) + "\n")
             assert not tree.error.any(), whole
-    # Every quiz in every frame, and as many of calls as of imports.
+    # Every query in every frame, and as many of calls as of imports.
     asked = [row for row in alone.values() if row["mode"] in ("full", "first", "last", "whole")]
     assert len(framed) == 5 * len(asked)
     counts = Counter(row["template"] for row in framed)
@@ -390,9 +390,9 @@ def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
 def test_a_share_of_the_names_is_framed() -> None:
     names = "import m\n" + "\n".join(f"m.f{number}()" for number in range(200))
     gathered = gather([file(names)])
-    some = quizzes(gathered, QuizRules(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
+    some = queries(gathered, QueryRules(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
     assert 20 <= some["name"].n_unique() <= 60
-    more = quizzes(gathered, QuizRules(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
+    more = queries(gathered, QueryRules(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
     assert set(some["name"]) < set(more["name"])
     with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
         task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})

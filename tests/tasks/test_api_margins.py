@@ -10,7 +10,7 @@ import pytest
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
 from sonde.tasks import TASKS, Dataset, DrawingTask, _cloze_fakes
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._cloze_fakes import SLACK, Fakes, halves, words_of
 from sonde.tasks._cloze_spelling import Spelling
 from sonde.tasks.api_deprecated import gathered
@@ -47,7 +47,7 @@ def drawn(task: DrawingTask, text: str, size: int = 100, seed: int = 0, **option
 def test_replacements_stand_first_and_members_are_not_imported() -> None:
     assert isinstance(DEPRECATED, DrawingTask)
     data = drawn(DEPRECATED, LIBRARY)
-    assert dict(data.examples.schema) == dict(QUIZ_SCHEMA)
+    assert dict(data.examples.schema) == dict(QUERY_SCHEMA)
     rows = {(row["mode"], row["library"]): row["candidates"] for row in data.examples.to_dicts()}
     texts = sorted((row["mode"], *row["candidates"]) for row in data.examples.to_dicts())
     assert texts == [

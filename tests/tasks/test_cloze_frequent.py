@@ -10,7 +10,7 @@ import pytest
 
 from sonde.corpora import SourceFile
 from sonde.tasks._cloze_frequent import NEVER, FrequentPieces
-from sonde.tasks._cloze_quizzes import QuizRules, quizzes
+from sonde.tasks._cloze_queries import QueryRules, queries
 from sonde.tasks._cloze_segments import REFERENCE, segments
 from sonde.tasks._names import gather
 from sonde.tasks.api_cloze import task
@@ -32,7 +32,7 @@ def files() -> list[SourceFile]:
 
 
 def rows_of(files: list[SourceFile], **wanted: Any) -> list[dict[str, Any]]:
-    found = quizzes(gather(files), QuizRules(**wanted)).table
+    found = queries(gather(files), QueryRules(**wanted)).table
     return list(found.iter_rows(named=True))
 
 
@@ -80,7 +80,7 @@ def test_pieces_are_counted_over_the_corpus_and_look_like_identifiers() -> None:
     assert frequent.rank("12") == frequent.rank("numpy") == NEVER
 
 
-def test_quizzes_behind_words_and_in_frames_have_no_controls(files: list[SourceFile]) -> None:
+def test_queries_behind_words_and_in_frames_have_no_controls(files: list[SourceFile]) -> None:
     options = {"frames": 1.0, "templates": "call"}
     drawn = task.draw(files, size=5, seed=0, language="python", mode="corrected", options=options)
     framed = drawn.examples.filter(pl.col("frame") != "")

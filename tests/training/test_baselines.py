@@ -320,8 +320,8 @@ def test_a_transformer_reads_the_subwords_of_any_model_and_is_read_again(
     assert torch.equal(loaded.model.bert.embeddings.word_embeddings.weight, embedding)
 
 
-def test_all_arms_read_the_same_subwords_as_the_model(spec: ModelSpec, few: Data, tmp_path: Path) -> None:
-    """What is beyond the limit is beyond it for every arm."""
+def test_all_methods_read_the_same_subwords_as_the_model(spec: ModelSpec, few: Data, tmp_path: Path) -> None:
+    """What is beyond the limit is beyond it for every method."""
     long = [
         dataclasses.replace(one, text=f"{one.text} {'c ' * (at % 12)}") for at, one in enumerate(few.test)
     ]
@@ -338,7 +338,9 @@ def test_without_gensim_one_line_says_what_to_install(
     spec: ModelSpec, few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
-    with pytest.raises(InputError, match=r"not installed; install sonde\[baselines\], or leave out the arms"):
+    with pytest.raises(
+        InputError, match=r"not installed; install sonde\[baselines\], or leave out the methods"
+    ):
         tune_baseline("word2vec_cbow_ns", spec, few, RECIPE, SIZES, tmp_path)
 
 

@@ -277,7 +277,7 @@ def test_a_frozen_body_stays_as_it_is(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_fresh_twin_is_drawn_by_its_seed(
+def test_a_fresh_control_is_drawn_by_its_seed(
     specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
 ) -> None:
     recipe = dataclasses.replace(TINY, epochs=1, frozen=True)

@@ -102,12 +102,12 @@ def test_state_survives_saving(model):
         parameter.grad = torch.ones_like(parameter)
     own.step()
     state = copy.deepcopy(own.state_dict())
-    twin = copy.deepcopy(model)
-    other = MuonAdamW(twin, OptimiserConfig())
+    control = copy.deepcopy(model)
+    other = MuonAdamW(control, OptimiserConfig())
     other.load_state_dict(state)
-    for parameter in twin.parameters():
+    for parameter in control.parameters():
         parameter.grad = torch.ones_like(parameter)
     own.step()
     other.step()
-    for one, two in zip(model.parameters(), twin.parameters(), strict=True):
+    for one, two in zip(model.parameters(), control.parameters(), strict=True):
         assert torch.equal(one, two)

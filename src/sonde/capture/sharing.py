@@ -24,7 +24,7 @@ _SHARE = 0.2
 """Least share of a group's tokens that is worth a forward with a cache, whose attention is the slower one."""
 
 _MOST = 128
-"""Texts of one prefix that are looked at together; a quiz has at most 100."""
+"""Texts of one prefix that are looked at together; a query has at most 100."""
 
 _probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 

@@ -244,4 +244,4 @@ def observing(job: ObserveJob) -> Work:
 
 def training(job: TrainJob) -> Work:
     """A training run."""
-    return Work(subject=job.model.name, does=frozenset({job.arm.name}), where=job.corpus, size=1)
+    return Work(subject=job.model.name, does=frozenset({job.method.name}), where=job.corpus, size=1)

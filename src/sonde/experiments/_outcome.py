@@ -21,7 +21,7 @@ class Outcome:
         directory: The folder of the run.
         jobs: The observations that were planned.
         trainings: The trainings that were planned.
-        trained: Arms that had to be trained this time.
+        trained: Methods that had to be trained this time.
         observed: Items that needed a forward pass this time.
         reused: Items whose observations were there already.
         scores_key: Key of the scores; it changes when any score can.

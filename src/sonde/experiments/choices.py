@@ -98,9 +98,9 @@ def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
 def _read_options(lens: Lens, choice: LensChoice) -> None:
     """Have a lens read its options for its errors alone, before a corpus is read for them in vain."""
     if isinstance(lens, ReadingLens):
-        lens.twins(settings_of(choice))
+        lens.controls(settings_of(choice))
     elif isinstance(lens, TrainingLens):
-        lens.arms(choice.tasks, settings_of(choice))
+        lens.methods(choice.tasks, settings_of(choice))
 
 
 def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from sonde.base.fingerprint import ADDED, fingerprint, unit_hash
 from sonde.base.options import Option
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Item
-from sonde.lenses import Arm, LensSettings, Twin
+from sonde.lenses import Control, LensSettings, Method
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -127,22 +127,22 @@ class ObserveJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainJob:
-    """Train one arm of a lens. Carries keys only.
+    """Train one method of a lens. Carries keys only.
 
     Attributes:
         root: The folder of the run.
         model: The model of the run.
         corpus: The corpus that the examples come from.
         language: Their language.
-        arm: What is trained.
-        part: What to write: what the arm answers to each example.
+        method: What is trained.
+        part: What to write: what the method answers to each example.
     """
 
     root: str
     model: ModelSpec
     corpus: str
     language: str
-    arm: Arm
+    method: Method
     part: Part
 
     @property
@@ -175,8 +175,8 @@ class Reading:
         group: Where the inputs come from.
         inputs: What is shown, in hash order: items of the group, and what tasks derive from them.
         labels: Fingerprint of the labels of the inputs.
-        twins: Re-initialised models that are shown a share of it.
-        arms: What is trained on it, for a lens that trains, with the fingerprint of the data set that it is
+        controls: Re-initialised models that are shown a share of it.
+        methods: What is trained on it, for a lens that trains, with the fingerprint of the data set that it is
             trained on; such a lens observes nothing.
         models: The models that read it; None for all.
     """
@@ -185,25 +185,25 @@ class Reading:
     group: Group
     inputs: tuple[Item, ...]
     labels: str
-    twins: tuple[Twin, ...] = ()
-    arms: Mapping[Arm, str] = field(default_factory=dict[Arm, str])
+    controls: tuple[Control, ...] = ()
+    methods: Mapping[Method, str] = field(default_factory=dict[Method, str])
     models: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringJob:
-    """A model's tables for a reading, its twins' beside them: what is scored together."""
+    """A model's tables for a reading, its controls' beside them: what is scored together."""
 
     model: ModelChoice
     reading: Reading
     parts: tuple[Part, ...]
-    twins: tuple[tuple[Twin, tuple[Part, ...]], ...]
+    controls: tuple[tuple[Control, tuple[Part, ...]], ...]
 
     @property
     def key(self) -> str:
         """Fingerprint of everything that can change the scores."""
-        twins = [(twin, [part.key for part in parts]) for twin, parts in self.twins]
-        return fingerprint("score", self.reading.lens, [part.key for part in self.parts], twins)
+        controls = [(control, [part.key for part in parts]) for control, parts in self.controls]
+        return fingerprint("score", self.reading.lens, [part.key for part in self.parts], controls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,26 +261,32 @@ def plan(
     answers: list[ScoringJob] = []
     for model in models:
         reads = [one for one in readings if one.models is None or model.name in one.models]
-        for reading in (reading for reading in reads if reading.arms):
+        for reading in (reading for reading in reads if reading.methods):
             first = next(one for one in models if reading.models is None or one.name in reading.models)
-            arms = [_training(run, model, first, reading, arm, components) for arm in reading.arms]
-            trainings |= {job.part.key: job for job in arms}
-            answers.append(ScoringJob(model=model, reading=reading, parts=_parts(arms), twins=()))
-        mine = [one for one in reads if not one.arms]
+            methods = [
+                _training(run, model, first, reading, method, components) for method in reading.methods
+            ]
+            trainings |= {job.part.key: job for job in methods}
+            answers.append(ScoringJob(model=model, reading=reading, parts=_parts(methods), controls=()))
+        mine = [one for one in reads if not one.methods]
         own = _jobs(run, model, mine, components)
-        twins = [
-            (twin, reading, _jobs(run, _twin(model, twin), [_shared(reading, twin)], components))
+        controls = [
+            (
+                control,
+                reading,
+                _jobs(run, _with_random_weights(model, control), [_shared(reading, control)], components),
+            )
             for reading in mine
-            for twin in reading.twins
+            for control in reading.controls
         ]
         jobs += own
-        # One after the other by seed, so that each twin is made once.
-        for _, _, of_twin in sorted(twins, key=lambda entry: entry[0].seed):
-            jobs += of_twin
+        # One after the other by seed, so that each control is made once.
+        for _, _, of_control in sorted(controls, key=lambda entry: entry[0].seed):
+            jobs += of_control
         for reading in mine:
-            beside = tuple((twin, _parts(more)) for twin, other, more in twins if other is reading)
+            beside = tuple((control, _parts(more)) for control, other, more in controls if other is reading)
             if parts := _parts(own, reading):
-                answers.append(ScoringJob(model=model, reading=reading, parts=parts, twins=beside))
+                answers.append(ScoringJob(model=model, reading=reading, parts=parts, controls=beside))
     return Plan(jobs=tuple(jobs), trainings=tuple(trainings.values()), answers=tuple(answers))
 
 
@@ -289,26 +295,28 @@ def _training(
     model: ModelChoice,
     first: ModelChoice,
     reading: Reading,
-    arm: Arm,
+    method: Method,
     components: Mapping[str, str],
 ) -> TrainJob:
-    """The job of one arm; one that needs no model is the same for all models, filed under the first.
+    """The job of one method; one that needs no model is the same for all models, filed under the first.
 
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
-    of = model if arm.needs_model else first
-    basis = (model.revision, model.spec) if arm.needs_model else ()
+    of = model if method.needs_model else first
+    basis = (model.revision, model.spec) if method.needs_model else ()
     lens = reading.lens.observing
-    alone = dataclasses.replace(lens, tasks=(arm.task,))
-    key = fingerprint("arm", basis, alone, reading.arms[arm], arm, components[reading.group.language])
+    alone = dataclasses.replace(lens, tasks=(method.task,))
+    key = fingerprint(
+        "arm", basis, alone, reading.methods[method], method, components[reading.group.language]
+    )
     folder = run.observations(reading.lens.folder, of.name)
-    name = f"{reading.group.prefix}-{arm.task}-{arm.name}-{arm.seed}-{key[:16]}.parquet"
+    name = f"{reading.group.prefix}-{method.task}-{method.name}-{method.seed}-{key[:16]}.parquet"
     return TrainJob(
         root=str(run.root),
         model=of.spec,
         corpus=reading.group.corpus,
         language=reading.group.language,
-        arm=arm,
+        method=method,
         part=Part(lens=lens, relative=f"{folder}/{name}", key=key),
     )
 
@@ -351,21 +359,21 @@ def _by_readers(
     return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
 
 
-def _twin(model: ModelChoice, twin: Twin) -> ModelChoice:
+def _with_random_weights(model: ModelChoice, control: Control) -> ModelChoice:
     return dataclasses.replace(
         model,
-        name=f"{model.name}+reinitialised-{twin.seed}",
-        spec=dataclasses.replace(model.spec, reinitialise=twin.seed),
-        revision=f"{model.revision}+reinitialised-{twin.seed}",
+        name=f"{model.name}+reinitialised-{control.seed}",
+        spec=dataclasses.replace(model.spec, reinitialise=control.seed),
+        revision=f"{model.revision}+reinitialised-{control.seed}",
     )
 
 
-def _shared(reading: Reading, twin: Twin) -> Reading:
-    named = None if twin.items is None else frozenset(twin.items)
+def _shared(reading: Reading, control: Control) -> Reading:
+    named = None if control.items is None else frozenset(control.items)
     share = tuple(
         item
         for item in reading.inputs
-        if (unit_hash("twin", item.item_id) < twin.share if named is None else item.item_id in named)
+        if (unit_hash("twin", item.item_id) < control.share if named is None else item.item_id in named)
     )
     return dataclasses.replace(reading, inputs=share)
 

@@ -17,7 +17,7 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DEFAULT_SIZE, DataSets, Refused, draw, unseen
 from sonde.experiments.labels import read_labels, write_labels
 from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, settings_of
-from sonde.lenses import LENSES, Arm, LensSettings, TrainingLens, reading_lens
+from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, effective_clusters, lack_of_clusters, more_clusters
@@ -107,8 +107,8 @@ def _drawn_reading(
     able = dataclasses.replace(lens, tasks=drawn.tasks)
     reader, settings = LENSES.load(lens.source), settings_of(lens)
     if isinstance(reader, TrainingLens):
-        arms = _trained_on(reader, drawn, settings, pool.language)
-        return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, arms=arms)
+        methods = _trained_on(reader, drawn, settings, pool.language)
+        return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods)
     reader = reading_lens(lens.source)
     labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
     inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
@@ -119,23 +119,25 @@ def _drawn_reading(
         group=pool,
         inputs=inputs,
         labels=drawn.key,
-        twins=reader.twins_over(inputs, labels, settings),
+        controls=reader.controls_over(inputs, labels, settings),
     )
 
 
-def _trained_on(lens: TrainingLens, drawn: DataSets, settings: LensSettings, language: str) -> dict[Arm, str]:
-    """Every arm with the fingerprint of what it is trained on."""
-    arms = lens.arms(drawn.tasks, settings)
+def _trained_on(
+    lens: TrainingLens, drawn: DataSets, settings: LensSettings, language: str
+) -> dict[Method, str]:
+    """Every method with the fingerprint of what it is trained on."""
+    methods = lens.methods(drawn.tasks, settings)
     named = {
-        arm: [str(value) for option, value in arm.options if option in lens.corpus_options and value]
-        for arm in arms
+        method: [str(value) for option, value in method.options if option in lens.corpus_options and value]
+        for method in methods
     }
     held = {corpus: _contents(corpus, language) for corpus in sorted(set(chain(*named.values())))}
     return {
-        arm: fingerprint("beside", drawn.keys[arm.task], [held[corpus] for corpus in named[arm]])
-        if named[arm]
-        else drawn.keys[arm.task]
-        for arm in arms
+        method: fingerprint("beside", drawn.keys[method.task], [held[corpus] for corpus in named[method]])
+        if named[method]
+        else drawn.keys[method.task]
+        for method in methods
     }
 
 
@@ -156,7 +158,7 @@ def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartS
         group=group,
         inputs=inputs,
         labels=rule,
-        twins=reader.twins_over(inputs, labels, settings),
+        controls=reader.controls_over(inputs, labels, settings),
     )
 
 
@@ -165,10 +167,12 @@ def follow_ups(answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Scor
     more: list[Reading] = []
     for answer in answers:
         reading, lens = answer.reading, answer.reading.lens
-        if reading.arms:
+        if reading.methods:
             continue
         found = reading_lens(lens.source).follow_up(scores[answer.key], settings_of(lens))
         if found is not None:
             next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
-            more.append(dataclasses.replace(reading, lens=next_stage, twins=(), models=(answer.model.name,)))
+            more.append(
+                dataclasses.replace(reading, lens=next_stage, controls=(), models=(answer.model.name,))
+            )
     return more

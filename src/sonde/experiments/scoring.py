@@ -11,7 +11,7 @@ from sonde.experiments._progress import Advance
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import Part, ScoringJob, settings_of
 from sonde.experiments.tables import scan_inputs
-from sonde.lenses import LENSES, Scoring, TwinObservations
+from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.models import frequencies
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
@@ -99,7 +99,9 @@ def _score(store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], k
         labels={task: read_labels(store, task, group) for task in lens.tasks},
         texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
-        twins=tuple(TwinObservations(twin, _scan(store, parts)) for twin, parts in answer.twins if parts),
+        controls=tuple(
+            ControlObservations(control, _scan(store, parts)) for control, parts in answer.controls if parts
+        ),
         beside=tuple(_scan(store, other.parts) for other in beside),
     )
     return LENSES.load(lens.source).score(scoring)

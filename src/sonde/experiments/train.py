@@ -17,13 +17,13 @@ from sonde.store.rundir import RunDirectory
 
 
 def train_job(job: TrainJob) -> float | None:
-    """Train an arm and write what it answers, unless that is there.
+    """Train a method and write what it answers, unless that is there.
 
     Returns:
         The seconds that it took; None where nothing had to be trained.
 
     Raises:
-        SondeError: The arm cannot be trained, or its table could not be written.
+        SondeError: The method cannot be trained, or its table could not be written.
     """
     store = PartStore(Path(job.root))
     if store.notes(job.part.relative, job.part.key) is not None:
@@ -32,18 +32,18 @@ def train_job(job: TrainJob) -> float | None:
     run = RunDirectory(Path(job.root))
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
-    examples = pl.scan_parquet(run.root / label_path(job.arm.task, prefix)).join(texts, on="item_id")
+    examples = pl.scan_parquet(run.root / label_path(job.method.task, prefix)).join(texts, on="item_id")
     settings = settings_of(job.part.lens)
     training = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
         language=job.language,
         folder=run.trained / job.part.key[:16],
-        settings=dataclasses.replace(settings, options={**settings.options, **dict(job.arm.options)}),
+        settings=dataclasses.replace(settings, options={**settings.options, **dict(job.method.options)}),
     )
-    table = training_lens(job.part.lens.source).train(job.arm, training)
-    arm = job.arm
-    columns = {"arm": arm.name, "task": arm.task, "seed": arm.seed, "variant": arm.variant}
+    table = training_lens(job.part.lens.source).train(job.method, training)
+    method = job.method
+    columns = {"method": method.name, "task": method.task, "seed": method.seed, "variant": method.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
     store.put(job.part.relative, job.part.key, named, {})
     return time.monotonic() - begin

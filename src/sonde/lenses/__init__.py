@@ -4,16 +4,16 @@ from sonde.base.options import Options
 from sonde.base.registry import Registry
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import (
-    Arm,
     Captured,
+    Control,
+    ControlObservations,
     Lens,
     LensSettings,
+    Method,
     ReadingLens,
     Scoring,
     Training,
     TrainingLens,
-    Twin,
-    TwinObservations,
 )
 
 LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens", protocols=(ReadingLens, TrainingLens))
@@ -44,17 +44,17 @@ def training_lens(source: str) -> TrainingLens:
 __all__ = [
     "DEFAULT_LENS",
     "LENSES",
-    "Arm",
     "Captured",
+    "Control",
+    "ControlObservations",
     "Lens",
     "LensDefaults",
     "LensSettings",
+    "Method",
     "ReadingLens",
     "Scoring",
     "Training",
     "TrainingLens",
-    "Twin",
-    "TwinObservations",
     "reading_lens",
     "training_lens",
     "typed_options",

@@ -8,14 +8,14 @@ import polars as pl
 
 from sonde.base.options import Option, Options
 from sonde.corpora import Item
-from sonde.lenses._lens import LensSettings, Twin
+from sonde.lenses._lens import Control, LensSettings
 from sonde.models import Capabilities
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 
 
 class LensDefaults:
-    """What most lenses answer: they read the items as they are, in one stage, without a twin.
+    """What most lenses answer: they read the items as they are, in one stage, without a control.
 
     Attributes:
         typed_options: The options of the lens, typed. A lens without them names its options in a mapping
@@ -57,15 +57,15 @@ class LensDefaults:
         """Items are shown alone."""
         return False
 
-    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
-        """No twin."""
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
+        """No control."""
         return ()
 
-    def twins_over(
+    def controls_over(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> tuple[Twin, ...]:
-        """The twins with their shares."""
-        return self.twins(settings)
+    ) -> tuple[Control, ...]:
+        """The controls with their shares."""
+        return self.controls(settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

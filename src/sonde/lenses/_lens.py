@@ -39,12 +39,12 @@ class LensSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class Control:
     """The same architecture with weights drawn anew: what a lens finds without any training.
 
     Attributes:
         seed: Seed of the weights.
-        share: The part of the inputs that the twin reads, chosen by hash.
+        share: The part of the inputs that the control reads, chosen by hash.
         items: The inputs that it reads, where the lens names them; None leaves it to the hash.
     """
 
@@ -62,10 +62,10 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TwinObservations:
-    """What a twin was observed to do: the same table as the model's, over fewer items."""
+class ControlObservations:
+    """What a control was observed to do: the same table as the model's, over fewer items."""
 
-    twin: Twin
+    control: Control
     observations: pl.LazyFrame
 
 
@@ -82,7 +82,7 @@ class Scoring:
         labels: For each task of the lens, the rows of all inputs.
         texts: ``item_id, text`` of every input, lazily read; surface baselines look at it.
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
-        twins: What the model's twins were observed to do.
+        controls: What the model's controls were observed to do.
         beside: The same table of every other model of the run, at the same stage.
     """
 
@@ -93,12 +93,12 @@ class Scoring:
     labels: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     texts: pl.LazyFrame = field(default_factory=lambda: pl.LazyFrame({"item_id": [], "text": []}))
     frequencies: pl.DataFrame | None = None
-    twins: tuple[TwinObservations, ...] = ()
+    controls: tuple[ControlObservations, ...] = ()
     beside: tuple[pl.LazyFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Method:
     """One training: what is trained on the examples of one task, and from which seed.
 
     Attributes:
@@ -122,13 +122,13 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What an arm is trained with.
+    """What a method is trained with.
 
     Attributes:
         examples: The data set of the task with the ``text`` of each example's input.
         model: The model of the run; a lens loads of it what it needs.
         language: Public name of the language.
-        folder: A folder of this arm's own, where checkpoints survive a kill and trained models stay.
+        folder: A folder of this method's own, where checkpoints survive a kill and trained models stay.
         settings: What the user chose.
     """
 
@@ -210,18 +210,18 @@ class Lens(Protocol):
 
 @runtime_checkable
 class TrainingLens(Lens, Protocol):
-    """A lens that trains: `train` is called once an arm, then `score` once."""
+    """A lens that trains: `train` is called once a method, then `score` once."""
 
     @property
     def corpus_options(self) -> frozenset[str]:
         """Those of `options` that name a corpus to be trained on: with other contents it is trained again."""
         ...
 
-    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+    def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
         """What is trained for these tasks, in the order in which it is best done."""
         ...
 
-    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
+    def train(self, method: Method, training: Training) -> pl.DataFrame:
         """Train, and give the rows of the item table: what is answered to each example.
 
         A call after a kill goes on from the checkpoints in ``training.folder`` and ends with the rows of an
@@ -260,14 +260,14 @@ class ReadingLens(Lens, Protocol):
         """Whether it wants `sonde.corpora.Item.context`, the text of an item's file before it."""
         ...
 
-    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
         """Re-initialised models to be observed beside the model, as a control."""
         ...
 
-    def twins_over(
+    def controls_over(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> tuple[Twin, ...]:
-        """The same twins, now that what the model is shown is known: which of it each of them reads."""
+    ) -> tuple[Control, ...]:
+        """The same controls, now that what the model is shown is known: which of it each of them reads."""
         ...
 
     def inputs(

@@ -52,7 +52,7 @@ class RunDirectory:
 
     @property
     def trained(self) -> Path:
-        """Checkpoints and trained models, a folder an arm."""
+        """Checkpoints and trained models, a folder a method."""
         return self.root / "trained"
 
     @property

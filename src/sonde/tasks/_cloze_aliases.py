@@ -10,7 +10,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 
 DRAWN = 10
-"""Adversarial aliases a quiz, as published."""
+"""Adversarial aliases a query, as published."""
 
 
 class AliasPool:
@@ -36,14 +36,14 @@ class AliasPool:
     def _barred(self, module: str, alias: str) -> set[str]:
         return self._of.get(module, set()) | {alias}
 
-    def draw(self, module: str, alias: str, seed: int, quiz: str) -> tuple[str, ...]:
-        """Ten aliases that never stand for a module, for one quiz.
+    def draw(self, module: str, alias: str, seed: int, query: str) -> tuple[str, ...]:
+        """Ten aliases that never stand for a module, for one query.
 
         Args:
             module: What the right alias stands for.
             alias: The right alias.
             seed: Seed of the data set.
-            quiz: Identity of the quiz; each draws for itself.
+            query: Identity of the query; each draws for itself.
 
         Raises:
             InputError: The corpus has fewer than ten aliases of other modules.
@@ -55,11 +55,11 @@ class AliasPool:
                 f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
                 f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
             )
-        return tuple(_take(self._shuffled(seed, quiz), barred, DRAWN))
+        return tuple(_take(self._shuffled(seed, query), barred, DRAWN))
 
-    def _shuffled(self, seed: int, quiz: str) -> Iterator[str]:
+    def _shuffled(self, seed: int, query: str) -> Iterator[str]:
         """Aliases in a random order, drawn as far as they are asked for."""
-        rng = np.random.default_rng(derive_seed("adversarial", seed, quiz))
+        rng = np.random.default_rng(derive_seed("adversarial", seed, query))
         drawn: set[int] = set()
         while len(drawn) < len(self._aliases):
             for place in rng.integers(len(self._aliases), size=2 * DRAWN).tolist():

@@ -16,7 +16,7 @@ from scipy import sparse
 from sonde.base.fingerprint import derive_seed
 
 MOST = 100
-"""Candidates a quiz at most, the right one among them."""
+"""Candidates a query at most, the right one among them."""
 
 TOP, INNER, MEMBER = "top", "inner", "member"
 
@@ -35,7 +35,7 @@ class Candidates:
 
     Args:
         names: Fully qualified names with their calls.
-        size: Candidates a quiz at most.
+        size: Candidates a query at most.
         seed: Draws other random ones.
     """
 
@@ -50,7 +50,7 @@ class Candidates:
         self._seed = seed
 
     def of(self, level: str, where: str, identity: str) -> tuple[str, ...]:
-        """The candidates for a level at a place, the right one first, for one quiz."""
+        """The candidates for a level at a place, the right one first, for one query."""
         seed = derive_seed("candidates", self._seed, identity)
         return self._pools[where].choose(level, self._size, seed)
 

@@ -1,4 +1,4 @@
-"""Columns of cloze quizzes, with what each holds."""
+"""Columns of cloze queries, with what each holds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import polars as pl
 
 from sonde.results.columns import Columns, schema_of
 
-QUIZ_COLUMNS: Columns = {
+QUERY_COLUMNS: Columns = {
     "item_id": (
         pl.String,
-        "the statement with its answer in place, and where no piece may go on; several quizzes may share one",
+        "the statement with its answer in place, and where no piece may go on; several queries may share one",
     ),
-    "quiz_id": (pl.String, "the quiz"),
+    "query_id": (pl.String, "the query"),
     "base_id": (
         pl.String,
-        "the plain quiz that it is compared with (adversarial, behind words, in a frame), else itself",
+        "the plain query that it is compared with (adversarial, behind words, in a frame), else itself",
     ),
     "template": (
         pl.String,
@@ -76,6 +76,6 @@ QUIZ_COLUMNS: Columns = {
         "one finds the real one likelier",
     ),
 }
-"""Columns of quizzes, one row a quiz."""
+"""Columns of queries, one row a query."""
 
-QUIZ_SCHEMA = schema_of(QUIZ_COLUMNS)
+QUERY_SCHEMA = schema_of(QUERY_COLUMNS)

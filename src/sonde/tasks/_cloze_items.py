@@ -1,4 +1,4 @@
-"""The statements that quizzes are cut from, as items."""
+"""The statements that queries are cut from, as items."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OF_RUNS = ("paths", "majority", "unigram", "spelling")
 
 
 def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()) -> Item:
-    """A statement about the name of a quiz as an item.
+    """A statement about the name of a query as an item.
 
     Args:
-        row: The quiz, in `QUIZ_SCHEMA`.
+        row: The query, in `QUERY_SCHEMA`.
         identifier: Id of the text.
         text: The statement.
         cuts: Characters where no piece may go on.
@@ -37,11 +37,11 @@ def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: 
     )
 
 
-def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
-    """The statements that quizzes are cut from, in their order; no piece crosses the ends of an answer.
+def items_of_queries(table: pl.DataFrame) -> list[Item]:
+    """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
 
     Args:
-        table: Quizzes in `QUIZ_SCHEMA`.
+        table: Queries in `QUERY_SCHEMA`.
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
     return [
@@ -56,5 +56,5 @@ def items_of_quizzes(table: pl.DataFrame) -> list[Item]:
 
 
 def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Quizzes as ``sonde label`` writes them, without what only a run reads."""
+    """Queries as ``sonde label`` writes them, without what only a run reads."""
     return table.drop(_OF_RUNS).to_dicts()

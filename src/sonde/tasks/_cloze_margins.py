@@ -1,6 +1,6 @@
 """Two statements that differ in a name, one of them the better one: rows for the margin between them.
 
-A row is a quiz with two candidates, the better statement first, so it is scored as other statements are.
+A row is a query with two candidates, the better statement first, so it is scored as other statements are.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._cloze_items import statement_item
-from sonde.tasks._cloze_quizzes import prompt_id
+from sonde.tasks._cloze_queries import prompt_id
 from sonde.tasks._cloze_statements import CALL, IMPORT, plain
 
 REPLACEMENT, FAKE_PACKAGE, FAKE_NAME = "replacement", "fake_package", "fake_name"
@@ -40,7 +40,7 @@ def margin_rows(
     calls: int = 1,
     spelling: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of two names, one a form of statement, in `QUIZ_SCHEMA`.
+    """The rows of two names, one a form of statement, in `QUERY_SCHEMA`.
 
     Args:
         pair: Of `PAIRS`.
@@ -71,7 +71,7 @@ def _row(
     levels = better.count(".") + 1
     return {
         "item_id": prompt_id(texts[0], language),
-        "quiz_id": number,
+        "query_id": number,
         "base_id": number,
         "template": pair,
         "mode": form,
@@ -105,15 +105,15 @@ def _row(
 def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None, seed: int) -> pl.DataFrame:
     """The rows of pairs in an order by hash, each pair with all of its forms, at most ``size`` rows."""
     order = sorted(
-        (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["quiz_id"])
+        (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
     )
     taken: list[Mapping[str, Any]] = []
     for rows in order:
         if size is not None and len(taken) + len(rows) > size:
             break
         taken += rows
-    table = pl.DataFrame(taken, schema=dict(QUIZ_SCHEMA), orient="row")
-    return table.unique("quiz_id", keep="first", maintain_order=True)
+    table = pl.DataFrame(taken, schema=dict(QUERY_SCHEMA), orient="row")
+    return table.unique("query_id", keep="first", maintain_order=True)
 
 
 def margin_items(table: pl.DataFrame) -> list[Item]:

@@ -1,4 +1,4 @@
-"""What a user may choose about quizzes; the lenses that ask them add options of their own."""
+"""What a user may choose about queries; the lenses that ask them add options of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 from sonde.base.errors import InputError
 from sonde.base.options import LARGEST, Count, OneOf, Options, Share, option
 from sonde.tasks._cloze_candidates import MOST
-from sonde.tasks._cloze_quizzes import QuizRules
+from sonde.tasks._cloze_queries import QueryRules
 from sonde.tasks._cloze_segments import REFERENCE
 from sonde.tasks._cloze_statements import ALIAS, CALL, IMPORT, TEMPLATES
 from sonde.tasks._names import SCOPES, SHARED, WITHIN
@@ -23,7 +23,7 @@ MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
 PROMPTED = (CALL, IMPORT, ALIAS)
 
 
-class QuizOptions(Options):
+class QueryOptions(Options):
     """Options of every task about names of APIs."""
 
     lens = "cloze"
@@ -33,8 +33,8 @@ class QuizOptions(Options):
     )
 
 
-class PromptOptions(QuizOptions):
-    """Options of the quizzes that are asked in words."""
+class PromptOptions(QueryOptions):
+    """Options of the queries that are asked in words."""
 
     lens = "prompting"
 
@@ -43,7 +43,7 @@ class PromptOptions(QuizOptions):
     )
 
 
-class PairOptions(QuizOptions):
+class PairOptions(QueryOptions):
     """Options of pairs of names, one of them the better."""
 
     scope: Annotated[str, OneOf(SCOPES)] = option(
@@ -61,7 +61,7 @@ class PairOptions(QuizOptions):
 
 
 class StatementOptions(PairOptions):
-    """Options of the quizzes that are cut from statements."""
+    """Options of the queries that are cut from statements."""
 
     templates: tuple[Annotated[str, OneOf(TEMPLATES)], ...] = option(
         TEMPLATES, "which statements are asked about"
@@ -96,13 +96,13 @@ class StatementOptions(PairOptions):
         MOST, "names for each level at most, with candidates and pll"
     )
 
-    def wanted(self, size: int, seed: int) -> QuizRules:
-        """The quizzes of at most ``size`` names that they describe.
+    def wanted(self, size: int, seed: int) -> QueryRules:
+        """The queries of at most ``size`` names that they describe.
 
         Raises:
             InputError: The file of queries cannot be read.
         """
-        return QuizRules(
+        return QueryRules(
             templates=self.templates,
             reference=self.reference,
             contexts=self.contexts,

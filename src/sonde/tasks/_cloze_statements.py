@@ -1,4 +1,4 @@
-"""Statements that quizzes are cut from: an import or call, with the place of each level of the name.
+"""Statements that queries are cut from: an import or call, with the place of each level of the name.
 
 The templates are the language's (``imports.toml``). A level is what stands between dots; words of the
 language, dots and an alias are never asked for.

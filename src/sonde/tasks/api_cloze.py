@@ -1,6 +1,6 @@
 """Cloze queries about the names of APIs: statements with a subtoken of a name left out (INK, section 3).
 
-Calls, imports, aliased imports, and aliased imports under the alias of another module. The quizzes are fixed
+Calls, imports, aliased imports, and aliased imports under the alias of another module. The queries are fixed
 in characters by one named reference segmentation; which models are asked never changes them.
 """
 
@@ -15,29 +15,29 @@ from sonde.base.errors import InputError
 from sonde.corpora import Intake, SourceFile, read_files
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_frequent import FrequentPieces
-from sonde.tasks._cloze_given import given_quizzes
-from sonde.tasks._cloze_items import items_of_quizzes, listed
+from sonde.tasks._cloze_given import given_queries
+from sonde.tasks._cloze_items import items_of_queries, listed
 from sonde.tasks._cloze_options import StatementOptions
-from sonde.tasks._cloze_quizzes import QuizRules, quizzes
+from sonde.tasks._cloze_queries import QueryRules, queries
 from sonde.tasks._names import NameUses, gather
 
 
 class ApiCloze:
-    """Makes quizzes of whole files."""
+    """Makes queries of whole files."""
 
     name = "api_cloze"
     version = "3"
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every quiz of a corpus with all templates, in `QUIZ_SCHEMA` without paths and controls.
+        """Every query of a corpus with all templates, in `QUERY_SCHEMA` without paths and controls.
 
         Raises:
-            InputError: There are too few aliases for adversarial quizzes.
+            InputError: There are too few aliases for adversarial queries.
         """
         held = list(files)
-        given = given_quizzes(held, limit=None, seed=0)
-        table = quizzes(gather(held), QuizRules()).table if given.is_empty() else given
+        given = given_queries(held, limit=None, seed=0)
+        table = queries(gather(held), QueryRules()).table if given.is_empty() else given
         return listed(table)
 
     def draw(
@@ -50,31 +50,31 @@ class ApiCloze:
         mode: str,
         options: Mapping[str, Any],
     ) -> Dataset:
-        """Draw the quizzes of at most ``size`` names; see `sonde.tasks.DrawingTask`.
+        """Draw the queries of at most ``size`` names; see `sonde.tasks.DrawingTask`.
 
-        Files that bring quizzes of their own (`codexglue`) are taken as they are.
+        Files that bring queries of their own (`codexglue`) are taken as they are.
 
         Args:
             files: The files of a corpus in one language.
-            size: Names wanted; of files that bring quizzes of their own, quizzes.
+            size: Names wanted; of files that bring queries of their own, queries.
             seed: Draws other names and other adversarial aliases.
             language: Public name of the language.
-            mode: No mode changes the quizzes.
+            mode: No mode changes the queries.
             options: See `sonde.tasks._cloze_options.StatementOptions`; others are not looked at.
 
         Raises:
             UsageError: An option that makes no sense.
-            InputError: No name gives a quiz under the size, or there are too few aliases.
+            InputError: No name gives a query under the size, or there are too few aliases.
         """
         held = list(files)
-        given = given_quizzes(held, limit=size, seed=seed)
+        given = given_queries(held, limit=size, seed=seed)
         if not given.is_empty():
             report = {"asked": size, "size": given.height, "files": len(held)}
-            return Dataset(self.name, self.version, given, tuple(items_of_quizzes(given)), report)
+            return Dataset(self.name, self.version, given, tuple(items_of_queries(given)), report)
         chosen = StatementOptions.among(options)
         gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
         frequent = FrequentPieces((file.text for file in held), chosen.reference)
-        made = quizzes(gathered, chosen.wanted(size, seed), frequent)
+        made = queries(gathered, chosen.wanted(size, seed), frequent)
         if made.table.is_empty():
             raise InputError(
                 f"cloze queries about names of APIs: of {len(gathered.names)} names in {gathered.files} "
@@ -95,11 +95,11 @@ class ApiCloze:
             "left_out": {reason: count for reason, count in made.left_out.items() if count},
             "aliases": _alias_statistics(gathered),
         }
-        return Dataset(self.name, self.version, table, tuple(items_of_quizzes(table)), report)
+        return Dataset(self.name, self.version, table, tuple(items_of_queries(table)), report)
 
 
 def _called_in(corpus: str, language: str) -> pl.Expr:
-    """Whether the library of a quiz's name is called anywhere in a corpus.
+    """Whether the library of a query's name is called anywhere in a corpus.
 
     Raises:
         SondeError: There is no such corpus, or it has no file in this language.

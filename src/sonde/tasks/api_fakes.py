@@ -61,7 +61,7 @@ class ApiFakes:
             seed: Makes other fakes and draws other names.
             language: Public name of the language.
             mode: No mode changes the pairs.
-            options: ``per_library`` and ``reference`` as for quizzes.
+            options: ``per_library`` and ``reference`` as for queries.
 
         Raises:
             InputError: No name of the corpus has a fake.

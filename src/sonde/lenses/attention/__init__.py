@@ -19,7 +19,7 @@ from sonde.corpora import Item, split
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Option, Scoring, Twin
+from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.choice import (
     Predicted,
@@ -85,10 +85,10 @@ class Attention(LensDefaults):
         read_snippet(options)
         return options
 
-    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
         """One model with weights drawn anew, over a share of the items."""
         share = AttentionOptions.read(settings.options).random_weights_share
-        return (Twin(settings.seed, share),) if share and not settings.stage else ()
+        return (Control(settings.seed, share),) if share and not settings.stage else ()
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -156,7 +156,7 @@ class Attention(LensDefaults):
         template = dataclasses.replace(template, item_set=_set_of(read, splits))
         clusters = clusters_of(scoring.items)
         found = [*_counts(scoring.observations, template, shared, clusters)]
-        twins = [collect(twin.observations, splits, clusters) for twin in scoring.twins]
+        controls = [collect(control.observations, splits, clusters) for control in scoring.controls]
         for side, relations in by_side(collect(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
             found += offset_scores(relations, on_side)
@@ -183,15 +183,15 @@ class Attention(LensDefaults):
                 if control != HEADS:
                     found += gains(all_of, control, on_side)
             found += head_map(all_of, on_side)
-            for twin, observations in zip(twins, scoring.twins, strict=True):
-                mine = {key: one for key, one in twin.items() if key[0] == side and usable(one, quirks)}
+            for control, observations in zip(controls, scoring.controls, strict=True):
+                mine = {key: one for key, one in control.items() if key[0] == side and usable(one, quirks)}
                 random, _ = _of_heads(mine, observations.observations, splits, quirks)
-                of_twin = Side(
+                of_control = Side(
                     {name: one for (_, name), one in mine.items()}, {"random_weights": random}, averaged
                 )
-                found += relation_scores(of_twin, "random_weights", on_side)
-                found += averages(of_twin, "random_weights", on_side)
-                found += pooled(of_twin, "random_weights", on_side)
+                found += relation_scores(of_control, "random_weights", on_side)
+                found += averages(of_control, "random_weights", on_side)
+                found += pooled(of_control, "random_weights", on_side)
         return found
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:

@@ -25,20 +25,20 @@ from sonde.capture.requests import (
 )
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Option, Scoring, Twin
+from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
 from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
-from sonde.lenses.cloze.observe import TOP_K, observe_quizzes, observe_texts
+from sonde.lenses.cloze.observe import TOP_K, observe_queries, observe_texts
 from sonde.lenses.cloze.options import UNIFIED, ClozeOptions
 from sonde.lenses.cloze.plan import (
     ONE,
     Ask,
-    Quiz,
+    ClozeQuery,
     asks_of,
     distinct_gaps,
     distinct_variants,
-    quizzes_by_item,
+    queries_by_item,
 )
 from sonde.lenses.cloze.predictions import write_predictions
 from sonde.lenses.cloze.scores import score_candidates, score_masked
@@ -53,7 +53,7 @@ from sonde.tasks._cloze_options import CANDIDATES, MASKED
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 TASK = "api_cloze"
-TWIN_SHARE = 0.25
+CONTROL_SHARE = 0.25
 _FEW = 10
 """Candidates for each level that a run is advised to take where it would be long."""
 
@@ -107,14 +107,14 @@ class Cloze(LensDefaults):
             )
         return options
 
-    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
-        """One twin with random weights: over a quarter of the statements, where each is asked by itself."""
-        return (Twin(settings.seed, TWIN_SHARE if _objective(settings) == MASKED else 1.0),)
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
+        """One control with random weights: over a quarter of the statements, where each is asked by itself."""
+        return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The statements that quizzes are cut from, or the candidate statements of each quiz and pair.
+        """The statements that queries are cut from, or the candidate statements of each query and pair.
 
         Raises:
             UsageError: A task of another lens is among them.
@@ -152,11 +152,11 @@ class Cloze(LensDefaults):
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """What is left out of every statement, or the statements as they are, as each kind can be asked."""
-        quizzes = _quizzes(labels, settings)
+        queries = _queries(labels, settings)
         asks = {
-            one.item.item_id: asks_of(one, quizzes[one.item.item_id])
+            one.item.item_id: asks_of(one, queries[one.item.item_id])
             for one in prepared
-            if one.item.item_id in quizzes
+            if one.item.item_id in queries
         }
         texts = [one for one in prepared if one.item.item_id not in asks]
         if not asks:
@@ -175,15 +175,15 @@ class Cloze(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """A row a quiz, or a row a statement; see `sonde.lenses.cloze.observe`.
+        """A row a query, or a row a statement; see `sonde.lenses.cloze.observe`.
 
         Raises:
             CaptureError: A capture holds no scores.
         """
-        quizzes = _quizzes(labels, settings)
-        pieces = [one for one in observed if one.prepared.item.item_id in quizzes]
-        whole = [one for one in observed if one.prepared.item.item_id not in quizzes]
-        tables = [observe_quizzes(pieces, labels[TASK], surfaces)] if pieces else []
+        queries = _queries(labels, settings)
+        pieces = [one for one in observed if one.prepared.item.item_id in queries]
+        whole = [one for one in observed if one.prepared.item.item_id not in queries]
+        tables = [observe_queries(pieces, labels[TASK], surfaces)] if pieces else []
         return pl.concat([*tables, observe_texts(whole)])
 
     def score(self, scoring: Scoring) -> list[Score]:
@@ -214,7 +214,7 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
     compared = ClozeOptions.read(settings.options).unified
     right = {
         item: {
-            ask.variants[0][0]: Answer(ask.quiz.answer, ask.quiz.word_start, ask.initial)
+            ask.variants[0][0]: Answer(ask.query.answer, ask.query.word_start, ask.initial)
             for ask in mine
             if ask.status == ONE
         }
@@ -244,10 +244,10 @@ def _objective(settings: LensSettings) -> str:
     return ClozeOptions.read(settings.options).objective
 
 
-def _quizzes(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[Quiz]]:
-    """The quizzes that are asked for a piece, by item; none where whole statements are scored."""
+def _queries(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[ClozeQuery]]:
+    """The queries that are asked for a piece, by item; none where whole statements are scored."""
     asked = TASK in labels and _objective(settings) == MASKED
-    return quizzes_by_item(labels[TASK]) if asked else {}
+    return queries_by_item(labels[TASK]) if asked else {}
 
 
 lens = Cloze()

@@ -1,4 +1,4 @@
-"""The same quizzes asked otherwise: another alias, words before them, other frames; seen and unseen."""
+"""The same queries asked otherwise: another alias, words before them, other frames; seen and unseen."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MODES = [*PUBLISHED_MODES, "whole"]
 
 
 def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Alias quizzes against the same quizzes under adversarial aliases, each quiz its own pair."""
+    """Alias queries against the same queries under adversarial aliases, each query its own pair."""
     asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
     others = asked.filter(pl.col("template") == "adversarial").select("base_id", *_hits(frame))
     averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
-    own = asked.filter(pl.col("template") == "alias").select("quiz_id", "library", *_hits(frame))
-    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
+    own = asked.filter(pl.col("template") == "alias").select("query_id", "library", *_hits(frame))
+    pairs = own.join(averaged, left_on="query_id", right_on="base_id")
     apart = {k: pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
     yield from by_library(
         pairs, _at_ks(apart, "difference"), single(base).within(("template", ALIASES_APART))
@@ -40,14 +40,14 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Quizzes behind words, averaged within a quiz, against the same quizzes alone."""
+    """Queries behind words, averaged within a query, against the same queries alone."""
     asked = frame.filter(
         pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("frame") == "")
     )
     worded = asked.filter(pl.col("context") != "").select("base_id", *_hits(frame))
     averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
-    own = asked.filter(pl.col("context") == "").select("quiz_id", "library", "template", *_hits(frame))
-    pairs = own.join(averaged, left_on="quiz_id", right_on="base_id")
+    own = asked.filter(pl.col("context") == "").select("query_id", "library", "template", *_hits(frame))
+    pairs = own.join(averaged, left_on="query_id", right_on="base_id")
     worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (".words", ""))
     sides = {
         "with": _at_ks(worded_by, "unit"),
@@ -60,16 +60,16 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """P@k in each frame, over quizzes that were answered in all frames, and the spread over the frames.
+    """P@k in each frame, over queries that were answered in all frames, and the spread over the frames.
 
     ``p_at_k`` by the dimension ``frame`` (``plain``: the statement alone; ``every``: the mean over all);
     ``p_at_k_sd`` and ``p_at_k_range`` are the standard deviation and the range over the frames.
     """
     asked = frame.filter(
         pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("context") == "")
-    ).select("quiz_id", "base_id", "library", "template", "frame", *_hits(frame))
+    ).select("query_id", "base_id", "library", "template", "frame", *_hits(frame))
     framed = asked.filter(pl.col("frame") != "")
-    alone = asked.filter((pl.col("frame") == "") & pl.col("quiz_id").is_in(framed["base_id"].implode()))
+    alone = asked.filter((pl.col("frame") == "") & pl.col("query_id").is_in(framed["base_id"].implode()))
     every = pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed])
     hits = {k: pl.col(str(k)) for k in KS}
     for template, part in by_template(every, single(base)):
@@ -86,7 +86,7 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """How much better quizzes about libraries of the training data are answered than others."""
+    """How much better queries about libraries of the training data are answered than others."""
     known = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
     for template, part in by_template(known, single(base)):
         apart = mean_differences(part, at_k(part, "rank"), template, ("seen", True, False), cluster="library")
@@ -102,7 +102,7 @@ def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
         if held.is_empty():
             continue
         sums = cells(held, [hits, hits.is_not_null()], ["frame"], cluster="library").toarray()
-        # Every quiz is answered in every frame.
+        # Every query is answered in every frame.
         weight = sums[:, frames]
         for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
             named = dataclasses.replace(template, metric=metric, k=k)
@@ -120,9 +120,9 @@ def _range(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " re
 
 
 def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "replicate frame"]:
-    hits, quizzes = np.split(sums, 2, axis=1)
+    hits, queries = np.split(sums, 2, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return hits / quizzes
+        return hits / queries
 
 
 def single(base: Score) -> Score:

@@ -7,20 +7,20 @@ import polars as pl
 from sonde.lenses._lens import Scoring
 from sonde.lenses.cloze.judged import contested, judged
 
-UNIGRAM, MAJORITY, TWIN = "unigram", "majority", "random_weights"
+UNIGRAM, MAJORITY, RANDOM_WEIGHTS = "unigram", "majority", "random_weights"
 
 
-def twin_candidates(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
-    """The rank of each right candidate for the twin, under ``rank_twin``; None where there is none."""
-    if not scoring.twins:
+def control_candidates(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
+    """The rank of each right candidate for the control, under ``rank_random_weights``; None where there is none."""
+    if not scoring.controls:
         return None
-    answers = scoring.twins[0].observations.collect()
-    return contested(answers, labels).select("quiz_id", rank_twin=pl.col("rank"))
+    answers = scoring.controls[0].observations.collect()
+    return contested(answers, labels).select("query_id", rank_random_weights=pl.col("rank"))
 
 
-def twin_frame(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
-    """The judged answers of the twin, ``rank`` alone under ``rank_twin``; None where there is none."""
-    if not scoring.twins:
+def control_frame(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
+    """The judged answers of the control, ``rank`` alone under ``rank_random_weights``; None where there is none."""
+    if not scoring.controls:
         return None
-    answers = scoring.twins[0].observations.collect()
-    return judged(answers, labels).select("quiz_id", rank_twin=pl.col("rank"))
+    answers = scoring.controls[0].observations.collect()
+    return judged(answers, labels).select("query_id", rank_random_weights=pl.col("rank"))

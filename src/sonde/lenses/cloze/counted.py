@@ -1,4 +1,4 @@
-"""What the quizzes themselves are like: answers that seen and unseen names share, and aliases of a name."""
+"""What the queries themselves are like: answers that seen and unseen names share, and aliases of a name."""
 
 from __future__ import annotations
 

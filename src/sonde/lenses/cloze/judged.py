@@ -1,6 +1,6 @@
-"""Answers joined with their quizzes: every rank that a table of the lens rests on, one row a quiz.
+"""Answers joined with their queries: every rank that a table of the lens rests on, one row a query.
 
-A prompt may have several right answers, each a quiz of its own. ``rank`` is that of the single gold answer,
+A prompt may have several right answers, each a query of its own. ``rank`` is that of the single gold answer,
 ``rank_filtered`` leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
 """
 
@@ -17,7 +17,7 @@ from sonde.lenses.cloze.statements import candidate_ids
 from sonde.lenses.cloze.vocabulary import segmented
 from sonde.models import manifest
 from sonde.tasks._cloze_candidates import place
-from sonde.tasks._cloze_quizzes import path_number
+from sonde.tasks._cloze_queries import path_number
 
 PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
@@ -40,13 +40,13 @@ _MOST = "20+"
 
 
 def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """The answers of a masked model with their quizzes and ranks; quizzes that were not asked have nulls.
+    """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
+        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
     """
-    joined = labels.join(answers.drop("item_id"), on="quiz_id", how="inner", suffix="_here")
+    joined = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
     return _with_groups(_with_other_answers(joined))
 
 
@@ -64,11 +64,14 @@ def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataF
         return frame
     asked, ranked = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
     for answers in beside:
-        others = answers.select("quiz_id", "nats", "rank").collect()
+        others = answers.select("query_id", "nats", "rank").collect()
         for_nats, for_rank = (
-            others.filter(pl.col(column).is_not_null())["quiz_id"].implode() for column in ("nats", "rank")
+            others.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
         )
-        asked, ranked = asked & pl.col("quiz_id").is_in(for_nats), ranked & pl.col("quiz_id").is_in(for_rank)
+        asked, ranked = (
+            asked & pl.col("query_id").is_in(for_nats),
+            ranked & pl.col("query_id").is_in(for_rank),
+        )
     return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
 
 
@@ -78,16 +81,16 @@ def contested(
     shared: frozenset[str] = frozenset(),
     beside: Sequence[pl.LazyFrame] = (),
 ) -> pl.DataFrame:
-    """Quizzes decided by whole statements: the rank of the right one among its candidates.
+    """Queries decided by whole statements: the rank of the right one among its candidates.
 
     ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
     ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
     none, ``rank_common`` by the sum where every model of the run scored all of its statements. Ties count
-    against the right one; a quiz of which a statement was not scored is left out.
+    against the right one; a query of which a statement was not scored is left out.
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
+        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
         shared: Pieces that the vocabularies of the models compared share.
         beside: The answers of every other model of the run.
     """
@@ -106,9 +109,9 @@ def contested(
         among = [name in shared for name in row["candidates"]]
         unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
         common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
-        rows.append((row["quiz_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
+        rows.append((row["query_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
     schema = {
-        "quiz_id": pl.String,
+        "query_id": pl.String,
         "rank": pl.Int32,
         "rank_per_piece": pl.Int32,
         "rank_unified": pl.Int32,
@@ -118,7 +121,7 @@ def contested(
         SHARED: pl.Int32,
     }
     table = pl.DataFrame(rows, schema=schema, orient="row")
-    return _with_groups(labels.join(table, on="quiz_id", how="inner"))
+    return _with_groups(labels.join(table, on="query_id", how="inner"))
 
 
 def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses.cloze.controls import TWIN
+from sonde.lenses.cloze.controls import RANDOM_WEIGHTS
 from sonde.lenses.cloze.observe import CAUSAL, PLL
 from sonde.lenses.cloze.rates import by_library
 from sonde.lenses.cloze.statements import candidate_ids
@@ -24,7 +24,7 @@ _FORM = "form"
 LENGTH, SPELLING = "length", "spelling"
 _TIE = 1e-4
 
-_SCHEMA: Mapping[str, type[pl.DataType]] = {"quiz_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
+_SCHEMA: Mapping[str, type[pl.DataType]] = {"query_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
 
 
 def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -37,7 +37,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Pairs as `sonde.tasks._cloze_margins` makes them.
     """
-    texts = answers.filter(pl.col("quiz_id").is_null()).unique("item_id", keep="first")
+    texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
     found = {
         item: (nats, pieces) for item, nats, pieces in texts.select("item_id", "nats", "pieces").iter_rows()
     }
@@ -46,9 +46,9 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         better, worse = (found.get(item) for item in candidate_ids(row))
         if better is not None and worse is not None:
             means_of = [nats / max(pieces, 1) for nats, pieces in (better, worse)]
-            rows.append((row["quiz_id"], worse[0] - better[0], means_of[1] - means_of[0]))
+            rows.append((row["query_id"], worse[0] - better[0], means_of[1] - means_of[0]))
     table = pl.DataFrame(rows, schema=dict(_SCHEMA), orient="row")
-    return labels.join(table, on="quiz_id", how="inner", maintain_order="left")
+    return labels.join(table, on="query_id", how="inner", maintain_order="left")
 
 
 def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
@@ -62,7 +62,7 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
     measure = PLL if PLL in answers["measure"] else CAUSAL
     base = dataclasses.replace(scoring.template, task=task, objective=measure)
     frame = margins(answers, labels)
-    twins = [margins(twin.observations.collect(), labels) for twin in scoring.twins]
+    controls = [margins(control.observations.collect(), labels) for control in scoring.controls]
     for pair in PAIRS:
         template = base.within(("pair", pair))
         part = frame.filter(pl.col("template") == pair)
@@ -72,9 +72,9 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
                 named = dataclasses.replace(template, control=control)
                 yield from by_library(part, [Mean("preferred", preferred)], named, by=by)
             yield from _by_chance(part, template, by)
-        for twin in twins:
-            control = dataclasses.replace(template, control=TWIN)
-            yield from _of_model(twin.filter(pl.col("template") == pair), control, {})
+        for control in controls:
+            control = dataclasses.replace(template, control=RANDOM_WEIGHTS)
+            yield from _of_model(control.filter(pl.col("template") == pair), control, {})
 
 
 def _of_model(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:

@@ -1,4 +1,4 @@
-"""The item table of the cloze lens: a row a quiz for masked models, a row a text for scored statements."""
+"""The item table of the cloze lens: a row a query for masked models, a row a text for scored statements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sonde.lenses.cloze.plan import (
     asks_of,
     distinct_gaps,
     distinct_variants,
-    quizzes_by_item,
+    queries_by_item,
     total,
 )
 from sonde.results.columns import Columns, schema_of
@@ -37,7 +37,7 @@ objective), from left to right, or as the pseudo-log-likelihood of a model that 
 
 ANSWERS_COLUMNS: Columns = {
     "item_id": (pl.String, "the text"),
-    "quiz_id": (pl.String, "the quiz; null where a whole statement is scored"),
+    "query_id": (pl.String, "the query; null where a whole statement is scored"),
     "status": (
         pl.String,
         "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer, which was not "
@@ -66,15 +66,15 @@ ANSWERS_COLUMNS: Columns = {
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their negative log-probabilities"),
 }
-"""Columns of the cloze lens's item table, one row a quiz or a whole statement."""
+"""Columns of the cloze lens's item table, one row a query or a whole statement."""
 
 ANSWERS_SCHEMA = schema_of(ANSWERS_COLUMNS)
 
 
-def observe_quizzes(
+def observe_queries(
     observed: Sequence[Captured], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
-    """Rows of the quizzes of a few items, in `ANSWERS_SCHEMA`.
+    """Rows of the queries of a few items, in `ANSWERS_SCHEMA`.
 
     - ``status``: `ONE`, `SEVERAL` or `CUT`, how many pieces of this tokenizer the answer has; cut answers
       were not asked for.
@@ -93,13 +93,13 @@ def observe_quizzes(
     ``nats_unified`` alone.
 
     Raises:
-        CaptureError: A quiz has no score.
+        CaptureError: A query has no score.
     """
-    quizzes = quizzes_by_item(labels)
+    queries = queries_by_item(labels)
     rows: list[dict[str, Any]] = []
     for one in observed:
         item = one.prepared.item.item_id
-        asks = asks_of(one.prepared, quizzes.get(item, []))
+        asks = asks_of(one.prepared, queries.get(item, []))
         writes = any(capture.written for capture in one.captures)
         wanted = distinct_gaps(asks) if writes else distinct_variants(asks)
         captured = dict(zip(wanted, one.captures, strict=False))
@@ -154,10 +154,10 @@ def _row(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
         "item_id": item,
-        "quiz_id": ask.quiz.quiz_id,
+        "query_id": ask.query.query_id,
         "status": ask.status,
         "pieces": len(ask.variants),
-        "characters": len(ask.quiz.answer),
+        "characters": len(ask.query.answer),
     }
     if ask.status == CUT:
         return row

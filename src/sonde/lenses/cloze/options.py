@@ -1,4 +1,4 @@
-"""What a user may choose about quizzes and their ranks."""
+"""What a user may choose about queries and their ranks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""From quizzes on characters to masked subwords of one model, the same when asking and when reading answers.
+"""From queries on characters to masked subwords of one model, the same when asking and when reading answers.
 
-A quiz is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
+A query is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
 answer of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked,
 so that what is left of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). Models
-that write into a gap are asked once, for all pieces. A quiz whose answer the vocabulary cannot spell (a sign
+that write into a gap are asked once, for all pieces. A query whose answer the vocabulary cannot spell (a sign
 that it lacks, capital letters that it does not tell apart), or whose end no piece can have, is not asked; it
 is counted.
 """
@@ -22,25 +22,25 @@ from sonde.capture.requests import Prepared
 
 ONE, SEVERAL, CUT = "one piece", "several pieces", "cut"
 
-QUIZ_COLUMNS = ("item_id", "quiz_id", "answer", "start", "end", "prefix")
+QUERY_COLUMNS = ("item_id", "query_id", "answer", "start", "end", "prefix")
 
 _GOES_ON = "##"
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True, slots=True)
-class Quiz:
-    """What has to be known of a quiz to ask it.
+class ClozeQuery:
+    """What has to be known of a query to ask it.
 
     Attributes:
-        quiz_id: Its identity.
+        query_id: Its identity.
         answer: The characters asked for.
         start: Where they begin in the text.
         end: Where they end.
         word_start: Whether a blank, or nothing, stands before them.
     """
 
-    quiz_id: str
+    query_id: str
     answer: str
     start: int
     end: int
@@ -49,17 +49,17 @@ class Quiz:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A quiz in the subwords of a model.
+    """A query in the subwords of a model.
 
     Attributes:
-        quiz: The quiz.
+        query: The query.
         status: `ONE`, `SEVERAL` or `CUT`.
         variants: Masked positions of each input that it needs; the first of them is what is scored. The
             first variant masks the whole answer.
         initial: Whether the first of its pieces begins a word for the tokenizer (is not marked ``##``).
     """
 
-    quiz: Quiz
+    query: ClozeQuery
     status: str
     variants: tuple[tuple[int, ...], ...]
     initial: bool = True
@@ -70,17 +70,17 @@ class Ask:
         return self.variants[:1]
 
 
-def quizzes_by_item(labels: pl.DataFrame) -> dict[str, list[Quiz]]:
-    """The quizzes of a job's items, by item, in the order of the table."""
-    found: dict[str, list[Quiz]] = {}
-    for item, quiz_id, answer, start, end, prefix in labels.select(QUIZ_COLUMNS).iter_rows():
+def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
+    """The queries of a job's items, by item, in the order of the table."""
+    found: dict[str, list[ClozeQuery]] = {}
+    for item, query_id, answer, start, end, prefix in labels.select(QUERY_COLUMNS).iter_rows():
         word_start = not prefix or prefix[-1].isspace()
-        found.setdefault(item, []).append(Quiz(quiz_id, answer, start, end, word_start))
+        found.setdefault(item, []).append(ClozeQuery(query_id, answer, start, end, word_start))
     return found
 
 
-def asks_of(prepared: Prepared, quizzes: Sequence[Quiz]) -> list[Ask]:
-    """How each quiz of an item is asked."""
+def asks_of(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[Ask]:
+    """How each query of an item is asked."""
     subwords = prepared.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
     by_start: dict[int, int] = {}
@@ -90,27 +90,27 @@ def asks_of(prepared: Prepared, quizzes: Sequence[Quiz]) -> list[Ask]:
         if surface.strip():
             by_start.setdefault(begins[position], position)
             by_end[ends[position]] = position
-    return [_ask(quiz, by_start.get(quiz.start), by_end.get(quiz.end), subwords) for quiz in quizzes]
+    return [_ask(query, by_start.get(query.start), by_end.get(query.end), subwords) for query in queries]
 
 
 def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's quizzes need, each once, in order."""
+    """The inputs that an item's queries need, each once, in order."""
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
 
 
 def distinct_gaps(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's quizzes need where whole answers are written, each once, in order."""
+    """The inputs that an item's queries need where whole answers are written, each once, in order."""
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.whole))
 
 
-def _ask(quiz: Quiz, first: int | None, last: int | None, subwords: Subwords) -> Ask:
-    if first is None or last is None or last < first or not _spells(subwords, first, last, quiz.answer):
-        return Ask(quiz, CUT, ())
+def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> Ask:
+    if first is None or last is None or last < first or not _spells(subwords, first, last, query.answer):
+        return Ask(query, CUT, ())
     initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
-        return Ask(quiz, ONE, ((first,),), initial)
+        return Ask(query, ONE, ((first,),), initial)
     positions = tuple(range(first, last + 1))
-    return Ask(quiz, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
+    return Ask(query, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
 
 
 def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:

@@ -21,7 +21,7 @@ _ENTRY = ["library", "name"]
 
 
 def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """``library, name, word``: the likeliest word of each entry, in the order of the quizzes.
+    """``library, name, word``: the likeliest word of each entry, in the order of the queries.
 
     Of equally likely words the first by alphabet is taken, whatever order they were asked in.
 
@@ -29,16 +29,16 @@ def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
+        labels: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
     """
     given = labels.filter(pl.col("template") == GIVEN)
     texts = pl.Series("text_id", [candidate_ids(row)[0] for row in given.iter_rows(named=True)], pl.String)
-    by_quiz = answers.filter(pl.col("quiz_id").is_not_null()).select("quiz_id", asked=pl.col("nats"))
-    by_text = answers.filter(pl.col("quiz_id").is_null()).select(text_id="item_id", scored=pl.col("nats"))
+    by_query = answers.filter(pl.col("query_id").is_not_null()).select("query_id", asked=pl.col("nats"))
+    by_text = answers.filter(pl.col("query_id").is_null()).select(text_id="item_id", scored=pl.col("nats"))
     joined = (
-        given.select(*_ENTRY, "quiz_id", word="answer")
+        given.select(*_ENTRY, "query_id", word="answer")
         .with_columns(texts)
-        .join(by_quiz, on="quiz_id", how="left", maintain_order="left")
+        .join(by_query, on="query_id", how="left", maintain_order="left")
         .join(by_text, on="text_id", how="left", maintain_order="left")
         .with_columns(nats=pl.coalesce("asked", "scored"))
     )
@@ -67,8 +67,8 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     root = run.root
     tables = sorted(one for one in root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name)
     labels = [pl.scan_parquet(one).filter(pl.col("template") == GIVEN).collect() for one in tables]
-    quizzes = pl.concat(labels) if labels else pl.DataFrame()
-    if quizzes.is_empty():
+    queries = pl.concat(labels) if labels else pl.DataFrame()
+    if queries.is_empty():
         return []
     written: list[tuple[Path, int, int]] = []
     for model in run.read_summary()["models"]:
@@ -76,7 +76,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         if not parts:
             continue
         answers = pl.scan_parquet(parts, hive_partitioning=False).collect()
-        for folder, asked in _by_folder(quizzes):
+        for folder, asked in _by_folder(queries):
             words = preferred(answers, asked).select("name", "word").rows()
             path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"
             write_atomic(path, predictions(sorted(words, key=lambda row: _place(row[0]))))
@@ -84,8 +84,8 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     return written
 
 
-def _by_folder(quizzes: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    named = quizzes.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
+def _by_folder(queries: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    named = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
     for (folder,), part in named.partition_by("_folder", as_dict=True, include_key=False).items():
         yield str(folder), part
 

@@ -17,7 +17,7 @@ NAMES = ("call", "import")
 """Templates that ask for a name as it is; what is said of all names is said of these."""
 
 by_library = partial(means, cluster="library")
-"""Means of quizzes, of which whole libraries are independent."""
+"""Means of queries, of which whole libraries are independent."""
 
 COMPETING = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
@@ -61,7 +61,7 @@ def _counts(frame: pl.DataFrame) -> list[int]:
 
 
 def by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
-    """The quizzes of each template, with a score that names it."""
+    """The queries of each template, with a score that names it."""
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
         yield base.within(("template", template)), part

@@ -11,10 +11,10 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses.cloze.compared import in_frames, in_words, paired_aliases, seen_against_unseen
 from sonde.lenses.cloze.controls import (
     MAJORITY,
-    TWIN,
+    RANDOM_WEIGHTS,
     UNIGRAM,
-    twin_candidates,
-    twin_frame,
+    control_candidates,
+    control_frame,
 )
 from sonde.lenses.cloze.counted import aliases_of_names, overlap
 from sonde.lenses.cloze.judged import (
@@ -43,7 +43,11 @@ _CUTS: Mapping[str, str] = {
 }
 """Name of the dimension, and the column that makes the groups."""
 
-_CONTROLS: Mapping[str, str] = {UNIGRAM: "unigram", MAJORITY: "majority", TWIN: "rank_twin"}
+_CONTROLS: Mapping[str, str] = {
+    UNIGRAM: "unigram",
+    MAJORITY: "majority",
+    RANDOM_WEIGHTS: "rank_random_weights",
+}
 
 _OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
     "rank": ("candidates", "sum"),
@@ -93,9 +97,9 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     contest = contested(answers, labels, shared, scoring.beside)
     frame = with_seen(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
     frame = with_agreement(frame, compared) if compared else frame
-    twin = twin_candidates(scoring, labels)
-    if twin is not None:
-        frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
+    control = control_candidates(scoring, labels)
+    if control is not None:
+        frame = frame.join(control, on="query_id", how="left", maintain_order="left")
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
@@ -118,7 +122,7 @@ _ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
 
 
 def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """What is said of pairs of quizzes and of the quizzes themselves, however they are scored."""
+    """What is said of pairs of queries and of the queries themselves, however they are scored."""
     yield from paired_aliases(frame, base)
     yield from in_words(frame, base)
     yield from in_frames(frame, base)
@@ -131,9 +135,9 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
     frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
     frame = with_seen(frame, model)
-    twin = twin_frame(scoring, labels)
-    if twin is not None:
-        frame = frame.join(twin, on="quiz_id", how="left", maintain_order="left")
+    control = control_frame(scoring, labels)
+    if control is not None:
+        frame = frame.join(control, on="query_id", how="left", maintain_order="left")
     compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 
@@ -180,7 +184,7 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """P@k of the controls on the quizzes that they and the model answer, and the model's gain over them."""
+    """P@k of the controls on the queries that they and the model answer, and the model's gain over them."""
     for control, column in _CONTROLS.items():
         if column not in frame.columns:
             continue

@@ -1,6 +1,6 @@
 """What pre-training buys on a task (CuBERT): fine-tuned, beside the same from scratch and a bag of tokens.
 
-Each arm is trained on the train part of a task's examples, rate and epoch are chosen on validation, and test
+Each method is trained on the train part of a task's examples, rate and epoch are chosen on validation, and test
 is told once. The trained models lie in the folder of the run and can be read by every lens.
 """
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Arm, LensSettings, Scoring, Training
+from sonde.lenses._lens import LensSettings, Method, Scoring, Training
 from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of
 from sonde.lenses.finetune.evidence import with_evidence
@@ -59,16 +59,16 @@ class Finetune(LensDefaults):
         """Every model has states."""
         return None
 
-    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+    def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
         """For each task what needs no model, then the others from each seed, value by value."""
-        arms: dict[Arm, None] = {}
+        methods: dict[Method, None] = {}
         for task in tasks:
             for variant in variants(settings):
                 options = read_options(variant.settings(settings))
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
-                    arms[bag] = None
+                    methods[bag] = None
                 for number, name in itertools.product(
                     range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
                 ):
@@ -79,39 +79,39 @@ class Finetune(LensDefaults):
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
                     one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
-                    arms[one] = None
-        return tuple(arms)
+                    methods[one] = None
+        return tuple(methods)
 
-    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
-        """Train an arm; see `sonde.lenses.finetune.rows.ROWS_SCHEMA` for the rows.
+    def train(self, method: Method, training: Training) -> pl.DataFrame:
+        """Train a method; see `sonde.lenses.finetune.rows.ROWS_SCHEMA` for the rows.
 
         Raises:
             SondeError: The data or the model cannot be trained on.
         """
         options = read_options(training.settings)
-        recipe = dataclasses.replace(options.recipe(training.settings), seed=arm.seed)
+        recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
         splits = splits_of(with_evidence(training.examples), options)
-        data = data_of(arm.task, splits, training.language)
-        if arm.name == BAG:
-            return baseline_rows(arm.task, splits, training.language, pointer=arm.task in POINTER_TASKS)
-        if arm.name in BASELINES:
+        data = data_of(method.task, splits, training.language)
+        if method.name == BAG:
+            return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
+        if method.name in BASELINES:
             own = options.baseline_recipe(recipe)
-            tuned = train_baseline(arm.name, own, options, data, splits, training)
+            tuned = train_baseline(method.name, own, options, data, splits, training)
             return trained_rows(tuned, splits, data)
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
 
         spec = training.model
-        if arm.name == SCRATCH:
-            spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", arm.seed) % 2**31)
+        if method.name == SCRATCH:
+            spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
         tuned = tune(spec, data, recipe, training.folder)
         rows = trained_rows(tuned, splits, data)
-        if arm.name == PRETRAINED and arm.seed == training.settings.seed:
+        if method.name == PRETRAINED and method.seed == training.settings.seed:
             rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
         return rows
 
     def score(self, scoring: Scoring) -> list[Score]:
-        """How much each arm gets right on test, and what the model gains over the others."""
+        """How much each method gets right on test, and what the model gains over the others."""
         return list(score_all(scoring))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:

@@ -48,13 +48,13 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         parts += ["external test set"] if split == EXTERNAL else []
         line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
         gains = rows.filter((pl.col("metric") == "gain") & (pl.col("of_metric") == about))
-        for arm, shown in NAMES.items():
-            for gain in gains.filter(pl.col("control") == arm).iter_rows(named=True):
+        for method, shown in NAMES.items():
+            for gain in gains.filter(pl.col("control") == method).iter_rows(named=True):
                 line += f"; {_points(gain)} over {shown}"
         yield line
     left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension(REASON))
-    for task, arm, reason in left_out.unique(maintain_order=True).iter_rows():
-        yield f"{task}: method {arm} is left out: {reason}"
+    for task, method, reason in left_out.unique(maintain_order=True).iter_rows():
+        yield f"{task}: method {method} is left out: {reason}"
 
 
 def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:

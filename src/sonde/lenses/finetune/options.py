@@ -27,8 +27,8 @@ QUIRKS: Mapping[str, str] = {
 """What CuBERT's released code does otherwise; docs/paper-modes.md says more."""
 
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
-DEFAULT_ARMS = (PRETRAINED, SCRATCH, BAG)
-ARMS = (*DEFAULT_ARMS, *BASELINES)
+DEFAULT_METHODS = (PRETRAINED, SCRATCH, BAG)
+METHODS = (*DEFAULT_METHODS, *BASELINES)
 POOLINGS = ("auto", "mean", "max", "last", "first")
 BAG_OPTIONS = frozenset({"fraction", "valid"})
 """Options that what needs no model knows."""
@@ -37,7 +37,7 @@ _DEFAULT = FineTuning()
 
 
 class FinetuneOptions(BaselineOptions):
-    """The options of the lens: what an arm is trained with is its own, so all of them change scores alone.
+    """The options of the lens: what a method is trained with is its own, so all of them change scores alone.
 
     Only a second test set changes what is drawn.
     """
@@ -70,8 +70,8 @@ class FinetuneOptions(BaselineOptions):
         _DEFAULT.checkpoint, "updates between checkpoints, beside one an epoch", scoring=True
     )
     seeds: Count = option(1, "trainings of each method, from as many seeds", scoring=True)
-    methods: tuple[Annotated[str, OneOf(ARMS)], ...] = option(
-        DEFAULT_ARMS,
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
+        DEFAULT_METHODS,
         "what is trained: the model (pretrained), the same architecture from weights drawn anew (scratch), "
         "or a baseline",
         scoring=True,
@@ -110,7 +110,7 @@ class FinetuneOptions(BaselineOptions):
     )
 
     def recipe(self, settings: LensSettings) -> FineTuning:
-        """How a model is fine-tuned; the seed is an arm's."""
+        """How a model is fine-tuned; the seed is a method's."""
         quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         return FineTuning(
@@ -143,6 +143,6 @@ def read_options(settings: LensSettings) -> FinetuneOptions:
 
     Raises:
         UsageError: A value that cannot be used.
-        UnknownNameError: An arm or pooling that does not exist.
+        UnknownNameError: A method or pooling that does not exist.
     """
     return FinetuneOptions.read(settings.options)

@@ -18,7 +18,7 @@ REACHABLE = ("reachable", "true")
 
 
 def beyond(examples: pl.DataFrame) -> pl.Series:
-    """Ids of the examples whose label rests on something that one of the arms does not read."""
+    """Ids of the examples whose label rests on something that one of the methods does not read."""
     return examples.filter(~pl.col("reached"))["example_id"].unique()
 
 
@@ -47,7 +47,7 @@ def cut_off(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
 
 
 def ceilings(examples: pl.DataFrame) -> dict[str, float]:
-    """The most that any answers of one arm could get right, by metric; nothing where it reads everything.
+    """The most that any answers of one method could get right, by metric; nothing where it reads everything.
 
     Examples of which the same is read get the same answer, so of contradictory ones the most frequent label
     is right at best. An error that is not read is not found.

@@ -1,4 +1,4 @@
-"""From answers to scores: how much is right, arm against arm on the same examples."""
+"""From answers to scores: how much is right, method against method on the same examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
-    """One metric of one arm: a value an example and seed.
+    """One metric of one method: a value an example and seed.
 
     Attributes:
         examples: Ids of the examples.
@@ -80,10 +80,10 @@ def _cut(settings: LensSettings) -> str:
 
 
 def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
-    """A row for each arm that was asked for and does not apply to a task."""
-    for arm in read_options(scoring.settings).methods:
-        if reason := applies(arm, task):
-            about = dataclasses.replace(scoring.template, task=task, split="test", control=arm)
+    """A row for each method that was asked for and does not apply to a task."""
+    for method in read_options(scoring.settings).methods:
+        if reason := applies(method, task):
+            about = dataclasses.replace(scoring.template, task=task, split="test", control=method)
             yield left_out(about, reason)
 
 
@@ -106,10 +106,10 @@ def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
-    """What each arm gets right on one test set, what the model is ahead by, and what cannot be right."""
+    """What each method gets right on one test set, what the model is ahead by, and what cannot be right."""
     counted = asked(examples, cut)
     yield from _compared(counted, template)
-    yield from _confusions(counted.filter(pl.col("arm") == PRETRAINED), template)
+    yield from _confusions(counted.filter(pl.col("method") == PRETRAINED), template)
     yield from _commonest(counted.filter(pl.col("baseline") == ""), template)
     for name, part in _subjects(counted):
         for metric, value in ceilings(part).items():
@@ -122,7 +122,7 @@ def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
                 n=part["example_id"].n_unique(),
                 n_clusters=part["cluster"].n_unique(),
             )
-    for share, part in cut_off(examples.filter(pl.col("arm") == PRETRAINED)):
+    for share, part in cut_off(examples.filter(pl.col("method") == PRETRAINED)):
         yield from means(part, [share], dataclasses.replace(template, seed=part["seed"][0]))
     out = beyond(counted)
     if len(out) < counted["example_id"].n_unique() and len(out):
@@ -131,12 +131,14 @@ def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
 
 def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How many answers of each training are the commonest one: all of them where it has collapsed."""
-    for (arm, seed), part in examples.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
+    for (method, seed), part in examples.partition_by(
+        "method", "seed", as_dict=True, maintain_order=True
+    ).items():
         times = part.group_by("predicted").len()["len"].to_list()
         yield dataclasses.replace(
             template.within((SEED, str(seed))),
             metric="commonest_answer",
-            control=_control(str(arm)),
+            control=_control(str(method)),
             seed=int(seed),
             value=max(times) / part.height,
             n=part.height,
@@ -145,7 +147,7 @@ def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What each arm gets right, and what the model is ahead by."""
+    """What each method gets right, and what the model is ahead by."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
         for metric, one in metrics.items():
@@ -161,7 +163,7 @@ def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What each trained arm gets right more with some values than with the last ones, on what both count."""
+    """What each trained method gets right more with some values than with the last ones, on what both count."""
     held = dict(_subjects(last))
     for name, part in _subjects(own):
         if name not in held or part["variant"][0] == held[name]["variant"][0]:
@@ -194,9 +196,9 @@ def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _subjects(examples: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The arms, those without a model by the name of the baseline."""
+    """The methods, those without a model by the name of the baseline."""
     named = examples.with_columns(
-        subject=pl.when(pl.col("baseline") == "").then(pl.col("arm")).otherwise(pl.col("baseline"))
+        subject=pl.when(pl.col("baseline") == "").then(pl.col("method")).otherwise(pl.col("baseline"))
     )
     for (name,), part in named.partition_by("subject", as_dict=True, maintain_order=True).items():
         yield str(name), part
@@ -207,7 +209,7 @@ def _control(subject: str) -> str | None:
 
 
 def _measure(rows: pl.DataFrame) -> dict[str, _Measured]:
-    """The metrics of one arm.
+    """The metrics of one method.
 
     Of a pointer as in CuBERT's tables: ``true_positive``, the clean functions in which it points at nothing;
     ``classification``, the functions of which it says rightly whether there is an error; ``localisation``,
@@ -265,7 +267,7 @@ def _means(template: Score, one: _Measured) -> Iterator[Score]:
 
 
 def _difference(template: Score, first: _Measured, second: _Measured) -> list[Score]:
-    """The mean over seeds of one arm less that of another, over the same examples."""
+    """The mean over seeds of one method less that of another, over the same examples."""
     assert first.examples == second.examples
     seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
     about = dataclasses.replace(template, seeds=seeds)
@@ -275,10 +277,12 @@ def _difference(template: Score, first: _Measured, second: _Measured) -> list[Sc
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What was chosen on validation, every epoch of it, and the best epoch of every other setting."""
     epochs = rows.filter(pl.col("kind") == EPOCH)
-    for (arm, seed), part in epochs.partition_by("arm", "seed", as_dict=True, maintain_order=True).items():
+    for (method, seed), part in epochs.partition_by(
+        "method", "seed", as_dict=True, maintain_order=True
+    ).items():
         chosen = part.filter(pl.col("chosen")).row(0, named=True)
         own = dataclasses.replace(
-            template, split="valid", control=_control(str(arm)), seed=int(seed), n_clusters=0
+            template, split="valid", control=_control(str(method)), seed=int(seed), n_clusters=0
         )
         for metric, column in _CHOSEN.items():
             yield dataclasses.replace(own, metric=metric, value=chosen[column], n=part.height)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.options import Option, guessed
-from sonde.lenses._lens import Arm, LensSettings
+from sonde.lenses._lens import LensSettings, Method
 from sonde.results.dimensions import Dimensions
 
 SWEPT = frozenset(
@@ -89,8 +89,8 @@ def arm_of(
     number: int = 0,
     needs_model: bool = True,
     only: frozenset[str] | None = None,
-) -> Arm:
-    """An arm with the options that its training depends on.
+) -> Method:
+    """A method with the options that its training depends on.
 
     Args:
         name: What is trained.
@@ -98,7 +98,7 @@ def arm_of(
         settings: What the user chose.
         variant: The values of what is swept.
         number: Which of several seeds, from 0.
-        needs_model: See `Arm`.
+        needs_model: See `Method`.
         only: Names of all options that it knows; None for every option of a training.
     """
     known = {
@@ -107,7 +107,7 @@ def arm_of(
         if option not in _APART and (only is None or option in only)
     }
     kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
-    return Arm(
+    return Method(
         name=name,
         task=task,
         seed=settings.seed + number,

@@ -17,9 +17,9 @@ from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Scoring, Twin
+from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
-from sonde.lenses.probe.options import PREFIX, QUIRKS, TWIN_SEEDS, ProbeOptions, read_options
+from sonde.lenses.probe.options import CONTROL_SEEDS, PREFIX, QUIRKS, ProbeOptions, read_options
 from sonde.models import Capabilities
 from sonde.results.scores import Score
 from sonde.tasks import TASKS as TASK_REGISTRY
@@ -53,23 +53,23 @@ class Probe(LensDefaults):
         """Every model has states."""
         return None
 
-    def twins(self, settings: LensSettings) -> tuple[Twin, ...]:
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
         """Three models with weights drawn anew, over a share of the inputs."""
         options = read_options(settings)
         if not (options.controls and options.random_weights_share):
             return ()
-        seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(TWIN_SEEDS)]
-        return tuple(Twin(seed, options.random_weights_share) for seed in seeds)
+        seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(CONTROL_SEEDS)]
+        return tuple(Control(seed, options.random_weights_share) for seed in seeds)
 
-    def twins_over(
+    def controls_over(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> tuple[Twin, ...]:
+    ) -> tuple[Control, ...]:
         """The same three over a share of every class, so that small data sets keep their control."""
         from sonde.lenses.probe.controls import share_of_classes
 
-        twins = self.twins(settings)
-        read = share_of_classes(inputs, labels, twins[0].share) if twins else ()
-        return tuple(dataclasses.replace(twin, items=read) for twin in twins)
+        controls = self.controls(settings)
+        read = share_of_classes(inputs, labels, controls[0].share) if controls else ()
+        return tuple(dataclasses.replace(control, items=read) for control in controls)
 
     def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """All examples where folds are dealt, else the test part."""

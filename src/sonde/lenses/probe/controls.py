@@ -90,7 +90,7 @@ def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TwinStates:
+class ControlStates:
     """What a model with random weights gave for some of the examples.
 
     Attributes:
@@ -107,9 +107,9 @@ class TwinStates:
 
 
 def random_weights(
-    states: States, examples: Examples, twins: list[TwinStates], options: Probing, template: Score
+    states: States, examples: Examples, controls: list[ControlStates], options: Probing, template: Score
 ) -> Iterator[Score]:
-    """The model against itself with weights drawn anew, both on the examples that every twin read.
+    """The model against itself with weights drawn anew, both on the examples that every control read.
 
     A linear probe comes out the same each time, its control does not: another draw of the weights gives other
     states, so the interval of the difference holds the spread over draws beside that over clusters.
@@ -118,11 +118,11 @@ def random_weights(
         InputError: Those are too few for a probe.
     """
     # What another task had read is in no share of this one: its classes would not be as frequent as here.
-    rows = np.array(_of_each_class(examples.frame, twins[0].share), dtype=np.int64)
-    for twin in twins:
-        rows = np.intersect1d(rows, twin.rows)
+    rows = np.array(_of_each_class(examples.frame, controls[0].share), dtype=np.int64)
+    for control in controls:
+        rows = np.intersect1d(rows, control.rows)
     some = examples.only(rows)
-    where = f"the share {twins[0].share:g} that models with random weights read"
+    where = f"the share {controls[0].share:g} that models with random weights read"
     try:
         check_folds(examples.task, some.labels, some.classes, some.folds)
     except InputError as error:
@@ -132,13 +132,15 @@ def random_weights(
             f"task {examples.task!r}: {where} lacks a class; raise random_weights_share or the limit"
         )
     real = fit(states[:, rows], some, options)
-    others = [fit(twin.states[:, np.searchsorted(twin.rows, rows)], some, options) for twin in twins]
+    others = [
+        fit(control.states[:, np.searchsorted(control.rows, rows)], some, options) for control in controls
+    ]
     clusters = some.clusters[some.tested]
-    share = ("share", f"{twins[0].share:g}")
+    share = ("share", f"{controls[0].share:g}")
     accuracy = dataclasses.replace(template, metric="accuracy").within(share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
-    for twin, found in zip(twins, others, strict=True):
-        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=twin.seed)
+    for control, found in zip(controls, others, strict=True):
+        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=control.seed)
         yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
         best = {"layer": found.best, "dimensions": (BEST, share)}
         yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])

@@ -28,7 +28,7 @@ QUIRKS: Mapping[str, str] = {
 POOLINGS = ("mean", "last", "summary")
 KINDS = ("linear", "mlp", "ridge")
 SIZES = (100, 1_000, 10_000)
-TWIN_SEEDS = 3
+CONTROL_SEEDS = 3
 TWIN_LEAST = 40
 """Examples of a class that models with random weights read at least, however small their share."""
 

@@ -15,7 +15,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, cores
 from sonde.lenses._lens import Scoring
-from sonde.lenses.probe.controls import TwinStates, random_weights, selectivity
+from sonde.lenses.probe.controls import ControlStates, random_weights, selectivity
 from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
@@ -148,7 +148,10 @@ def _qualified(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Scor
     """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
     examples, template = held.examples, held.template
     parts: dict[str, tuple[bool, Any]] = {
-        "random_weights": (options.controls and bool(scoring.twins), lambda: _twins(held, scoring, options)),
+        "random_weights": (
+            options.controls and bool(scoring.controls),
+            lambda: _of_controls(held, scoring, options),
+        ),
         "control_task": (
             options.controls and examples.about_tokens,
             lambda: selectivity(held.states, examples, options, template),
@@ -218,9 +221,9 @@ def _hidden(held: _Held, options: Probing) -> Iterator[Score]:
     yield from _layers(fit_hidden(held.states, held.examples, seeds, options), held.examples, held.template)
 
 
-def _twins(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
-    loaded: list[TwinStates] = []
-    for twin in scoring.twins:
-        states, rows = _load(twin.observations, scoring, held.examples, held.template.pooling, options)
-        loaded.append(TwinStates(twin.twin.seed, twin.twin.share, states, rows))
+def _of_controls(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
+    loaded: list[ControlStates] = []
+    for control in scoring.controls:
+        states, rows = _load(control.observations, scoring, held.examples, held.template.pooling, options)
+        loaded.append(ControlStates(control.control.seed, control.control.share, states, rows))
     yield from random_weights(held.states, held.examples, loaded, options, held.template)

@@ -38,9 +38,9 @@ def structure(scoring: Scoring, options: Probing) -> Iterator[Score]:
     template = dataclasses.replace(scoring.template, task=TASK, split="test", pooling=SPAN)
     try:
         yield from _measured(scoring.observations, scoring, options, template)
-        for twin in scoring.twins:
-            own = dataclasses.replace(template, control="random_weights", seed=twin.twin.seed)
-            yield from _measured(twin.observations, scoring, options, own)
+        for control in scoring.controls:
+            own = dataclasses.replace(template, control="random_weights", seed=control.control.seed)
+            yield from _measured(control.observations, scoring, options, own)
     except InputError as error:
         yield left_out(template, str(error))
 

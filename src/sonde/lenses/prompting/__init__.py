@@ -12,7 +12,7 @@ from functools import partial
 import polars as pl
 
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Arm, LensSettings, Scoring, Training
+from sonde.lenses._lens import LensSettings, Method, Scoring, Training
 from sonde.lenses.prompting.answers import Reply, answered
 from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
 from sonde.lenses.prompting.options import PromptingOptions
@@ -45,11 +45,11 @@ class Prompting(LensDefaults):
             "decoder, for example sonde/mini-decoder, or the lens cloze"
         )
 
-    def arms(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Arm, ...]:
+    def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
         """One a task: nothing is trained, but replies are kept as checkpoints are."""
-        return tuple(Arm(name="prompted", task=task, seed=settings.seed) for task in tasks)
+        return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
-    def train(self, arm: Arm, training: Training) -> pl.DataFrame:
+    def train(self, method: Method, training: Training) -> pl.DataFrame:
         """Ask the model; see `sonde.lenses.prompting.answers.answered` for the rows.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Quizzes to replies to rows; replies are kept as they come, so that a killed run goes on behind the last."""
+"""Queries to replies to rows; replies are kept as they come, so that a killed run goes on behind the last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reply = Callable[[str], str | None]
 """From a prompt to what is replied; None where the model could not be asked."""
 
 ROWS_COLUMNS: Columns = {
-    "quiz_id": (pl.String, "the quiz"),
+    "query_id": (pl.String, "the query"),
     "rank": (pl.Int32, "place of the right answer in the list; null where it is not there"),
     "listed": (pl.Int32, "distinct answers, at most 20"),
     "refused": (pl.Boolean, "nothing was listed"),
@@ -26,7 +26,7 @@ ROWS_COLUMNS: Columns = {
     "top": (pl.List(pl.String), "the answers in their order"),
     "reply": (pl.String, "the reply as it came"),
 }
-"""Columns of the prompting lens's item table, one row a quiz."""
+"""Columns of the prompting lens's item table, one row a query."""
 
 ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
 
@@ -34,14 +34,14 @@ _KEPT = "replies.jsonl"
 
 
 def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame:
-    """A row a quiz in `ROWS_SCHEMA`; each distinct prompt is asked once.
+    """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     - ``rank``: place of the right answer in the list, null where it is not there.
     - ``listed``: distinct answers, at most `LISTED`; ``short``: fewer than that.
     - ``refused``: nothing was listed; ``asked``: whether the prompt fitted into the model at all.
 
     Args:
-        examples: Quizzes in `sonde.tasks._cloze_columns.QUIZ_SCHEMA`.
+        examples: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
         reply: Asks the model.
         folder: Where replies are kept.
 
@@ -57,7 +57,7 @@ def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame
         place = found.answers.index(row["answer"]) + 1 if row["answer"] in found.answers else None
         rows.append(
             {
-                "quiz_id": row["quiz_id"],
+                "query_id": row["query_id"],
                 "rank": place,
                 "listed": len(found.answers),
                 "refused": found.refused,

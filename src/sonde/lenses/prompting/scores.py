@@ -17,8 +17,8 @@ MATCHING = "generative"
 
 def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
     """Every table; a refusal and a prompt that does not fit count as wrong."""
-    rows = scoring.observations.collect().drop("task", "seed", "arm", strict=False)
-    frame = scoring.labels[task].join(rows, on="quiz_id", how="inner", maintain_order="left")
+    rows = scoring.observations.collect().drop("task", "seed", "method", strict=False)
+    frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
     base = dataclasses.replace(scoring.template, task=task, matching=MATCHING)
     names = frame.filter(pl.col("template").is_in(["call", "import"]))
     yield from _table(names, base)

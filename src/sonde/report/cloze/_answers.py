@@ -1,4 +1,4 @@
-"""What each model answers to the quizzes that are shown, from masks and from whole statements alike."""
+"""What each model answers to the queries that are shown, from masks and from whole statements alike."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sonde.report._shared.at_k import TEMPLATES
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.cloze._scores import LENS
 from sonde.tasks._cloze_candidates import place
-from sonde.tasks._cloze_quizzes import prompt_id
+from sonde.tasks._cloze_queries import prompt_id
 
 ANSWERS = 5
-"""Answers shown a quiz."""
+"""Answers shown a query."""
 
 _WRONG, _RIGHT = 90, 30
-"""Quizzes shown of each model and kind of statement."""
+"""Queries shown of each model and kind of statement."""
 
 _LABELS = "labels/task=api_cloze/*.parquet"
 _COLUMNS = [
-    "quiz_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
+    "query_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
     "candidates",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownQuiz:
-    """A quiz with what one model answers.
+class ShownQuery:
+    """A query with what one model answers.
 
     Attributes:
         model: The model as shown.
@@ -59,30 +59,30 @@ class ShownQuiz:
     top: tuple[tuple[str, float, bool], ...]
 
 
-def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuiz]:
-    """The quizzes shown of a model, wrong ones first, of each kind of statement alike."""
-    answers, quizzes = run.table(LENS, model), _quizzes(run)
-    if answers is None or quizzes is None:
+def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuery]:
+    """The queries shown of a model, wrong ones first, of each kind of statement alike."""
+    answers, queries = run.table(LENS, model), _queries(run)
+    if answers is None or queries is None:
         return
-    pieces = answers.filter(pl.col("rank").is_not_null()).select("quiz_id", "rank", "top", "top_nats")
-    masked = pieces.collect().join(quizzes, on="quiz_id", maintain_order="left")
+    pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
+    masked = pieces.collect().join(queries, on="query_id", maintain_order="left")
     for row in _chosen(masked).iter_rows(named=True):
         yield _shown(model, row, row["rank"], 0, _pieces(row))
-    listed = quizzes.filter(pl.col("candidates").list.len() > 1)
+    listed = queries.filter(pl.col("candidates").list.len() > 1)
     if masked.is_empty() and listed.height:
         yield from _statements(answers, listed, model)
 
 
-def _statements(answers: pl.LazyFrame, quizzes: pl.DataFrame, model: ModelInfo) -> Iterator[ShownQuiz]:
-    """Quizzes decided by whole statements; the likeliest candidates with their share of the probability."""
-    texts = answers.filter(pl.col("quiz_id").is_null()).select("item_id", "nats").collect()
+def _statements(answers: pl.LazyFrame, queries: pl.DataFrame, model: ModelInfo) -> Iterator[ShownQuery]:
+    """Queries decided by whole statements; the likeliest candidates with their share of the probability."""
+    texts = answers.filter(pl.col("query_id").is_null()).select("item_id", "nats").collect()
     nats = dict(texts.iter_rows())
     ranked: list[int | None] = []
-    for row in quizzes.iter_rows(named=True):
+    for row in queries.iter_rows(named=True):
         held = _nats(row, nats)
         # As in the scores: a tie counts against the right one, which comes first.
         ranked.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
-    scored = quizzes.with_columns(rank=pl.Series(ranked, dtype=pl.Int32)).filter(pl.col("rank").is_not_null())
+    scored = queries.with_columns(rank=pl.Series(ranked, dtype=pl.Int32)).filter(pl.col("rank").is_not_null())
     for row in _chosen(scored).iter_rows(named=True):
         held = _nats(row, nats)
         best = min(held)
@@ -100,26 +100,26 @@ def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
     return held if len(held) == len(found) else []
 
 
-def _quizzes(run: RunData) -> pl.DataFrame | None:
+def _queries(run: RunData) -> pl.DataFrame | None:
     files = [file for file in sorted(run.directory.root.glob(_LABELS)) if ".inputs." not in file.name]
     if not files:
         return None
-    # Quizzes behind words and in frames repeat others.
+    # Queries behind words and in frames repeat others.
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
     frame = pl.scan_parquet(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
     return frame.select(_COLUMNS).collect()
 
 
-def _chosen(quizzes: pl.DataFrame) -> pl.DataFrame:
+def _chosen(queries: pl.DataFrame) -> pl.DataFrame:
     """Wrong ones first, of each kind of statement those whose names are called most."""
-    order = quizzes.sort("calls", "quiz_id", descending=[True, False])
+    order = queries.sort("calls", "query_id", descending=[True, False])
     wrong = pl.col("rank") > 1
     parts = [
         order.filter(side & (pl.col("template") == template)).head(size)
         for side, size in ((wrong, _WRONG), (~wrong, _RIGHT))
         for template in TEMPLATES
     ]
-    return pl.concat(parts).sort(wrong, "calls", "quiz_id", descending=[True, True, False])
+    return pl.concat(parts).sort(wrong, "calls", "query_id", descending=[True, True, False])
 
 
 def _pieces(row: Mapping[str, Any]) -> tuple[tuple[str, float, bool], ...]:
@@ -138,8 +138,8 @@ def _shown(
     rank: int,
     competing: int,
     top: Sequence[tuple[str, float, bool]],
-) -> ShownQuiz:
-    return ShownQuiz(
+) -> ShownQuery:
+    return ShownQuery(
         model=model.label,
         template=row["template"],
         mode=row["mode"],

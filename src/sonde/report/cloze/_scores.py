@@ -28,7 +28,7 @@ ANSWERERS: Mapping[str, str] = {
 COMMON = "model, of what every model was asked"
 
 OF_STATEMENTS = dimension(TEMPLATE).is_not_null()
-"""Scores of one kind of statement, or of a part of its quizzes."""
+"""Scores of one kind of statement, or of a part of its queries."""
 
 WHOLE = "candidates"
 """The matching where whole statements were scored."""

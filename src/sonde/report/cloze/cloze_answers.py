@@ -1,4 +1,4 @@
-"""Quizzes with what the model answers, wrong ones first: an explorer, and the same as a table."""
+"""Queries with what the model answers, wrong ones first: an explorer, and the same as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sonde.report._shared.at_k import TEMPLATES
 from sonde.report._shared.numbers import number, readable
 from sonde.report._shared.plot import Embed, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.cloze._answers import ANSWERS, ShownQuiz, answered
+from sonde.report.cloze._answers import ANSWERS, ShownQuery, answered
 from sonde.report.cloze._scores import LENS
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column
@@ -18,7 +18,7 @@ _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "la
 
 
 class ClozeAnswers:
-    """An explorer of quizzes."""
+    """An explorer of queries."""
 
     title = "Names of APIs: what is answered"
     lens = LENS
@@ -52,18 +52,18 @@ class ClozeAnswers:
         notes = ("Among whole statements, a probability is that of a name among its candidates.",)
         whole = any(one.competing for one in shown)
         return Figure(
-            embed=Embed(template="cloze/quizzes.html.j2", data=_data(shown), context=_context(shown)),
+            embed=Embed(template="cloze/queries.html.j2", data=_data(shown), context=_context(shown)),
             table=table,
             notes=notes if whole else (),
         )
 
 
-def _data(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
+def _data(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
     models = list(dict.fromkeys(one.model for one in shown))
     return {
         "templates": dict(TEMPLATES),
         "places": dict(_PLACES),
-        "quizzes": [
+        "queries": [
             {
                 "model": models.index(one.model),
                 "template": one.template,
@@ -82,7 +82,7 @@ def _data(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
     }
 
 
-def _context(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
+def _context(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
     held = {one.template for one in shown}
     modes = dict.fromkeys(one.mode for one in shown)
     return {
@@ -93,7 +93,7 @@ def _context(shown: Sequence[ShownQuiz]) -> Mapping[str, Any]:
     }
 
 
-def _record(one: ShownQuiz) -> dict[str, Any]:
+def _record(one: ShownQuery) -> dict[str, Any]:
     said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
     return {
         "model": one.model,

@@ -29,7 +29,7 @@ _SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
 class ClozeCuts:
-    """A chart a way of cutting the quizzes."""
+    """A chart a way of cutting the queries."""
 
     title = "Names of APIs: which are known"
     lens = LENS

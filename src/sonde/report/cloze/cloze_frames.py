@@ -1,4 +1,4 @@
-"""The same quizzes in other code and behind words: how much an answer hangs on the prompt."""
+"""The same queries in other code and behind words: how much an answer hangs on the prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClozeFrames:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """Nothing where quizzes were asked in one way alone."""
+        """Nothing where queries were asked in one way alone."""
         frames = parts(run, ["p_at_k"], "frame")
         words = parts(run, ["p_at_k"], "words")
         if frames.is_empty() and words.is_empty():

@@ -63,7 +63,7 @@ def answers(run: RunData, model: ModelInfo) -> pl.DataFrame:
     table = run.table(LENS, model)
     if table is None or "pointed_start" not in table.collect_schema().names():
         return pl.DataFrame()
-    rows = table.filter((pl.col("arm") == "pretrained") & (pl.col("kind") == "example")).collect()
+    rows = table.filter((pl.col("method") == "pretrained") & (pl.col("kind") == "example")).collect()
     if rows.is_empty():
         return rows
     rows = rows.filter(pl.col("split").is_in(list(SPLITS)) & (pl.col("seed") == rows["seed"].min()))

@@ -26,7 +26,7 @@ def ceilings(run: RunData) -> dict[tuple[Any, ...], float]:
 def reach_notes(run: RunData) -> Iterator[str]:
     """For each task what is left out, or how much is right of what the label can be read from."""
     out = measured(run, ["out_of_reach"]).filter((pl.col("swept") == "") & (pl.col("value") > 0))
-    counted = measured(run, ["accuracy"]).filter((pl.col("swept") == "") & (pl.col("arm") == PRETRAINED))
+    counted = measured(run, ["accuracy"]).filter((pl.col("swept") == "") & (pl.col("method") == PRETRAINED))
     size = {key_of(row): row["n"] for row in counted.iter_rows(named=True)}
     most = ceilings(run)
     for row in out.iter_rows(named=True):
@@ -47,7 +47,7 @@ def _reachable(run: RunData, about: dict[str, Any]) -> str:
     scores = run.scores(metrics=list(METRICS), where=_REACHABLE, lens=LENS, controls=True)
     rows = labelled(scores, run).filter(pl.col("subject") == about["subject"])
     parts = [
-        f"{row['arm']} {with_interval(row, 100, 1)} % {METRICS[row['metric']]}"
+        f"{row['method']} {with_interval(row, 100, 1)} % {METRICS[row['metric']]}"
         for row in rows.iter_rows(named=True)
     ]
     return f" Of the others: {'; '.join(parts)}." if parts else ""

@@ -1,4 +1,4 @@
-"""What the sections on fine-tuning share: whom a row is about, and how arms and metrics are called."""
+"""What the sections on fine-tuning share: whom a row is about, and how methods and metrics are called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENS = "finetune"
 PRETRAINED = "pre-trained"
 SCRATCH = "scratch"
 
-ARMS = {
+METHODS = {
     "": PRETRAINED,
     SCRATCH: "from scratch",
     "bilstm": "BiLSTM from scratch",
@@ -31,7 +31,7 @@ ARMS = {
     "length": "length",
     "parse_error": "parse error",
 }
-"""Arms by the name of their control, in the order in which they are shown."""
+"""Methods by the name of their control, in the order in which they are shown."""
 
 METRICS = {
     "accuracy": "right",
@@ -48,7 +48,7 @@ SPLITS = {"test": "", "external": "external test set"}
 """Splits that are told, with what stands behind a task's name."""
 
 KEY = ("model", "task", "language", "split", "swept")
-"""Columns that tell one measurement from another, arm and metric aside."""
+"""Columns that tell one measurement from another, method and metric aside."""
 
 _OF_PARTS = ("seed", "gold", "predicted", "reachable")
 """Dimensions of what is not over all seeds and examples."""
@@ -76,20 +76,20 @@ def labelled(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     )
     return rows.with_columns(
         subject=pl.concat_str(pl.concat_str(parts, separator=", "), second),
-        arm=arm_names(pl.col("control")),
+        method=method_names(pl.col("control")),
         swept=in_words(without=_NOT_SWEPT),
     )
 
 
-def arm_names(control: pl.Expr) -> pl.Expr:
-    """Names of arms; one that is not known keeps its own."""
-    return control.fill_null("").replace(ARMS).str.replace_all("_", " ")
+def method_names(control: pl.Expr) -> pl.Expr:
+    """Names of methods; one that is not known keeps its own."""
+    return control.fill_null("").replace(METHODS).str.replace_all("_", " ")
 
 
-def arm_order(rows: pl.DataFrame) -> list[str]:
-    """The arms among some rows, in the order in which they are shown."""
-    held = rows["arm"].unique(maintain_order=True).to_list()
-    known = [name for name in ARMS.values() if name in held]
+def method_order(rows: pl.DataFrame) -> list[str]:
+    """The methods among some rows, in the order in which they are shown."""
+    held = rows["method"].unique(maintain_order=True).to_list()
+    known = [name for name in METHODS.values() if name in held]
     return [*known, *(name for name in held if name not in known)]
 
 
@@ -104,11 +104,11 @@ def charted(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def marks(rows: pl.DataFrame, *beside: str) -> list[dict[str, Any]]:
-    """What a chart draws of each row: its arm, its value with the interval (also in words), its size."""
+    """What a chart draws of each row: its method, its value with the interval (also in words), its size."""
     return [
         {
             **{name: row[name] for name in beside},
-            "arm": row["arm"],
+            "method": row["method"],
             **mark(row),
         }
         for row in rows.iter_rows(named=True)

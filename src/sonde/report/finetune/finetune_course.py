@@ -11,7 +11,7 @@ from sonde.report._drawing.charts import specification
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.finetune._scores import LENS, arm_order, labelled, reach
+from sonde.report.finetune._scores import LENS, labelled, method_order, reach
 from sonde.results.dimensions import dimension
 from sonde.results.formats import COUNT, PERCENT, General
 from sonde.results.tables import Column
@@ -65,7 +65,7 @@ class FinetuneCourse:
 
 def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     named = rows.rename({"swept": "who"})
-    records = named.select("who", "arm", "seed", "epoch", "value").to_dicts()
+    records = named.select("who", "method", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
     scale = (
         alt.Scale(domain=reach(rows["value"].to_list()), nice=True) if form == "%" else alt.Scale(zero=False)
@@ -73,11 +73,11 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
-        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        color=alt.Color("method:N", title=None, sort=method_order(rows)),
         detail=alt.Detail(["who:N", "seed:N"]),
         tooltip=[
             *([alt.Tooltip("who:N", title=" ")] if several else []),
-            alt.Tooltip("arm:N"),
+            alt.Tooltip("method:N"),
             alt.Tooltip("seed:N"),
             alt.Tooltip("epoch:O"),
             alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
@@ -92,7 +92,7 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
 
 def _table(rows: pl.DataFrame) -> Table:
     """A row a training: what was chosen, what it reached on validation, and what else was tried."""
-    key = ("subject", "swept", "arm", "seed")
+    key = ("subject", "swept", "method", "seed")
     records: list[dict[str, Any]] = []
     for part in rows.partition_by(*key, maintain_order=True):
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
@@ -114,7 +114,7 @@ def _table(rows: pl.DataFrame) -> Table:
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Values", value=lambda row: row["swept"] or None, help="What the sweep set."),
-            Column(title="Method", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="method", help="What was trained, and from which weights."),
             Column(title="Tried (validation, %)", value="tried", help="Settings and what each reached."),
             Column(title="Seed", value=lambda row: int(row["seed"]), format=COUNT),
             Column(title="Learning rate", value="learning_rate", format=General()),
@@ -133,11 +133,13 @@ def _table(rows: pl.DataFrame) -> Table:
 def _notes(rows: pl.DataFrame) -> list[str]:
     """Trainings whose best epoch is the last one, which may want more."""
     ends: list[str] = []
-    key = ("subject", "swept", "arm", "seed")
-    for (subject, swept, arm, _), part in rows.partition_by(*key, as_dict=True, maintain_order=True).items():
+    key = ("subject", "swept", "method", "seed")
+    for (subject, swept, method, _), part in rows.partition_by(
+        *key, as_dict=True, maintain_order=True
+    ).items():
         chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
         if chosen["best_epoch"] == chosen["epochs"]:
-            ends.append(f"{subject}{f', {swept}' if swept else ''} ({arm})")
+            ends.append(f"{subject}{f', {swept}' if swept else ''} ({method})")
     if not ends:
         return []
     named = "; ".join(dict.fromkeys(ends))

@@ -1,4 +1,4 @@
-"""Fine-tuned models beside their twins from scratch and what needs no model (CuBERT, tables 2 and 5)."""
+"""Fine-tuned models beside their controls from scratch and what needs no model (CuBERT, tables 2 and 5)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._reach import ceilings, reach_notes
 from sonde.report.finetune._scores import (
-    ARMS,
     LENS,
+    METHODS,
     METRICS,
     POINTERS,
     PRETRAINED,
     SCRATCH,
-    arm_order,
     charted,
     key_of,
     labelled,
     marks,
     measured,
+    method_order,
 )
 from sonde.results.dimensions import REASON, dimensions_are
 from sonde.results.formats import PERCENT
@@ -39,7 +39,7 @@ _ALWAYS = 0.99
 
 
 class FinetuneSummary:
-    """Dots with intervals a task and metric, one colour an arm."""
+    """Dots with intervals a task and metric, one colour a method."""
 
     title = "Fine-tuning: what pre-training buys"
     lens = LENS
@@ -77,14 +77,14 @@ class FinetuneSummary:
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = marks(rows, "subject")
     scale = alt.Scale(domain=[0, 1], nice=False)
-    order = arm_order(rows)
+    order = method_order(rows)
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("subject:N", sort=None, title=None),
-        yOffset=alt.YOffset("arm:N", sort=order),
-        color=alt.Color("arm:N", title=None, sort=order),
+        yOffset=alt.YOffset("method:N", sort=order),
+        color=alt.Color("method:N", title=None, sort=order),
         tooltip=[
             alt.Tooltip("subject:N", title=" "),
-            alt.Tooltip("arm:N"),
+            alt.Tooltip("method:N"),
             alt.Tooltip("reading:N", title="%"),
             alt.Tooltip("n:Q", format=",", title="examples"),
         ],
@@ -95,7 +95,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
-    return specification(alt.layer(*layers).properties(height=row_height(rows["arm"].n_unique())))
+    return specification(alt.layer(*layers).properties(height=row_height(rows["method"].n_unique())))
 
 
 def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ def _table(
     rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
 ) -> Table:
     ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
-    order = {arm: place for place, arm in enumerate(arm_order(rows))}
+    order = {method: place for place, method in enumerate(method_order(rows))}
     places = {
         (row[0], row[1]): at
         for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
@@ -149,7 +149,7 @@ def _table(
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-            Column(title="Method", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="method", help="What was trained, and from which weights."),
             *estimate("Share, %", 1, 100),
             Column(
                 title="At most, %",
@@ -168,20 +168,22 @@ def _table(
             *sized("Examples"),
         ],
         rows=sorted(
-            rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["arm"]])
+            rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["method"]])
         ),
     )
 
 
 def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What each seed of the model and of its twin got right, and what the intervals hold of it."""
+    """What each seed of the model and of its control got right, and what the intervals hold of it."""
     rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
-        arms = {arm: own.filter(arm=arm)["value"].to_list() for arm in (PRETRAINED, ARMS[SCRATCH])}
+        methods = {
+            method: own.filter(method=method)["value"].to_list() for method in (PRETRAINED, METHODS[SCRATCH])
+        }
         by_seed = [
-            f"{arm} {', '.join(number(100 * value, 1) for value in values)} %"
-            for arm, values in arms.items()
+            f"{method} {', '.join(number(100 * value, 1) for value in values)} %"
+            for method, values in methods.items()
             if len(values) > 1
         ]
         if by_seed:
@@ -212,7 +214,7 @@ def _collapsed(run: RunData) -> Iterator[str]:
     rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
     for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
         yield (
-            f"{row['subject']}, {row['arm']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
+            f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
             "answers are the same; this training collapsed."
         )
 
@@ -227,7 +229,7 @@ def _notes(run: RunData) -> list[str]:
     ]
     left_out = labelled(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
     notes += [
-        f"{row['subject']}: {row['arm']} is left out: {row['label']}."
+        f"{row['subject']}: {row['method']} is left out: {row['label']}."
         for row in left_out.iter_rows(named=True)
     ]
     accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()

@@ -16,11 +16,11 @@ from sonde.report.finetune._scores import (
     METRICS,
     POINTERS,
     PRETRAINED,
-    arm_order,
     charted,
     key_of,
     marks,
     measured,
+    method_order,
     reach,
     values,
 )
@@ -121,11 +121,11 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     option = rows["option"][0]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
-        color=alt.Color("arm:N", title=None, sort=arm_order(rows)),
+        color=alt.Color("method:N", title=None, sort=method_order(rows)),
         tooltip=[
             *([alt.Tooltip("others:N", title=" ")] if several else []),
             alt.Tooltip("value_of:O", title=option),
-            alt.Tooltip("arm:N"),
+            alt.Tooltip("method:N"),
             alt.Tooltip("reading:N", title="%"),
             alt.Tooltip("n:Q", format=",", title="examples"),
         ],
@@ -149,7 +149,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
     held = {(*key_of(row), row["of_metric"], row["control"]): row for row in changes}
-    order = {name: place for place, name in enumerate(arm_order(rows))}
+    order = {name: place for place, name in enumerate(method_order(rows))}
     told = {
         key: place
         for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
@@ -159,7 +159,7 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
         columns=[
             Column(title="Task", value="subject"),
             Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-            Column(title="Method", value="arm", help="What was trained, and from which weights."),
+            Column(title="Method", value="method", help="What was trained, and from which weights."),
             Column(title="Values", value="swept", help="What the sweep set."),
             Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
             Column(
@@ -172,14 +172,14 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
         ],
         # Sorting is stable: values stay as they were swept.
         rows=sorted(
-            rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["arm"]])
+            rows.to_dicts(), key=lambda row: (told[row["subject"], row["metric"]], order[row["method"]])
         ),
     )
 
 
 def _notes(run: RunData) -> list[str]:
     """How much each value cuts off."""
-    cut = measured(run, ["truncated"]).filter((pl.col("swept") != "") & (pl.col("arm") == PRETRAINED))
+    cut = measured(run, ["truncated"]).filter((pl.col("swept") != "") & (pl.col("method") == PRETRAINED))
     said: dict[bool, list[str]] = {True: [], False: []}
     for row in cut.iter_rows(named=True):
         if row["value"] > 0:

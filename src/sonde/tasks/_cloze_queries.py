@@ -1,4 +1,4 @@
-"""Quizzes from names: what is asked of which statement, fixed in characters before any model is named."""
+"""Queries from names: what is asked of which statement, fixed in characters before any model is named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sonde.languages import facet_of
 from sonde.languages._imports import Imports, read_frames
 from sonde.tasks._cloze_aliases import AliasPool
 from sonde.tasks._cloze_candidates import Candidates, place
-from sonde.tasks._cloze_columns import QUIZ_SCHEMA
+from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._cloze_frequent import ALIASED, FrequentAnswers, FrequentPieces
 from sonde.tasks._cloze_segments import FIRST, FULL, LAST, REFERENCE, WHOLE, blanks, segments
 from sonde.tasks._cloze_statements import (
@@ -34,12 +34,12 @@ from sonde.tasks._names import ALL, Name, NameUses
 _FRAMED = (FULL, FIRST, LAST, WHOLE)
 
 _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
-"""Quizzes behind words and in frames repeat others."""
+"""Queries behind words and in frames repeat others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuizRules:
-    """Which quizzes are made of the names of a corpus.
+class QueryRules:
+    """Which queries are made of the names of a corpus.
 
     Attributes:
         templates: Of `TEMPLATES`.
@@ -52,9 +52,9 @@ class QuizRules:
             asked for; 0 asks for pieces and lists no candidates.
         scope: Which names, of `SCOPES`.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
-        limit: At most this many names, each with all of its quizzes; a larger limit contains a smaller one.
+        limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.
         seed: Draws other names and other adversarial aliases.
-        lenient: Whether adversarial quizzes are left out where a corpus has too few aliases for them.
+        lenient: Whether adversarial queries are left out where a corpus has too few aliases for them.
     """
 
     templates: tuple[str, ...] = TEMPLATES
@@ -72,19 +72,19 @@ class QuizRules:
 
 
 @dataclass(slots=True)
-class Quizzes:
-    """The quizzes, of how many names they are, and what was left out and why."""
+class Queries:
+    """The queries, of how many names they are, and what was left out and why."""
 
     table: pl.DataFrame
     names: int
     left_out: Counter[str]
 
 
-def quizzes(gathered: NameUses, wanted: QuizRules, frequent: FrequentPieces | None = None) -> Quizzes:
-    """Make the quizzes of a corpus's names.
+def queries(gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | None = None) -> Queries:
+    """Make the queries of a corpus's names.
 
     Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
-    any limit. A name is taken with all of its quizzes, so that calls and imports, and first and last pieces,
+    any limit. A name is taken with all of its queries, so that calls and imports, and first and last pieces,
     stay equally many.
 
     Args:
@@ -94,7 +94,7 @@ def quizzes(gathered: NameUses, wanted: QuizRules, frequent: FrequentPieces | No
 
     Raises:
         UnknownNameError: A template that does not exist.
-        InputError: There are too few aliases for adversarial quizzes.
+        InputError: There are too few aliases for adversarial queries.
     """
     for template in wanted.templates:
         if template not in TEMPLATES:
@@ -110,11 +110,11 @@ def quizzes(gathered: NameUses, wanted: QuizRules, frequent: FrequentPieces | No
         made = list(maker.of(name))
         asked_about += bool(made)
         rows += made
-    return Quizzes(pl.DataFrame(rows, schema=dict(QUIZ_SCHEMA), orient="row"), asked_about, left_out)
+    return Queries(pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row"), asked_about, left_out)
 
 
 def _in_turn(
-    gathered: NameUses, names: Sequence[Name], wanted: QuizRules, left_out: Counter[str]
+    gathered: NameUses, names: Sequence[Name], wanted: QueryRules, left_out: Counter[str]
 ) -> list[Name]:
     """The names that may be asked about: the first of every library, the second of every library, and on."""
     held: dict[tuple[str, str], list[tuple[float, Name]]] = {}
@@ -133,13 +133,13 @@ def _in_turn(
 
 
 class _Maker:
-    """Makes the quizzes of one name after the other."""
+    """Makes the queries of one name after the other."""
 
     def __init__(
         self,
         gathered: NameUses,
         names: Sequence[Name],
-        wanted: QuizRules,
+        wanted: QueryRules,
         left_out: Counter[str],
         pieces: FrequentPieces | None,
     ) -> None:
@@ -169,7 +169,7 @@ class _Maker:
         }
 
     def of(self, name: Name) -> Iterator[dict[str, Any]]:
-        """All quizzes of a name, plain ones before those that are compared with them."""
+        """All queries of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
@@ -258,7 +258,7 @@ class _Maker:
         if self._wanted.lenient and not pool.suffices(module, row["alias"]):
             self._left_out["too few aliases of other modules"] += 1
             return
-        for alias in pool.draw(module, row["alias"], self._wanted.seed, row["quiz_id"]):
+        for alias in pool.draw(module, row["alias"], self._wanted.seed, row["query_id"]):
             statement = aliased(forms[form], levels, count, alias)
             (level,) = (level for level in statement.levels if level.index == row["level"])
             shift = level.start - row["level_start"]
@@ -269,10 +269,10 @@ class _Maker:
                 "level_start": level.start,
                 "level_end": level.end,
             }
-            yield asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+            yield asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["query_id"])
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
-        """The same quizzes behind words about the name: the shortest by tokens, then by text."""
+        """The same queries behind words about the name: the shortest by tokens, then by text."""
         words = self._wanted.queries.get(name.name, sorted(name.contexts))
         chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
         for context in chosen[: self._wanted.contexts]:
@@ -287,12 +287,12 @@ class _Maker:
                     "level_end": row["level_end"] + shift,
                 }
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield asked(moved, text, row["start"] + shift, row["end"] + shift, row["quiz_id"])
+                yield asked(moved, text, row["start"] + shift, row["end"] + shift, row["query_id"])
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: Name, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
-        """The same quizzes with other code around the name, for a share of the names."""
+        """The same queries with other code around the name, for a share of the names."""
         drawn = unit_hash("frames", self._wanted.seed, name.language, name.name, name.kind)
         if drawn >= self._wanted.framed:
             return
@@ -311,7 +311,7 @@ class _Maker:
                     "level_start": level.start,
                     "level_end": level.end,
                 }
-                yield asked(moved, statement.text, start, start + len(row["answer"]), row["quiz_id"])
+                yield asked(moved, statement.text, start, start + len(row["answer"]), row["query_id"])
 
 
 def _provenance(name: Name) -> dict[str, Any]:
@@ -332,15 +332,15 @@ def _provenance(name: Name) -> dict[str, Any]:
 
 
 def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
-    """A quiz about the characters from ``start`` to ``end`` of a text, compared with the quiz ``base``."""
+    """A query about the characters from ``start`` to ``end`` of a text, compared with the query ``base``."""
     prefix, answer, suffix = text[:start], text[start:end], text[end:]
     identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)
-    quiz_id = fingerprint("quiz", *identity, base)
+    query_id = fingerprint("quiz", *identity, base)
     return {
         **row,
         "item_id": prompt_id(text, row["language"], (start, end)),
-        "quiz_id": quiz_id,
-        "base_id": base or quiz_id,
+        "query_id": query_id,
+        "base_id": base or query_id,
         "prefix": prefix,
         "answer": answer,
         "suffix": suffix,

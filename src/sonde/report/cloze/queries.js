@@ -1,5 +1,5 @@
 document.addEventListener("DOMContentLoaded", () => {
-  const box = document.querySelector(".quizzes");
+  const box = document.querySelector(".queries");
   if (!box) return;
   const data = JSON.parse(document.getElementById(box.dataset.source).textContent);
   const form = box.querySelector("form");
@@ -19,20 +19,20 @@ document.addEventListener("DOMContentLoaded", () => {
   const visible = (text) => text.replaceAll(" ", "\u2423").replaceAll("\n", "\u21b5").replaceAll("\t", "\u2192");
   const share = (value) => (value >= 0.001 ? `${(100 * value).toFixed(1)} %` : "< 0.1 %");
 
-  const entry = (quiz) => {
+  const entry = (query) => {
     const item = make("li");
     const left = make("div");
     const code = make("pre", "qz-code");
-    const gap = make("span", quiz.rank > 1 ? "qz-gap wrong" : "qz-gap", quiz.answer);
-    code.append(quiz.before, gap, quiz.behind);
+    const gap = make("span", query.rank > 1 ? "qz-gap wrong" : "qz-gap", query.answer);
+    code.append(query.before, gap, query.behind);
     const facts = make("p", "qz-facts");
-    const among = quiz.competing ? ` of ${quiz.competing}` : "";
-    const calls = `${quiz.calls} call${quiz.calls === 1 ? "" : "s"} in the corpus`;
-    facts.append(make("b", "", `rank ${quiz.rank}${among}`));
-    facts.append(` · ${data.templates[quiz.template]} · ${quiz.mode}, ${data.places[quiz.place]} · ${calls}`);
+    const among = query.competing ? ` of ${query.competing}` : "";
+    const calls = `${query.calls} call${query.calls === 1 ? "" : "s"} in the corpus`;
+    facts.append(make("b", "", `rank ${query.rank}${among}`));
+    facts.append(` · ${data.templates[query.template]} · ${query.mode}, ${data.places[query.place]} · ${calls}`);
     left.append(code, facts);
     const right = make("div", "qz-top");
-    for (const [text, value, gold] of quiz.top) {
+    for (const [text, value, gold] of query.top) {
       const row = make("div", gold ? "alt gold" : "alt");
       row.style.setProperty("--share", `${100 * value}%`);
       row.append(make("span", "", visible(text)), make("span", "", share(value)));
@@ -49,15 +49,15 @@ document.addEventListener("DOMContentLoaded", () => {
   const draw = () => {
     const chosen = Object.fromEntries(new FormData(form));
     const words = (chosen.find || "").toLowerCase();
-    found = data.quizzes.filter(
-      (quiz) =>
-        quiz.model === Number(chosen.model || 0) &&
-        (!chosen.template || quiz.template === chosen.template) &&
-        (!chosen.mode || quiz.mode === chosen.mode) &&
-        (!chosen.side || (quiz.rank > 1) === (chosen.side === "wrong")) &&
-        (!words || (quiz.before + quiz.answer + quiz.behind).toLowerCase().includes(words)),
+    found = data.queries.filter(
+      (query) =>
+        query.model === Number(chosen.model || 0) &&
+        (!chosen.template || query.template === chosen.template) &&
+        (!chosen.mode || query.mode === chosen.mode) &&
+        (!chosen.side || (query.rank > 1) === (chosen.side === "wrong")) &&
+        (!words || (query.before + query.answer + query.behind).toLowerCase().includes(words)),
     );
-    const wrong = found.filter((quiz) => quiz.rank > 1).length;
+    const wrong = found.filter((query) => query.rank > 1).length;
     told.textContent = `${found.length} shown, ${wrong} of them wrong`;
     list.replaceChildren();
     list.scrollTop = 0;

@@ -55,7 +55,7 @@ def run() -> list[dict[str, str | float | None]]:
             "unsorted / sorted batches, bundled encoder", _unsorted_over_sorted(loaded, prepared), "x", None
         ),
         _row(
-            f"statements read whole / beginnings read once, {_CANDIDATES} candidates a query, bundled decoder",
+            f"statements read whole / beginnings read once, {_CANDIDATES} candidates each, bundled decoder",
             _whole_over_shared(),
             "x",
             None,

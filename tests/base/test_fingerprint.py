@@ -3,6 +3,7 @@ import json
 import subprocess
 import sys
 from pathlib import PurePosixPath
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,13 @@ class Other:
     value: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Renamed:
+    value: int
+
+    kind_in_keys: ClassVar[str] = "One"
+
+
 @given(st.dictionaries(st.text(), plain))
 def test_order_of_keys_does_not_matter(mapping: dict[str, object]) -> None:
     assert fingerprint(mapping) == fingerprint(dict(reversed(mapping.items())))
@@ -43,6 +51,7 @@ def test_different_values_and_kinds_differ() -> None:
     assert fingerprint(1) != fingerprint("1")
     assert fingerprint(1, 2) != fingerprint(2, 1)
     assert fingerprint(One(1)) != fingerprint(Other(1))
+    assert fingerprint(One(1)) == fingerprint(Renamed(1))
     assert fingerprint({"a", "b"}) == fingerprint({"b", "a"})
     assert fingerprint(PurePosixPath("a/b")) == fingerprint("a/b")
 

@@ -60,9 +60,9 @@ class Counting(LensDefaults):
             scoring.template, metric=metric, value=table["norm"].mean(), n=table.height, n_clusters=1
         )
         controls = [
-            dataclasses.replace(made, control="random_weights", n=control.observations.collect().height, seed=5)
-            for control in scoring.controls
-            if control.control.seed == 5
+            dataclasses.replace(made, control="random_weights", n=one.observations.collect().height, seed=5)
+            for one in scoring.controls
+            if one.control.seed == 5
         ]
         return [made, *controls]
 

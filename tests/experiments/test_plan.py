@@ -115,8 +115,8 @@ def test_parts_lie_where_the_contract_says() -> None:
 def test_control_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
     made = planned([1] * 400, controls=(Control(1, 0.25), Control(2, 0.25)))
     (answer,) = made.answers
-    by_twin = {control.seed: parts for control, parts in answer.controls}
-    assert set(by_twin) == {1, 2}
+    by_seed = {control.seed: parts for control, parts in answer.controls}
+    assert set(by_seed) == {1, 2}
     shown = {
         job.model.reinitialise: {
             id for other in made.jobs if other.model == job.model for id in other.item_ids
@@ -126,7 +126,7 @@ def test_control_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
     assert len(shown[None]) == 400
     assert shown[1] == shown[2] < shown[None]
     assert 50 < len(shown[1]) < 150
-    folders = {part.relative.rpartition("/")[0] for parts in by_twin.values() for part in parts}
+    folders = {part.relative.rpartition("/")[0] for parts in by_seed.values() for part in parts}
     assert len(folders) == 2
     assert not folders & {part.relative.rpartition("/")[0] for part in answer.parts}
 

@@ -94,7 +94,7 @@ def methods(**options: Any) -> tuple[Method, ...]:
     return LENS.methods(("variable_misuse",), LensSettings(options=options))
 
 
-def test_arms_differ_in_what_they_know_alone() -> None:
+def test_methods_differ_in_what_they_know_alone() -> None:
     names = "pretrained,bilstm,transformer,word2vec_cbow_ns"
 
     def changed(**options: Any) -> set[str]:

@@ -91,7 +91,7 @@ def score(
     *,
     mode: str = "corrected",
     quirks: frozenset[str] = frozenset(),
-    controls: tuple[ControlObservations, ...] = (),
+    untrained: tuple[ControlObservations, ...] = (),
     **options: str | float | bool,
 ) -> pl.DataFrame:
     made = {item_id(text, "python", "function"): text for text in texts(1000)}
@@ -105,7 +105,7 @@ def score(
         settings=LensSettings(mode=mode, quirks=quirks, options={**QUICK, **options}),
         labels=labels,
         texts=items.lazy(),
-        controls=controls,
+        controls=untrained,
     )
     return scores_frame(LENSES.load("probe").score(scoring))
 
@@ -287,13 +287,13 @@ def test_a_pair_is_seen_through_the_product_of_its_ends() -> None:
 def test_random_weights_are_compared_on_what_all_of_them_read() -> None:
     frame, observations = planted(count=800)
     names = frame["item_id"].to_list()
-    controls = tuple(
+    untrained = tuple(
         ControlObservations(
             Control(seed, 1.0), observed(names[seed : 400 + seed], noise(400, 10 + seed)).lazy()
         )
         for seed in range(3)
     )
-    table = score({"task": frame}, observations, controls=controls, controls=True)
+    table = score({"task": frame}, observations, untrained=untrained, controls=True)
     gain = one(table, metric="gain", control="random_weights")
     assert gain["slice"] == "best;share=1" and gain["value"] > 0.2 and gain["ci_low"] > 0
     each = table.filter((pl.col("control") == "random_weights") & (pl.col("slice") == "best;share=1"))
@@ -301,9 +301,9 @@ def test_random_weights_are_compared_on_what_all_of_them_read() -> None:
     test = frame[2:400].filter(pl.col("split") == "test")
     assert gain["n"] == test.height
     few = tuple(
-        dataclasses.replace(control, observations=control.observations.head(2)) for control in controls[:1]
+        dataclasses.replace(control, observations=control.observations.head(2)) for control in untrained[:1]
     )
-    row = one(score({"task": frame}, observations, controls=few, controls=True), metric="left_out")
+    row = one(score({"task": frame}, observations, untrained=few, controls=True), metric="left_out")
     assert row["control"] == "random_weights" and "raise random_weights_share" in row["slice"]
 
 
@@ -467,7 +467,7 @@ def test_quirks_are_those_of_the_protocol_and_of_the_labels() -> None:
     assert all(name.startswith("inspect.") for name in quirks)
 
 
-def test_control_are_three_over_a_tenth_and_go_with_the_controls() -> None:
+def test_random_weights_are_three_over_a_tenth_and_go_with_the_controls() -> None:
     lens = LENSES.load("probe")
     controls = lens.controls(LensSettings())
     assert [control.share for control in controls] == [0.1] * 3 and len(

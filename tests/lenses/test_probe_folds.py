@@ -186,7 +186,7 @@ def test_random_weights_keep_their_control_on_a_small_set() -> None:
     items = share_of_classes((), {"task": frame}, 0.25)
     held = observations.filter(pl.col("item_id").is_in(list(items)))
     controls = tuple(ControlObservations(Control(seed, 0.25, items), held.lazy()) for seed in range(3))
-    table = score({"task": frame}, observations, controls=controls, controls=True, **FIVE)
+    table = score({"task": frame}, observations, untrained=controls, controls=True, **FIVE)
     assert one(table, metric="gain", control="random_weights")["n"] == 60
     assert table.filter(pl.col("metric") == "left_out").is_empty()
 
@@ -203,7 +203,7 @@ def test_the_spread_over_random_weights_is_in_the_interval_of_the_gain() -> None
             states = noise(800, 10 + seed)
             states[:, 0, 0] += strength * gold
             controls.append(ControlObservations(Control(seed, 1.0), observed(names, states).lazy()))
-        table = score({"task": frame}, observations, controls=tuple(controls), controls=True, **FIVE)
+        table = score({"task": frame}, observations, untrained=tuple(controls), controls=True, **FIVE)
         return one(table, metric="gain", control="random_weights")
 
     alike, apart = gain((0.7, 0.7, 0.7)), gain((0.0, 0.4, 2.0))
@@ -220,7 +220,7 @@ def test_what_another_task_had_read_is_in_no_share_of_this_one() -> None:
     read = [name for name, label in zip(names, labels, strict=True) if label == labels[0] or name in inputs]
     held = observed(read, noise(len(read), 3))
     controls = tuple(ControlObservations(Control(seed, 0.25), held.lazy()) for seed in range(3))
-    table = score({"task": frame}, observations, controls=controls, controls=True, **FIVE)
+    table = score({"task": frame}, observations, untrained=controls, controls=True, **FIVE)
     gain = one(table, metric="gain", control="random_weights")
     assert gain["n"] == len(inputs) < len(read)
 

@@ -97,8 +97,8 @@ def with_seeds(seeds: int | None, shown: int) -> list[Score]:
         if not one.dimensions and one.task == "wrong_operator"
     ]
     methods = [(0.5, 0.52), (0.64, 0.5), (0.51, 0.49), (0.5, 0.5), (0.5, 0.5)][:shown]
-    for seed, (own, control) in enumerate(methods):
-        for control, value in ((None, own), ("scratch", control), ("bag_of_tokens", 0.5)):
+    for seed, (own, scratch) in enumerate(methods):
+        for control, value in ((None, own), ("scratch", scratch), ("bag_of_tokens", 0.5)):
             at: dict[str, Any] = {"control": control, "seed": seed, "dimensions": dims(seed=str(seed))}
             listed.append(row("wrong_operator", "accuracy", value, **at))
             listed.append(

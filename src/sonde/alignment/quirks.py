@@ -1,6 +1,6 @@
 """How CODETOKENIZERS tags subwords, one named quirk at a time, beside the rule that replaces each.
 
-The rule of `sonde.alignment.align`: a piece belongs to whatever its non-blank characters lie in. The quirks
+The rule of `sonde.alignment.align`: a subword belongs to whatever its non-blank characters lie in. The quirks
 are those of code_tokenizers 0.0.6, described in "PERPLEXED: Understanding When Large Language Models Are
 Confused", section 2.
 """
@@ -26,9 +26,9 @@ WHOLE_STRINGS = "codetokenizers.whole_strings"
 
 QUIRKS: Mapping[str, str] = {
     BYTE_COLUMNS: "columns in bytes are applied to lines in characters, so tags shift behind non-ASCII text",
-    FIRST_OVERLAP: "a piece over several leaves gets the tag of the first that holds one of its ends",
+    FIRST_OVERLAP: "a subword over several leaves gets the tag of the first that holds one of its ends",
     NOT_AVAILABLE: "whatever lies in no leaf is `< N/A >`, blanks included",
-    PADS: "a piece of no characters, as padding is, is tagged like the characters at its place",
+    PADS: "a subword of no characters, as padding is, is tagged like the characters at its place",
     WHOLE_STRINGS: "a string is one leaf, so what is interpolated into it has no tags of its own",
 }
 

@@ -20,12 +20,15 @@ ADDED: Mapping[str, Any] = {"added": True}
 
 
 def _plain(value: Any) -> Any:
-    """Reduce a value to what JSON can hold, with a canonical order."""
+    """Reduce a value to what JSON can hold, with a canonical order.
+
+    A class that was renamed says in ``kind_in_keys`` what it was called, so that keys made before still hold.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
             f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if _known(value, f)
         }
-        return {"__kind__": type(value).__name__, **fields}
+        return {"__kind__": getattr(type(value), "kind_in_keys", type(value).__name__), **fields}
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, Set):

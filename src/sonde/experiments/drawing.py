@@ -15,7 +15,7 @@ from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._forecast import duration
 from sonde.experiments._progress import Progress
 from sonde.experiments.external import ExternalTest, read_external, with_external
-from sonde.experiments.labels import around_of, label_path
+from sonde.experiments.labels import around_of, label_path, read_labels
 from sonde.experiments.plan import Group, LensChoice, settings_of
 from sonde.experiments.tables import items_frame, items_from
 from sonde.languages import version_of
@@ -166,9 +166,7 @@ def draw(
 
 def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:
     """How many clusters the tested examples are worth; nothing where they come in none."""
-    tested = LENSES.load(lens.source).tested(
-        pl.read_parquet(store.path(label_path(task, group.prefix))), settings_of(lens)
-    )
+    tested = LENSES.load(lens.source).tested(read_labels(store, task, group), settings_of(lens))
     return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
 
 

@@ -12,6 +12,7 @@ from sonde.corpora import Intake, Item, kept_imports, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import version_of
+from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.tasks import TASKS, Repository, Task, importing, needs_imports, repositories
 
@@ -32,7 +33,7 @@ def label_path(task_name: str, group_prefix: str) -> str:
 
 def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
     """The label rows of all inputs of a group."""
-    return pl.read_parquet(store.path(label_path(task_name, group.prefix)))
+    return scan_tables([store.path(label_path(task_name, group.prefix))]).collect()
 
 
 def write_labels(

@@ -23,6 +23,7 @@ from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, s
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.lenses import Captured, reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
@@ -188,5 +189,5 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     """The label rows of a job's items, by task."""
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
-    tables = {task: pl.scan_parquet(Path(job.root) / label_path(task, prefix)) for task in lens.tasks}
+    tables = {task: scan_tables([Path(job.root) / label_path(task, prefix)]) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}

@@ -175,9 +175,9 @@ class Reading:
         group: Where the inputs come from.
         inputs: What is shown, in hash order: items of the group, and what tasks derive from them.
         labels: Fingerprint of the labels of the inputs.
-        controls: Re-initialised models that are shown a share of it.
-        methods: What is trained on it, for a lens that trains, with the fingerprint of the data set that it is
-            trained on; such a lens observes nothing.
+        controls: Models with random weights that are shown a share of it.
+        methods: What a lens that trains is to train on it, each with the fingerprint of its data set; such a
+            lens observes nothing.
         models: The models that read it; None for all.
     """
 
@@ -192,7 +192,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringJob:
-    """A model's tables for a reading, its controls' beside them: what is scored together."""
+    """What is scored together: a model's tables for a reading, and those of its random-weights controls."""
 
     model: ModelChoice
     reading: Reading

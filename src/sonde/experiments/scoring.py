@@ -13,6 +13,7 @@ from sonde.experiments.plan import Part, ScoringJob, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
 from sonde.models import frequencies
+from sonde.results.columns import scan_tables
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
@@ -112,4 +113,4 @@ def _among(ids: Sequence[str]) -> pl.Expr:
 
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
-    return pl.scan_parquet([store.path(part.relative) for part in parts])
+    return scan_tables([store.path(part.relative) for part in parts])

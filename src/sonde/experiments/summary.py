@@ -105,7 +105,7 @@ def _counts(
     forwards: Counter[str] = Counter()
     for job in jobs:
         notes = store.notes(job.parts[0].relative, job.parts[0].key) or {}
-        # Controls and later stages read the same inputs again.
+        # Random-weights controls and later stages read the same inputs again.
         if job.model in names and not job.parts[0].lens.stage:
             coverage[names[job.model]].update(notes.get("coverage", {}))
         forwards.update(notes.get("forwards", {}))

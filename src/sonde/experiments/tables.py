@@ -45,7 +45,7 @@ ITEMS_COLUMNS: Columns = {
         "the user's labels on characters of the text",
     ),
     "given": (pl.List(pl.Struct(_GIVEN)), "labels that the source brings; -1 where there is no other place"),
-    "cuts": (pl.List(pl.Int64), "characters at which no piece of a tokenizer may go on"),
+    "cuts": (pl.List(pl.Int64), "characters at which no subword may go on"),
 }
 """Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
 

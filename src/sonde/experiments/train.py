@@ -12,6 +12,7 @@ from sonde.experiments.labels import label_path
 from sonde.experiments.plan import TrainJob, group_prefix, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
+from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
@@ -32,7 +33,7 @@ def train_job(job: TrainJob) -> float | None:
     run = RunDirectory(Path(job.root))
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
-    examples = pl.scan_parquet(run.root / label_path(job.method.task, prefix)).join(texts, on="item_id")
+    examples = scan_tables([run.root / label_path(job.method.task, prefix)]).join(texts, on="item_id")
     settings = settings_of(job.part.lens)
     training = Training(
         examples=examples.sort("example_id").collect(),

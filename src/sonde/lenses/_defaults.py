@@ -15,7 +15,7 @@ from sonde.store.rundir import RunDirectory
 
 
 class LensDefaults:
-    """What most lenses answer: they read the items as they are, in one stage, without a control.
+    """What most lenses answer: they read the items as they are, in one stage, without random weights beside.
 
     Attributes:
         typed_options: The options of the lens, typed. A lens without them names its options in a mapping
@@ -58,7 +58,7 @@ class LensDefaults:
         return False
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """No control."""
+        """No random-weights control."""
         return ()
 
     def controls_over(

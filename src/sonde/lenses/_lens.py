@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -40,13 +40,15 @@ class LensSettings:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The same architecture with weights drawn anew: what a lens finds without any training.
+    """A random-weights control: the model's architecture with random weights, never trained.
 
     Attributes:
         seed: Seed of the weights.
-        share: The part of the inputs that the control reads, chosen by hash.
-        items: The inputs that it reads, where the lens names them; None leaves it to the hash.
+        share: The part of the inputs that the control reads, a seeded random sample.
+        items: The inputs that it reads, where the lens names them; None leaves it to the sample.
     """
+
+    kind_in_keys: ClassVar[str] = "Twin"
 
     seed: int
     share: float = 1.0
@@ -63,7 +65,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControlObservations:
-    """What a control was observed to do: the same table as the model's, over fewer items."""
+    """What a random-weights control was observed to do: the same table as the model's, over fewer items."""
 
     control: Control
     observations: pl.LazyFrame
@@ -82,7 +84,7 @@ class Scoring:
         labels: For each task of the lens, the rows of all inputs.
         texts: ``item_id, text`` of every input, lazily read; surface baselines look at it.
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
-        controls: What the model's controls were observed to do.
+        controls: What the model's random-weights controls were observed to do.
         beside: The same table of every other model of the run, at the same stage.
     """
 
@@ -99,7 +101,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One training: what is trained on the examples of one task, and from which seed.
+    """One training: a method that is trained on the examples of one task, from one seed.
 
     Attributes:
         name: What is trained, for example ``"pretrained"`` or ``"bag_of_tokens"``.
@@ -118,6 +120,8 @@ class Method:
     needs_model: bool = True
     variant: str = ""
     options: tuple[tuple[str, Option], ...] = ()
+
+    kind_in_keys: ClassVar[str] = "Arm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +265,7 @@ class ReadingLens(Lens, Protocol):
         ...
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Re-initialised models to be observed beside the model, as a control."""
+        """Random-weights controls to be observed beside the model."""
         ...
 
     def controls_over(

@@ -86,7 +86,7 @@ class ModelSpec:
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
         dtype: ``"auto"``, ``"float32"``, ``"float16"``, ``"bfloat16"``; auto is float32 on CPU.
         trust_remote_code: Off unless the user asks.
-        reinitialise: Seed of fresh weights for a control; None keeps the trained ones.
+        reinitialise: Seed of the random weights of a control; None keeps the trained ones.
     """
 
     name: str

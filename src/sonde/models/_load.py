@@ -105,7 +105,7 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
 
 
 def resolve_revision(spec: ModelSpec) -> str:
-    """What a name stands for now: a hub commit, or a hash of a folder's files; a control adds its seed."""
+    """What a name stands for now: a hub commit or a hash of files, and the seed of random weights."""
     if _endpoint.behind_a_server(spec):
         return _endpoint.REVISION
     place = locate(spec)

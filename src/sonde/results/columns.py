@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 from polars.datatypes import DataTypeClass
@@ -23,6 +24,30 @@ _NAMES: Mapping[type[pl.DataType] | DataTypeClass, str] = {
     pl.Float32: "f32",
     pl.Float64: "f64",
 }
+
+
+_EARLIER: Mapping[str, tuple[str, frozenset[str]]] = {
+    "quiz_id": ("query_id", frozenset()),
+    "arm": ("method", frozenset({"task", "seed", "variant"})),
+}
+"""Earlier names of columns, with the present one and with the columns beside which they mean it."""
+
+
+def scan_tables(paths: Sequence[Path]) -> pl.LazyFrame:
+    """Tables of a run below one another, lazily, their columns by the names that they have now.
+
+    Runs of earlier versions of sonde have some columns by earlier names.
+    """
+    found: dict[tuple[tuple[str, str], ...], list[Path]] = {}
+    for path in paths:
+        held = pl.read_parquet_schema(path).keys()
+        renamed = [(name, now) for name, (now, beside) in _EARLIER.items() if name in held and beside <= held]
+        found.setdefault(tuple(renamed), []).append(path)
+    frames = [
+        pl.scan_parquet(some, hive_partitioning=False).rename(dict(renamed))
+        for renamed, some in found.items()
+    ]
+    return pl.concat(frames, how="diagonal") if len(frames) != 1 else frames[0]
 
 
 def schema_of(columns: Columns) -> dict[str, ColumnType]:

@@ -20,16 +20,16 @@ OBSERVATIONS_COLUMNS: Columns = {
     "rank": (pl.Int32, "rank among the vocabulary: 1 = best, near-ties pessimistic"),
     "entropy": (pl.Float32, "entropy of the prediction, in nats"),
     "context": (pl.Int32, "subwords of the item that the model could see"),
-    "bytes": (pl.Int16, "UTF-8 bytes that the piece stands for"),
+    "bytes": (pl.Int16, "UTF-8 bytes that the subword stands for"),
     "text_characters": (
         pl.Int32,
-        "size of the text from the end of the piece before it to its own end, so that they add up to the "
+        "size of the text from the end of the subword before it to its own end, so that they add up to the "
         "text whatever a tokenizer leaves out",
     ),
     "text_bytes": (pl.Int32, "the same in UTF-8 bytes"),
     "covered": (
         pl.Int32,
-        "of `text_characters` those that the piece itself stands for; 0 for the unknown piece",
+        "of `text_characters` those that the subword itself stands for; 0 for the unknown subword",
     ),
     "file_nats": (
         pl.Float32,
@@ -39,12 +39,12 @@ OBSERVATIONS_COLUMNS: Columns = {
     "file_entropy": (pl.Float32, "`entropy` there"),
     "file_context": (pl.Int32, "subwords that the model could see there, those of the file included"),
     "file_top_nats": (pl.Float32, "surprisal of the best alternative there"),
-    "kind": (pl.String, "token kind; `layout` for blanks, `merged` for pieces over several tokens"),
+    "kind": (pl.String, "token kind; `layout` for blanks, `merged` for subwords over several tokens"),
     "role": (pl.String, "token role"),
     "tag": (pl.String, "`parent -> node`"),
-    "merged": (pl.Int16, "number of code tokens in the piece"),
+    "merged": (pl.Int16, "number of code tokens in the subword"),
     "token": (pl.Int32, "index of the (first) code token, -1 for layout"),
-    "word": (pl.String, "its text where the piece lies in one token"),
+    "word": (pl.String, "its text where the subword lies in one token"),
     "construct": (pl.String, "innermost construct"),
     "ancestors": (pl.String, "distinct kinds of the ancestors, outermost first, joined by `/`"),
     "origin": (pl.String, "of a call: `internal`, `local`, `builtin`, `external` or empty"),

@@ -9,7 +9,7 @@ from sonde.results.columns import Columns, schema_of
 QUERY_COLUMNS: Columns = {
     "item_id": (
         pl.String,
-        "the statement with its answer in place, and where no piece may go on; several queries may share one",
+        "the statement with its answer, and where no subword may go on; several queries may share one",
     ),
     "query_id": (pl.String, "the query"),
     "base_id": (
@@ -23,7 +23,7 @@ QUERY_COLUMNS: Columns = {
     ),
     "mode": (
         pl.String,
-        "`full` (a level of one piece), `first`, `middle`, `last`, `whole` (several pieces at once); of "
+        "`full` (a level of one subword), `first`, `middle`, `last`, `whole` (several subwords at once); of "
         "pairs the form of the statement",
     ),
     "name": (pl.String, "fully qualified name"),
@@ -32,7 +32,7 @@ QUERY_COLUMNS: Columns = {
     "library": (pl.String, "leading levels of the name: the unit of resampling"),
     "level": (pl.Int32, "level asked for, from 0"),
     "levels": (pl.Int32, "levels of the name"),
-    "pieces": (pl.Int32, "pieces of the level in the reference segmentation"),
+    "pieces": (pl.Int32, "subwords of the level in the reference segmentation"),
     "context": (pl.String, "words before the statement; empty for the statement alone"),
     "frame": (pl.String, "name of the other code around it; empty for the statement alone"),
     "prefix": (pl.String, "the text before the answer"),
@@ -67,7 +67,7 @@ QUERY_COLUMNS: Columns = {
     ),
     "unigram": (
         pl.Int32,
-        "rank of the answer by how often it stands in the corpus, among the identifier-like pieces of the"
+        "rank of the answer by how often it stands in the corpus, among the identifier-like subwords of the"
         " reference segmentation; null for `whole` and `candidates`",
     ),
     "spelling": (

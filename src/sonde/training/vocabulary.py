@@ -25,7 +25,7 @@ from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 
 PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
-"""Special pieces, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
+"""Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
 
 _OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|=>|::|:=|\+\+|--|&&|\|\||[-+*/%&|^@<>=!]="
 _PIECES = (
@@ -44,10 +44,10 @@ def learn_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
 
     Args:
         texts: What to learn on; the result depends on their counts, not on their order.
-        size: Number of subwords, special pieces and the 256 bytes included.
+        size: Number of subwords, special tokens and the 256 bytes included.
 
     Returns:
-        A tokenizer without a template: it adds no special piece.
+        A tokenizer without a template: it adds no special token.
 
     Raises:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
@@ -60,7 +60,7 @@ def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokeni
 
     Args:
         texts: What to learn on.
-        size: Number of subwords, special pieces and the 256 bytes included.
+        size: Number of subwords, special tokens and the 256 bytes included.
         cuts: Patterns, applied one after the other; each match, and what lies between two, is a piece.
 
     Raises:
@@ -68,7 +68,7 @@ def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokeni
     """
     least = 256 + len(SPECIALS)
     if size < least:
-        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special pieces")
+        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special tokens")
     tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -96,11 +96,11 @@ def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokeni
 def with_template(
     tokenizer: Tokenizer, role: str, context: int, *, segments: bool = False
 ) -> PreTrainedTokenizerFast:
-    """Wrap a vocabulary for one kind of model, with its policy on special pieces.
+    """Wrap a vocabulary for one kind of model, with its policy on special tokens.
 
     A decoder reads `BOS` before the text and nothing behind it; an encoder reads `BOS` (its summary token)
-    and `EOS` around each text. A special piece that occurs in a text is spelled out in ordinary subwords, so
-    code that contains ``<|eos|>`` means its characters; special pieces enter by id alone.
+    and `EOS` around each text. A special token that occurs in a text is spelled out in ordinary subwords, so
+    code that contains ``<|eos|>`` means its characters; special tokens enter by id alone.
 
     Args:
         tokenizer: What `learn_vocabulary` gave; it is copied, not changed.

@@ -108,7 +108,7 @@ class Cloze(LensDefaults):
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """One control with random weights: over a quarter of the statements, where each is asked by itself."""
+        """One, which reads a quarter of the statements where each is asked by itself."""
         return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(

@@ -1,4 +1,4 @@
-"""What answers without knowing a name: frequent answers and pieces of the corpus, and weights drawn anew."""
+"""What answers without knowing a name: common answers and subwords of the corpus, and random weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNIGRAM, MAJORITY, RANDOM_WEIGHTS = "unigram", "majority", "random_weights"
 
 
 def control_candidates(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
-    """The rank of each right candidate for the control, under ``rank_random_weights``; None where there is none."""
+    """The rank of each right candidate with random weights; None where no control was observed."""
     if not scoring.controls:
         return None
     answers = scoring.controls[0].observations.collect()
@@ -19,7 +19,7 @@ def control_candidates(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame |
 
 
 def control_frame(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame | None:
-    """The judged answers of the control, ``rank`` alone under ``rank_random_weights``; None where there is none."""
+    """The rank of each right answer with random weights; None where no control was observed."""
     if not scoring.controls:
         return None
     answers = scoring.controls[0].observations.collect()

@@ -72,9 +72,9 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
                 named = dataclasses.replace(template, control=control)
                 yield from by_library(part, [Mean("preferred", preferred)], named, by=by)
             yield from _by_chance(part, template, by)
+        named = dataclasses.replace(template, control=RANDOM_WEIGHTS)
         for control in controls:
-            control = dataclasses.replace(template, control=RANDOM_WEIGHTS)
-            yield from _of_model(control.filter(pl.col("template") == pair), control, {})
+            yield from _of_model(control.filter(pl.col("template") == pair), named, {})
 
 
 def _of_model(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:

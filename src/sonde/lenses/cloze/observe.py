@@ -51,7 +51,7 @@ ANSWERS_COLUMNS: Columns = {
     "pieces": (pl.Int32, "subwords that were summed"),
     "nats": (
         pl.Float64,
-        "negative log-probability of the answer (sum over its pieces, later pieces hidden) or of the text",
+        "negative log-probability of the answer (sum over its subwords, later ones hidden) or of the text",
     ),
     "rank_id": (pl.Int32, "rank of the very id that the tokenizer writes; ties count against it"),
     "rank": (pl.Int32, "rank of the answer when ids of one text are one answer"),
@@ -60,7 +60,7 @@ ANSWERS_COLUMNS: Columns = {
         "the same among the texts that all compared models have; null where the answer is none of them",
     ),
     "nats_unified": (pl.Float64, "`nats` among these texts; null as well"),
-    "greedy": (pl.Boolean, "each piece ranks first"),
+    "greedy": (pl.Boolean, "each subword ranks first"),
     "gold_id": (pl.Int32, "the id that the tokenizer writes for the answer"),
     "characters": (pl.Int32, "characters of the answer or text"),
     "top": (pl.List(pl.String), "best alternatives, best first"),
@@ -87,7 +87,7 @@ def observe_queries(
       none of them or nothing is compared.
     - ``nats_unified``: negative log-probability of the answer's likeliest id given that an id of a shared
       text is written: a figure of another distribution than ``nats``.
-    - ``greedy``: whether each piece ranks first.
+    - ``greedy``: whether each subword ranks first.
 
     Where only the shared vocabulary was projected on, answers of one piece have ``rank_unified`` and
     ``nats_unified`` alone.

@@ -13,6 +13,7 @@ from sonde.corpora.codexglue import predictions
 from sonde.lenses.cloze.rates import by_library
 from sonde.lenses.cloze.statements import candidate_ids
 from sonde.results import Mean, Score
+from sonde.results.columns import scan_tables
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_given import GIVEN, TASK
 
@@ -66,7 +67,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     """
     root = run.root
     tables = sorted(one for one in root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name)
-    labels = [pl.scan_parquet(one).filter(pl.col("template") == GIVEN).collect() for one in tables]
+    labels = [scan_tables([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
@@ -75,7 +76,7 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         parts = sorted((root / run.observations("cloze", model["name"])).glob("*.parquet"))
         if not parts:
             continue
-        answers = pl.scan_parquet(parts, hive_partitioning=False).collect()
+        answers = scan_tables(parts).collect()
         for folder, asked in _by_folder(queries):
             words = preferred(answers, asked).select("name", "word").rows()
             path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"

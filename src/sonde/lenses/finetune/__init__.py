@@ -1,7 +1,7 @@
 """What pre-training buys on a task (CuBERT): fine-tuned, beside the same from scratch and a bag of tokens.
 
-Each method is trained on the train part of a task's examples, rate and epoch are chosen on validation, and test
-is told once. The trained models lie in the folder of the run and can be read by every lens.
+Each method is trained on a task's training examples, rate and epoch are chosen on validation, and the test
+examples are evaluated once. The trained models lie in the folder of the run and can be read by every lens.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class BaselineOptions(Options):
     lstm_width: Count = option(_DEFAULT.lstm_width, "its hidden units in each direction", scoring=True)
     lstm_dropout: Dropout = option(_DEFAULT.lstm_dropout, "dropout between its layers", scoring=True)
     transformer_layers: Count = option(
-        _DEFAULT.transformer_layers, "layers of the method transformer", scoring=True
+        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch", scoring=True
     )
     transformer_width: Count = option(
         _DEFAULT.transformer_width, "its hidden units, in heads of 64", scoring=True
@@ -101,7 +101,7 @@ class BaselineOptions(Options):
 def applies(name: str, task: str) -> str:
     """Why a method does not apply to a task; empty where it does."""
     if name == LSTM_POINTER and task not in POINTER_TASKS:
-        return f"{LSTM_POINTER} points at places, and the task asks for a class; method bilstm takes it"
+        return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
     return ""
 
 

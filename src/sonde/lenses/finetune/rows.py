@@ -24,7 +24,7 @@ ROWS_COLUMNS: Columns = {
     "kind": (pl.String, "what the row is about: `example`, `epoch` or `attention`"),
     "baseline": (
         pl.String,
-        "empty; in the method `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`",
+        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`",
     ),
     "example_id": (pl.String, "the example"),
     "item_id": (pl.String, "its input"),

@@ -163,7 +163,7 @@ def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What each trained method gets right more with some values than with the last ones, on what both count."""
+    """What each trained method gets right more with some values than with the last, on what both count."""
     held = dict(_subjects(last))
     for name, part in _subjects(own):
         if name not in held or part["variant"][0] == held[name]["variant"][0]:

@@ -1,4 +1,4 @@
-"""Sweeps: one option after the other takes several values, and each is trained and told by itself."""
+"""Sweeps: one option after the other takes several values, and each is trained and evaluated by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts without labels that token vectors may be learned on: none that is chosen on or told about."""
+"""Texts without labels that token vectors may be learned on: none that is chosen on or evaluated."""
 
 from __future__ import annotations
 

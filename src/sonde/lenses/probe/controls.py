@@ -15,7 +15,7 @@ from sonde.corpora import Item
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import BEST, fit, fit_several
 from sonde.lenses.probe.observe import TOKEN_UNIT
-from sonde.lenses.probe.options import TWIN_LEAST, Probing
+from sonde.lenses.probe.options import CONTROL_LEAST, Probing
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_folds
@@ -82,7 +82,7 @@ def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
     split = pl.when("given_split").then("split").otherwise(pl.lit(""))
     found: list[int] = []
     for _, members in table.with_row_index("_row").group_by("label", split.alias("_split")):
-        number = max(TWIN_LEAST, math.ceil(share * members.height))
+        number = max(CONTROL_LEAST, math.ceil(share * members.height))
         rows = members.select("item_id", "type", "_row").rows()
         rows.sort(key=lambda row: (unit_hash("twin", row[0]), row))
         found += [row for _, _, row in rows[:number]]
@@ -109,7 +109,7 @@ class ControlStates:
 def random_weights(
     states: States, examples: Examples, controls: list[ControlStates], options: Probing, template: Score
 ) -> Iterator[Score]:
-    """The model against itself with weights drawn anew, both on the examples that every control read.
+    """The model against models with random weights, on the examples that all of them read.
 
     A linear probe comes out the same each time, its control does not: another draw of the weights gives other
     states, so the interval of the difference holds the spread over draws beside that over clusters.
@@ -139,8 +139,8 @@ def random_weights(
     share = ("share", f"{controls[0].share:g}")
     accuracy = dataclasses.replace(template, metric="accuracy").within(share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
-    for control, found in zip(controls, others, strict=True):
-        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=control.seed)
+    for untrained, found in zip(controls, others, strict=True):
+        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=untrained.seed)
         yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
         best = {"layer": found.best, "dimensions": (BEST, share)}
         yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])

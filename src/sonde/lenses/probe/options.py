@@ -29,7 +29,7 @@ POOLINGS = ("mean", "last", "summary")
 KINDS = ("linear", "mlp", "ridge")
 SIZES = (100, 1_000, 10_000)
 CONTROL_SEEDS = 3
-TWIN_LEAST = 40
+CONTROL_LEAST = 40
 """Examples of a class that models with random weights read at least, however small their share."""
 
 
@@ -64,7 +64,7 @@ class ProbeOptions(Options):
     random_weights_share: Share = option(
         0.1,
         "share of each class that models with random weights read, "
-        f"but of no class fewer than {TWIN_LEAST} examples",
+        f"but of no class fewer than {CONTROL_LEAST} examples",
         was="twin_share",
     )
     device: Device = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)

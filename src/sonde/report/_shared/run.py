@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.columns import scan_tables
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.findings import usable
 from sonde.results.scores import SCORES_SCHEMA, read_scores
@@ -148,7 +149,7 @@ class RunData:
         """
         folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
         files = sorted(folder.glob("*.parquet"))
-        return pl.scan_parquet(files, hive_partitioning=False) if files else None
+        return scan_tables(files) if files else None
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
         """Items by id, with their text."""

@@ -12,6 +12,7 @@ import polars as pl
 from sonde.report._shared.at_k import TEMPLATES
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.cloze._scores import LENS
+from sonde.results.columns import scan_tables
 from sonde.tasks._cloze_candidates import place
 from sonde.tasks._cloze_queries import prompt_id
 
@@ -106,7 +107,7 @@ def _queries(run: RunData) -> pl.DataFrame | None:
         return None
     # Queries behind words and in frames repeat others.
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
-    frame = pl.scan_parquet(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
+    frame = scan_tables(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
     return frame.select(_COLUMNS).collect()
 
 

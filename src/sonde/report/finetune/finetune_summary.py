@@ -1,4 +1,4 @@
-"""Fine-tuned models beside their controls from scratch and what needs no model (CuBERT, tables 2 and 5)."""
+"""Fine-tuned models beside from-scratch baselines and what needs no model (CuBERT, tables 2 and 5)."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _table(
 
 
 def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What each seed of the model and of its control got right, and what the intervals hold of it."""
+    """What each seed got right, pre-trained and from scratch, and what the intervals hold of it."""
     rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
@@ -214,8 +214,8 @@ def _collapsed(run: RunData) -> Iterator[str]:
     rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
     for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
         yield (
-            f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of the "
-            "answers are the same; this training collapsed."
+            f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of "
+            "the answers are the same; this training collapsed."
         )
 
 

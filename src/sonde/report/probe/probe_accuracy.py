@@ -95,7 +95,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     for row in rows.iter_rows(named=True):
         key = tuple(row[name] for name in KEY)
-        surface, control = surfaces.get(key), random.get(key)
+        surface, untrained = surfaces.get(key), random.get(key)
         records.append(
             {
                 "name": row["name"],
@@ -108,7 +108,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
                 "few": no_verdict(row),
                 "surface": surface and surface["value"],
                 "which": surface["control"] if surface else "",
-                "random": control and control["value"],
+                "random": untrained and untrained["value"],
             }
         )
     order = [label_of(task) for task in ordered(rows["task"].to_list())]

@@ -23,7 +23,7 @@ FILE = "vectors.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """Further texts to learn vectors on; none of them is told about.
+    """Further texts to learn vectors on; none of them is evaluated.
 
     Attributes:
         texts: The texts.

@@ -89,7 +89,7 @@ def gensim_word2vec() -> Any:
         from gensim.models import Word2Vec
     except ImportError as error:
         raise InputError(
-            "Word2Vec needs gensim, which is not installed; install sonde[baselines], or leave out the methods "
+            "Word2Vec needs gensim, which is not installed; install sonde[baselines], or leave out "
             f"{', '.join(WORD2VEC)}"
         ) from error
     return Word2Vec

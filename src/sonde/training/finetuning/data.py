@@ -92,7 +92,7 @@ class Data:
         classes: Names of the classes, in their order.
         train: What is trained on.
         valid: What rates and epochs are chosen on.
-        test: What is told.
+        test: What is evaluated.
     """
 
     classes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Linear softmax probes over all layers, penalties and label sets, chosen on validation, told on test.
+"""Linear softmax probes over all layers, penalties and label sets, chosen on validation, evaluated on test.
 
 What is decodable from frozen states by a linear map (Alain and Bengio 2016), with the penalty of each layer
 and the layer itself chosen on the validation part.
@@ -134,7 +134,7 @@ def _probe_chunk(
     if stronger:
         tried = tried.and_weaker(task, weakest, tried.best(by_nats) == len(stronger) - 1)
     tried = tried.only(slice(None), np.argsort(order).tolist())
-    return [tried.told(target, states.test, by_nats) for target in range(len(labels))]
+    return [tried.evaluated(target, states.test, by_nats) for target in range(len(labels))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +220,7 @@ class _Tried:
             nats[layers, :, -1:] = found.nats.where(own, torch.inf)
         return _Tried(weight, bias, accuracy, nats)
 
-    def told(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
+    def evaluated(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
         """What the chosen probes of a label set say of the test part."""
         every = torch.arange(len(test), device=test.device)
         picked = every, target, self.best(by_nats)[:, target]

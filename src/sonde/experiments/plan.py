@@ -263,9 +263,7 @@ def plan(
         reads = [one for one in readings if one.models is None or model.name in one.models]
         for reading in (reading for reading in reads if reading.methods):
             first = next(one for one in models if reading.models is None or one.name in reading.models)
-            methods = [
-                _training(run, model, first, reading, method, components) for method in reading.methods
-            ]
+            methods = [_training(run, model, first, reading, one, components) for one in reading.methods]
             trainings |= {job.part.key: job for job in methods}
             answers.append(ScoringJob(model=model, reading=reading, parts=_parts(methods), controls=()))
         mine = [one for one in reads if not one.methods]
@@ -274,7 +272,7 @@ def plan(
             (
                 control,
                 reading,
-                _jobs(run, _with_random_weights(model, control), [_shared(reading, control)], components),
+                _jobs(run, _untrained(model, control), [_shared(reading, control)], components),
             )
             for reading in mine
             for control in reading.controls
@@ -306,9 +304,8 @@ def _training(
     basis = (model.revision, model.spec) if method.needs_model else ()
     lens = reading.lens.observing
     alone = dataclasses.replace(lens, tasks=(method.task,))
-    key = fingerprint(
-        "arm", basis, alone, reading.methods[method], method, components[reading.group.language]
-    )
+    known = components[reading.group.language]
+    key = fingerprint("arm", basis, alone, reading.methods[method], method, known)
     folder = run.observations(reading.lens.folder, of.name)
     name = f"{reading.group.prefix}-{method.task}-{method.name}-{method.seed}-{key[:16]}.parquet"
     return TrainJob(
@@ -359,7 +356,7 @@ def _by_readers(
     return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
 
 
-def _with_random_weights(model: ModelChoice, control: Control) -> ModelChoice:
+def _untrained(model: ModelChoice, control: Control) -> ModelChoice:
     return dataclasses.replace(
         model,
         name=f"{model.name}+reinitialised-{control.seed}",

@@ -1,21 +1,11 @@
 from collections.abc import Mapping
-from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item, item_id
 from sonde.tasks import TASKS
 from sonde.tasks._relation_rows import relation_rows, relation_words
-from sonde.tasks._relation_statistics import (
-    near_and_far,
-    offset_distribution,
-    relation_counts,
-    relation_offsets,
-    totals,
-)
 
 CODE = "def f(x):\n    if x:\n        y = g(x)\n"
 
@@ -80,7 +70,6 @@ def test_what_does_not_parse_is_one_row_without_a_label(text: str, mode: str) ->
     rows = relation_rows(item(text), mode=mode)
     if text.strip():
         assert rows.select("start", "end", "label").rows() == [(0, len(text), None)]
-    assert totals(rows, 1)["not parsed"] == (1 if text.strip() else 0)
 
 
 def test_a_language_without_relations_says_so_in_one_line() -> None:
@@ -102,42 +91,3 @@ def test_relations_that_the_source_brings_are_taken_as_they_are() -> None:
         ("punct", 1, 2, 2),
     ]
     assert relation_words(sentence).surface == ("Dogs", "bark", ".")
-
-
-def test_counts_and_totals_are_those_of_a_table_made_by_hand() -> None:
-    python = pl.concat([relation_rows(item(CODE)), relation_rows(item("def f(")), relation_rows(item("x"))])
-    counts = relation_counts({"python": python, "other": python.filter(pl.col("label") == "If:if->test")})
-    by_label = {row["label"]: (row["python"], row["other"]) for row in counts.iter_rows(named=True)}
-    assert by_label == {
-        "Assign:target->value": (1, None),
-        "Call:func->args": (1, None),
-        "If:if->body": (1, None),
-        "If:if->test": (1, 1),
-        "If:test->body": (1, None),
-        "children:parent->child": (4, None),
-    }
-    assert totals(python, 3) == {"samples": 3, "not parsed": 1, "relations": 6, "edges": 9}
-
-
-def test_offsets_equal_a_loop_over_edges() -> None:
-    rows = pl.concat(
-        [relation_rows(item(CODE)), relation_rows(item(Path(__file__).read_text(encoding="utf-8")))]
-    )
-    offsets = relation_offsets(rows)
-    for row in offsets.iter_rows(named=True):
-        edges = [edge for edge in rows.iter_rows(named=True) if edge["label"] == row["label"]]
-        first = sum(edge["dep_first"] - edge["head_word"] for edge in edges) / len(edges)
-        last = sum(edge["dep_last"] - edge["head_word"] for edge in edges) / len(edges)
-        assert (row["edges"], row["class"]) == (len(edges), "near" if first < 10 else "far")
-        assert row["first"] == pytest.approx(first)
-        assert row["last"] == pytest.approx(last)
-    assert near_and_far(offsets, ["If:if->test", "Call:func->args", "No:such->relation"]) == {
-        "near": 2,
-        "far": 0,
-    }
-
-
-def test_a_distribution_counts_relations_by_bars() -> None:
-    bars = offset_distribution(np.array([0.5, 4.9, 5.0, 17.0]), 5)
-    assert bars == [(0.0, 5.0, 2), (5.0, 10.0, 1), (10.0, 15.0, 0), (15.0, 20.0, 1)]
-    assert offset_distribution(np.zeros(0), 5) == []

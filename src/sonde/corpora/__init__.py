@@ -15,7 +15,6 @@ from sonde.corpora._corpus import (
 )
 from sonde.corpora._decode import read_text
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
-from sonde.corpora._heldout import reserved
 from sonde.corpora._items import read_items
 from sonde.corpora._kept import content_key
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
@@ -24,7 +23,7 @@ from sonde.corpora._open import CORPORA, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._spans_index import kept_imports
-from sonde.corpora._splits import split
+from sonde.corpora._splits import reserved, split
 from sonde.corpora._suffixes import language_of_path
 
 __all__ = [

@@ -89,3 +89,18 @@ def check_fractions(fractions: tuple[float, float, float]) -> None:
         raise UsageError(
             f"split fractions {fractions} must be at least 0 and sum to 1, such as (0.6, 0.2, 0.2)"
         )
+
+
+_RESERVED_SHARE = 0.3
+
+
+def reserved(name: str) -> bool:
+    """Whether a distribution or JDK package is held out of every training run: 30 % of names, by hash.
+
+    The name decides, so that a later version, and a package nobody has seen yet, falls the same way.
+
+    Args:
+        name: The normalised name of a distribution or the name of a JDK package: the ``cluster`` that
+            the sources `environment`, `pypi` and `jdk` give.
+    """
+    return unit_hash("reserved", name) < _RESERVED_SHARE

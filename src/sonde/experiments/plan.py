@@ -269,13 +269,9 @@ def plan(
         mine = [one for one in reads if not one.methods]
         own = _jobs(run, model, mine, components)
         controls = [
-            (
-                control,
-                reading,
-                _jobs(run, _untrained(model, control), [_shared(reading, control)], components),
-            )
+            (one, reading, _jobs(run, _untrained(model, one), [_shared(reading, one)], components))
             for reading in mine
-            for control in reading.controls
+            for one in reading.controls
         ]
         jobs += own
         # One after the other by seed, so that each control is made once.

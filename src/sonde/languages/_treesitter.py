@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -22,7 +22,6 @@ from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._parse import columns
 from sonde.languages._settings import Settings, read_settings
-from sonde.languages._spans import construct_spans
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
@@ -129,7 +128,7 @@ class TreeSitterLanguage:
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
         """Spans of language-neutral constructs, in text order, outer ones first."""
         source, parsed = self.syntax(tree.text)
-        return construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
+        return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
 
     def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
         source = EncodedText.of(text)
@@ -138,3 +137,19 @@ class TreeSitterLanguage:
     def _sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
         source, parsed = self.syntax(text)
         return _definitions.sites(self.grammar.matches("definitions", parsed.root_node)), source
+
+
+def _construct_spans(
+    captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: EncodedText
+) -> tuple[Construct, ...]:
+    """The labelled spans, each once, by start and outer before inner; empty spans are left out."""
+    found = {
+        (node.start_byte, -node.end_byte, label)
+        for label, nodes in captures
+        for node in nodes
+        if node.end_byte > node.start_byte
+    }
+    return tuple(
+        Construct(label, source.at(start), source.at(-negative_end))
+        for start, negative_end, label in sorted(found)
+    )

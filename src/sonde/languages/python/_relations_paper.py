@@ -13,8 +13,7 @@ import warnings
 from collections.abc import Iterator, Set
 
 from sonde.languages._relations import Edge
-from sonde.languages.python._relations_margin import margin_begin
-from sonde.languages.python._relations_places import Places
+from sonde.languages.python._relations_places import Places, margin_begin
 from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NEWLINE_ALONE, UNFILTERED_ELSE
 from sonde.languages.python._relations_rules import (
     CHILDREN,

@@ -9,8 +9,7 @@ import numpy as np
 from sonde.languages._relations import AS_PUBLISHED, Delimiters, Edge, Related, Words, quirks_on, words_of
 from sonde.languages._treesitter import TreeSitterLanguage
 from sonde.languages.python import _relations_paper
-from sonde.languages.python._relations_margin import margin_begin
-from sonde.languages.python._relations_places import Places
+from sonde.languages.python._relations_places import Places, margin_begin
 from sonde.languages.python._relations_quirks import QUIRKS
 from sonde.languages.python._relations_rules import AVERAGED, KEYWORDS, RELATION_TYPES
 from sonde.languages.python._relations_tree import Spans, edges

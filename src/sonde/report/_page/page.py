@@ -24,7 +24,6 @@ from sonde.report._drawing.render import page_spec, themes, vega_runtime, write_
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page import header
 from sonde.report._page.export import write_table
-from sonde.report._page.leads import leads
 from sonde.report._page.terms import with_terms
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
 from sonde.report._shared.run import RunData
@@ -134,7 +133,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         sections=sections,
         contents=_contents(sections),
         top=top,
-        leads=leads(run, said, titled),
+        leads=header.leads(run, said, titled),
         explained=[
             title.explained
             for lens, title in declared.items()

@@ -34,8 +34,7 @@ from sonde.experiments.run import run as carry_out
 from sonde.languages import facet_of
 from sonde.languages._relations import Relations
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.baselines import clamped
-from sonde.lenses.attention.blind import PICKS
+from sonde.lenses.attention.baselines import PICKS, clamped
 from sonde.lenses.attention.choice import combined, keywords, offsets
 from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.lenses.attention.sums import collect, hits_by_k

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from sonde.training.probes.linear import L2, Parts, probe_layers
+from sonde.training.probes.linear import L2, probe_layers
+from sonde.training.probes.parts import Parts
 
 _LAYERS, _ITEMS, _WIDTH, _CLASSES = 13, 10_000, 768, 10
 _REPEATS = 3

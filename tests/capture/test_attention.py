@@ -14,7 +14,7 @@ from sonde.capture.attention import FUSED, OUTPUTS, OWN
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.trial import found_trial
+from sonde.capture.trial import how_read
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]
@@ -57,8 +57,8 @@ def test_rows_equal_eager_attention(name: str, way: str, pad: bool, tiny: Tiny, 
     before = loaded.model.config._attn_implementation
     captures = list(observe(loaded, items, [Pass(Plain(), (AttentionRows(rows),))]))
     assert loaded.model.config._attn_implementation == before
-    trial = found_trial(loaded)
-    assert trial is not None and trial.way == way and trial.difference < 1e-5
+    trial = how_read(loaded)
+    assert trial["attention"] == way and float(trial["difference"]) < 1e-5
     for item, capture in zip(items, captures, strict=True):
         expected = eager(loaded, item.alignment.subwords.ids)[:, :, rows[item.item.item_id]]
         assert capture.rows is not None

@@ -7,7 +7,7 @@ from tests.experiments.conftest import save_decoder
 
 from sonde.capture.forward import observe
 from sonde.capture.preparing import prepare
-from sonde.capture.requests import Padded, Pass, Plain, TokenScores
+from sonde.capture.requests import Pass, Plain, TokenScores
 from sonde.corpora import Item
 from sonde.models import ModelSpec, load_model
 
@@ -35,7 +35,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory):
 
 def test_pads_equal_a_plain_forward_over_a_padded_input(loaded) -> None:
     prepared = prepare(loaded, [item(CODE), item("x = 1\n")])
-    passes = [Pass(Plain(), (TokenScores(),)), Pass(Padded(), (TokenScores(top_k=2),))]
+    passes = [Pass(Plain(), (TokenScores(),)), Pass(Plain(padded=True), (TokenScores(top_k=2),))]
     found = list(observe(loaded, prepared, passes))
     assert [capture.variant for capture in found] == [0, 1, 0, 1]
     for one, capture in zip(prepared, found[1::2], strict=True):
@@ -56,7 +56,9 @@ def test_the_plain_scores_are_what_they_are_without_pads(loaded) -> None:
     prepared = prepare(loaded, [item(CODE)])
     alone = next(observe(loaded, prepared, [Pass(Plain(), (TokenScores(),))]))
     beside = next(
-        observe(loaded, prepared, [Pass(Plain(), (TokenScores(),)), Pass(Padded(), (TokenScores(),))])
+        observe(
+            loaded, prepared, [Pass(Plain(), (TokenScores(),)), Pass(Plain(padded=True), (TokenScores(),))]
+        )
     )
     assert alone.scores is not None
     assert beside.scores is not None
@@ -65,6 +67,6 @@ def test_the_plain_scores_are_what_they_are_without_pads(loaded) -> None:
 
 def test_an_item_that_fills_the_context_has_no_pads(loaded) -> None:
     prepared = prepare(loaded, [item("value = 1\n" * 40), item("")])
-    for capture in observe(loaded, prepared, [Pass(Padded(), (TokenScores(),))]):
+    for capture in observe(loaded, prepared, [Pass(Plain(padded=True), (TokenScores(),))]):
         assert capture.scores is not None
         assert len(capture.scores.nats) == 0

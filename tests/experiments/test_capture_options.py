@@ -16,7 +16,7 @@ from sonde import cli
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.capture import CaptureOptions, CaptureSettings
-from sonde.capture.requests import Masked, Padded, Pass, Plain, TokenScores, begun
+from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden
 from sonde.experiments.choices import lens_choices
@@ -184,6 +184,6 @@ def test_from_the_command_line_to_the_command_that_repeats_it(
 def test_only_what_is_left_open_is_begun() -> None:
     wanted = (TokenScores(),)
     masked = Masked({"a": ((0,),)})
-    passes = [Pass(one, wanted) for one in (Plain(), Plain(start="tokenizer"), Padded(), masked)]
+    passes = [Pass(one, wanted) for one in (Plain(), Plain(start="tokenizer"), Plain(padded=True), masked)]
     starts = [getattr(one.variant, "start", None) for one in begun(passes, "none")]
     assert starts == ["none", "tokenizer", "none", None]

@@ -75,7 +75,7 @@ def test_models_of_every_kind_answer_the_same_queries(
     assert len(asked) == 1
     first = (pl.col("metric") == "p_at_k") & (pl.col("k") == 1) & pl.col("control").is_null()
     queries = pl.read_parquet(next(tmp_path.glob("labels/task=api_cloze/*[0-9a-f].parquet")))
-    shared = unified(sorted(models))
+    shared = unified(tuple(sorted(models)))
     among = pl.col("candidates").list.set_intersection(pl.lit(sorted(shared))).list.len()
     answerable = queries.filter(pl.col("answer").is_in(list(shared)) & (among > 1)).height
     assert answerable < queries.height
@@ -144,7 +144,7 @@ def test_the_unified_ranks_are_those_of_both_models(
     models = (str(encoder), *denoisers)
     run(experiment(corpus, models), Execution(output=tmp_path / "both"))
     run(experiment(corpus, models, ranking="unified"), Execution(output=tmp_path / "alone"))
-    shared = unified(sorted(models))
+    shared = unified(tuple(sorted(models)))
     queries = pl.read_parquet(next((tmp_path / "both").glob("labels/task=api_cloze/*[0-9a-f].parquet")))
     texts = dict(queries.select("query_id", "answer").iter_rows())
     for model in models:

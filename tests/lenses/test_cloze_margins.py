@@ -20,7 +20,7 @@ from sonde.lenses import Captured, LensSettings, Scoring
 from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses.cloze.statements import statements
+from sonde.lenses.cloze.plan import statements
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS

@@ -17,10 +17,9 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import vocabulary as cloze_vocabulary
 from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL, candidate_ids, statements
 from sonde.lenses.cloze.predictions import preferred
 from sonde.lenses.cloze.scores import KS
-from sonde.lenses.cloze.statements import candidate_ids, statements
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.results.scores import Score, scores_frame
@@ -419,7 +418,7 @@ def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyP
     tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
     monkeypatch.setattr(cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
     with pytest.raises(InputError, match="a, b share no subtoken"):
-        cloze_vocabulary.unified(["a", "b"])
+        cloze_vocabulary.unified(("a", "b"))
 
 
 def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from sonde.corpora import Intake, Item, read_items
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
-from sonde.lenses.finetune.data import data_of
-from sonde.lenses.finetune.evidence import differing, with_evidence
+from sonde.lenses.finetune.data import data_of, differing, with_evidence
 from sonde.lenses.finetune.options import read_options
 from sonde.lenses.finetune.reach import ceilings
 from sonde.models import LoadedModel, ModelSpec, load_model

@@ -23,9 +23,8 @@ from sonde.base.errors import InputError
 from sonde.languages import facet_of
 from sonde.languages._program import Program
 from sonde.models import ModelSpec, load_model
-from sonde.training.lines import break_offsets, line_starts
 from sonde.training.objectives import hide_some, pair_losses
-from sonde.training.packing import prepare
+from sonde.training.packing import break_offsets, line_starts, prepare
 from sonde.training.pairs import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
 from sonde.training.pretrain import pretrain
 from sonde.training.recipe import PairsConfig, read_recipe

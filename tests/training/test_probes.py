@@ -13,7 +13,8 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training.probes.linear import Parts, probe_layers, probe_unchecked
+from sonde.training.probes.linear import probe_layers, probe_unchecked
+from sonde.training.probes.parts import Parts
 from sonde.training.probes.softmax import Features, SoftmaxLoss, along, fit_softmax
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24

@@ -12,7 +12,8 @@ from sonde.base.errors import InputError
 from sonde.training.probes.adam import _adam, mlp_layers, paper_layers
 from sonde.training.probes.codelength import online_codelength
 from sonde.training.probes.control import control_labels, parts_within_types
-from sonde.training.probes.linear import Parts, probe_layers, probe_unchecked
+from sonde.training.probes.linear import probe_layers, probe_unchecked
+from sonde.training.probes.parts import Parts
 from sonde.training.probes.ridge import regress_layers, without_length
 
 ITEMS, WIDTH = 600, 12

@@ -16,7 +16,8 @@ from sonde.corpora import Intake, Item, read_items
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import TASKS
-from sonde.training.probes.linear import Parts, probe_layers
+from sonde.training.probes.linear import probe_layers
+from sonde.training.probes.parts import Parts
 
 pytestmark = pytest.mark.slow
 

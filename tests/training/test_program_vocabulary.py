@@ -1,6 +1,7 @@
 """A vocabulary on pieces of program tokens: lossless, true offsets, and how it lies to the exact tokens."""
 
 import functools
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,8 @@ from sonde.alignment import align, encode
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, read_files
 from sonde.languages import LANGUAGES, facet_of
-from sonde.languages._program import Program
-from sonde.training.program_vocabulary import agreement, learn_program_vocabulary
+from sonde.languages._program import JOINT, NEWLINE, Program, program_tokens, whole_tokens
+from sonde.training.program_vocabulary import learn_program_vocabulary
 from sonde.training.vocabulary import with_template
 
 PY = facet_of("python", "program", Program)
@@ -75,6 +76,59 @@ def test_any_text_comes_back_piece_by_piece(text: str) -> None:
     subwords = encode(fast(), text)
     assert subwords.lossless
     assert int(subwords.bytes.sum()) == len(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the subwords of a text lie to its exact program tokens.
+
+    Attributes:
+        tokens: Program tokens that stand for characters.
+        crossed: Edges of two program tokens that a subword reaches over.
+        pieces: Edges of pieces inside program tokens.
+        kept: Those of them that are edges of subwords.
+        subwords: Subwords of the text.
+    """
+
+    tokens: int
+    crossed: int
+    pieces: int
+    kept: int
+    subwords: int
+
+
+def agreement(tokenizer: Tokenizer, facet: Program, text: str) -> Agreement:
+    """Compare the subwords of a text with its program tokens, comments included.
+
+    Args:
+        tokenizer: What `learn_program_vocabulary` gave.
+        facet: The facet ``program`` of the text's language.
+        text: Code that the language's lexer accepts.
+    """
+    spans: list[tuple[int, int]] = tokenizer.encode(text, add_special_tokens=False).offsets
+    # A blank before a word lies in the word's subword: its edge is where the word begins.
+    inside = {at for start, end in spans for at in range(_first(text, start, end) + 1, end)}
+    begins = {start for start, _ in spans} | {_first(text, start, end) for start, end in spans}
+    tokens = crossed = pieces = kept = 0
+    for token in program_tokens(facet, text):
+        start, spelling = token.lexeme.offset, token.lexeme.spelling
+        if token.lexeme.kind == NEWLINE or not text.startswith(spelling, start) or not spelling:
+            continue
+        tokens += 1
+        crossed += start in inside
+        at = start
+        for piece in token.pieces[:-1]:
+            # What was spelled out is one character, the joint none.
+            (plain,) = whole_tokens([piece.removesuffix(JOINT)])
+            at += len(plain)
+            pieces += 1
+            kept += at in begins
+    return Agreement(tokens, crossed, pieces, kept, len(spans))
+
+
+def _first(text: str, start: int, end: int) -> int:
+    """The first character of a subword that is no blank."""
+    return next((at for at in range(start, end) if not text[at].isspace()), start)
 
 
 def test_subwords_do_not_reach_over_two_program_tokens() -> None:

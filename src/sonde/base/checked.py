@@ -37,6 +37,14 @@ class Help:
     unset: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A dataclass that checks its fields with `check_fields` when it is made."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def check_fields(record: DataclassInstance) -> None:
     """Refuse a value that its field cannot have; call it in ``__post_init__``.
 

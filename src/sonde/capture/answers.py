@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import numpy as np
@@ -153,10 +153,7 @@ class AnswerBoard:
 def joined(parts: Sequence[RankedAnswers]) -> RankedAnswers:
     """The ranks of some positions, then of others."""
     return RankedAnswers(
-        nats=torch.cat([part.nats for part in parts]),
-        rank=torch.cat([part.rank for part in parts]),
-        shared_nats=torch.cat([part.shared_nats for part in parts]),
-        shared_rank=torch.cat([part.shared_rank for part in parts]),
+        *(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(RankedAnswers))
     )
 
 

@@ -32,6 +32,9 @@ from sonde.models import LoadedModel
 
 FUSED, OWN, OUTPUTS = "fused", "own", "outputs"
 
+SIDES = ("encoder", "decoder", "cross")
+"""Sides of an encoder-decoder; cross-attention goes from the decoder to the encoder."""
+
 _NAMES = {FUSED: "sonde_rows", OWN: "sonde_own_rows", OUTPUTS: "eager"}
 """What each way is called among transformers' attention implementations."""
 

@@ -15,29 +15,18 @@ from sonde.models import SpecialTokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowScores:
-    """Scores of one row's targets, in their order; axes as in `ScoredSubwords`."""
-
-    nats: Float[np.ndarray, " target"]
-    rank: Int[np.ndarray, " target"]
-    entropy: Float[np.ndarray, " target"]
-    top_ids: Int[np.ndarray, "target top_k"]
-    top_nats: Float[np.ndarray, "target top_k"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class RowResult:
     """What one row gave; fields not asked for are None.
 
     Attributes:
-        scores: Scores of the row's targets.
+        scores: Scores of the row's targets, in their order, by their names in `ScoredSubwords`.
         sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
         attention: Attention of the wanted layers, for the row's `queries`.
         words: Ranks of words by side; empty where none were looked up.
         answers: Ranks of texts at the row's targets.
     """
 
-    scores: RowScores | None = None
+    scores: Mapping[str, Float[np.ndarray, ...] | Int[np.ndarray, ...]] | None = None
     sums: Float[np.ndarray, "layer segment d_model"] | None = None
     attention: Float[np.ndarray, "layer head row token"] | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
@@ -124,8 +113,8 @@ class Collector:
             for name in ("nats", "rank", "shared_nats", "shared_rank"):
                 getattr(self._answers, name)[row.target] = getattr(result.answers, name)
 
-    def finish(self, pad: int | None = None) -> ItemCapture:
-        """The capture, after the last window; ``pad`` is the id of the pads where those are scored."""
+    def finish(self) -> ItemCapture:
+        """The capture, after the last window."""
         states: dict[str, Float[np.ndarray, ...]] = {}
         if self._sums is not None:
             with np.errstate(invalid="ignore"):
@@ -136,21 +125,20 @@ class Collector:
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
         return ItemCapture(
-            self._item_id, 0, self._scores, states, self._rows, pad, self._words, answers=self._answers
+            self._item_id, 0, self._scores, states, self._rows, words=self._words, answers=self._answers
         )
 
-    def _add_scores(self, row: Row, scores: RowScores) -> None:
-        into = self._scores
+    def _add_scores(self, row: Row, scores: Mapping[str, np.ndarray]) -> None:
+        into, at = self._scores, row.target
         assert into is not None
-        at = row.target
-        width = min(into.top_ids.shape[1], scores.top_ids.shape[1])
-        into.nats[at] = scores.nats
-        into.rank[at] = scores.rank
-        into.entropy[at] = scores.entropy
-        into.context[at] = row.context
-        into.scored[at] = True
-        into.top_ids[at, :width] = scores.top_ids[:, :width]
-        into.top_nats[at, :width] = scores.top_nats[:, :width]
+        into.context[at], into.scored[at] = row.context, True
+        for name, values in scores.items():
+            held: np.ndarray = getattr(into, name)
+            if values.ndim == 1:
+                held[at] = values
+            else:
+                width = min(held.shape[1], values.shape[1])
+                held[at, :width] = values[:, :width]
 
     def _add_rows(self, row: Row, attention: Float[np.ndarray, "layer head row token"]) -> None:
         if self._rows is None:

@@ -141,7 +141,9 @@ def _capture(
             collectors[row.source].add(row, result)
     return {
         source: replace(
-            collector.finish(loaded.special.pad if asked.shape.padded else None), written=source in writes
+            collector.finish(),
+            pad=loaded.special.pad if asked.shape.padded else None,
+            written=source in writes,
         )
         for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }

@@ -8,15 +8,13 @@ import numpy as np
 import torch
 
 from sonde.base.errors import CaptureError
-from sonde.capture.attention import AttentionReader, RowReader
+from sonde.capture.attention import SIDES, AttentionReader, RowReader
 from sonde.capture.batches import pad
 from sonde.capture.collect import queries
 from sonde.capture.requests import RankRules, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import MergedRequests
 from sonde.capture.words import RowWords, WordReader
-
-_CAUSAL = {"encoder": False, "decoder": True, "cross": False}
 
 
 class Readers:
@@ -41,11 +39,11 @@ class Readers:
             side = "encoder" if kind == "encoder-decoder" else kind
             self.rows = RowReader(side, torch.from_numpy(pad(columns, 0)).to(device))
         self.words: list[WordReader] = []
-        sides = ("encoder", "decoder", "cross") if kind == "encoder-decoder" else (kind,)
+        sides = SIDES if kind == "encoder-decoder" else (kind,)
         for rules in dict.fromkeys(one.words.rules for one in wanted if one.words is not None):
             for side in sides:
                 asked = [_asked(row, one, side, kind, rules) for row, one in zip(batch, wanted, strict=True)]
-                self.words.append(WordReader(side, asked, rules, _CAUSAL[side], device))
+                self.words.append(WordReader(side, asked, rules, side == "decoder", device))
 
     @property
     def all(self) -> list[AttentionReader]:
@@ -80,5 +78,5 @@ def _asked(row: Row, wanted: MergedRequests, side: str, kind: str, rules: RankRu
     starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
     query = starts[side]
     key = starts["encoder"] if side == "cross" else query
-    lookups = wanted.words.behind if _CAUSAL[side] else wanted.words.ahead
+    lookups = wanted.words.behind if side == "decoder" else wanted.words.ahead
     return RowWords(wanted.words, lookups, query, key)

@@ -7,7 +7,7 @@ reduced a few rows at a time, which stay in its cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, joined
 
 NEAR_TIE = 1e-4
 """Nats within which two candidates count as tied; float32 logits move by less between batch shapes."""
+
+SCORES: Sequence[str] = ("nats", "rank", "entropy", "top_ids", "top_nats")
+"""What is kept of every scored position."""
 
 _BLOCK = 64
 _CPU_ROWS = 128
@@ -76,14 +79,8 @@ def score_positions(
         parts += _parts(head(some), begin, gold, top_k, source, board, right)
         begin += len(some)
     answers = [part.answers for part in parts if part.answers is not None]
-    return PositionScores(
-        nats=torch.cat([part.nats for part in parts]),
-        rank=torch.cat([part.rank for part in parts]),
-        entropy=torch.cat([part.entropy for part in parts]),
-        top_ids=torch.cat([part.top_ids for part in parts]),
-        top_nats=torch.cat([part.top_nats for part in parts]),
-        answers=joined(answers) if answers else None,
-    )
+    together = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
+    return PositionScores(*together, answers=joined(answers) if answers else None)
 
 
 def _parts(

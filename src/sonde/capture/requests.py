@@ -36,11 +36,14 @@ class Plain:
             windows read the rest.
         before: For each item id, text that a decoder reads before the item and is not scored on: as much of
             its end as fits beside the whole item. Each of the two keeps its own subwords.
+        padded: Whether it is filled up to the decoder's context with pad ids that nothing attends to, and
+            these alone are scored. No measurement wants that; published code counts pads.
     """
 
     start: Start = "auto"
     cut: bool = False
     before: Mapping[str, str] = field(default_factory=dict)
+    padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +59,6 @@ class Masked:
     """
 
     positions: Mapping[str, tuple[tuple[int, ...], ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Padded:
-    """The beginning of the item, filled up to the model's context with pad ids that nothing attends to.
-
-    Only the pads are scored. No measurement wants them; published code that counts them is reproduced so.
-
-    Attributes:
-        start: What the decoder reads before the item.
-    """
-
-    start: Start = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +211,7 @@ class WordAttention:
 
 
 Request = TokenScores | AnswerRanks | HiddenStates | AttentionRows | WordAttention
-Variant = Plain | Masked | Padded
+Variant = Plain | Masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +233,7 @@ def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
     """The passes with what a decoder reads before a text, where they leave that open."""
     return tuple(
         replace(one, variant=replace(one.variant, start=start))
-        if isinstance(one.variant, Plain | Padded) and one.variant.start == "auto"
+        if isinstance(one.variant, Plain) and one.variant.start == "auto"
         else one
         for one in passes
     )
@@ -331,7 +321,7 @@ class ItemCapture:
         states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
             (layer, span, d_model).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
-        pad: For a `Padded` variant the id of the pads, one row of ``scores`` each; else None.
+        pad: Of a `Plain.padded` variant the id of the pads, one row of ``scores`` each; else None.
         words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
             those `behind`) and ``"cross"`` (from decoder words to encoder words); empty where the item is
             longer than the model can take at once.

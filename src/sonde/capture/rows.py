@@ -103,8 +103,6 @@ def rows_of(
     if loaded.capabilities.kind == "decoder":
         if asked.shape.masked:
             raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
-        if asked.shape.padded:
-            return _padded_row(source, asked, ids, loaded, context)
         return _causal_rows(source, asked, ids, loaded, context, settings)
     if asked.shape.padded:
         raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
@@ -144,12 +142,18 @@ def _causal_rows(
         room = context - special - len(ids)
         subwords = encode(loaded.tokenizer, asked.shape.before).ids.tolist()
         lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
-    before = len(lead)
+    before = shown = len(lead)
     sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
     if asked.shape.cut:
         sequence = sequence[:context]
+    attended, last = -1, 0 if asked.wanted.attends else 1
+    if asked.shape.padded:
+        attended, before, last = len(sequence), len(sequence), 0
+        pads = pads_of(len(ids), loaded, context, asked.shape.start)
+        ids = np.full(pads, loaded.special.pad, dtype=np.int64)
+        sequence = np.concatenate([sequence, ids])
     # The last subword is the input of no score; it is read only for its states and rows.
-    length = 0 if len(ids) == 0 else len(sequence) - (0 if asked.wanted.attends else 1)
+    length = len(sequence) - last if len(ids) else 0
     rows: list[Row] = []
     for window in causal_windows(length, context, settings.stride, settings.step):
         first = max(window.read_start, before - 1)
@@ -160,13 +164,14 @@ def _causal_rows(
             Row(
                 source=source,
                 tokens=sequence[window.start : window.stop],
-                origin=window.start - before,
+                origin=window.start - shown,
                 read_start=window.read_start - window.start,
                 read_stop=window.read_stop - window.start,
                 query=scored - window.start,
                 gold=sequence[scored + 1],
                 target=scored + 1 - before,
                 first=max(0, window.start - special) - (before - special),
+                attended=attended,
             )
         )
     return rows
@@ -182,30 +187,6 @@ def fits(prepared: Prepared, loaded: LoadedModel, context: int, start: Start) ->
 def pads_of(subwords: int, loaded: LoadedModel, context: int, start: Start) -> int:
     """How many pads fill up the model's context behind an item of so many subwords."""
     return max(0, context - subwords - len(started(loaded, start))) if subwords else 0
-
-
-def _padded_row(
-    source: int, asked: Input, ids: Int[np.ndarray, " subword"], loaded: LoadedModel, context: int
-) -> list[Row]:
-    pads = pads_of(len(ids), loaded, context, asked.shape.start)
-    if pads == 0:
-        return []
-    before = started(loaded, asked.shape.start)
-    attended = len(before) + len(ids)
-    fill = np.full(pads, loaded.special.pad, dtype=np.int64)
-    return [
-        Row(
-            source=source,
-            tokens=np.concatenate([np.array(before, dtype=np.int64), ids, fill]),
-            origin=-len(before),
-            read_start=attended - 1,
-            read_stop=attended - 1 + pads,
-            query=np.arange(attended - 1, attended - 1 + pads),
-            gold=fill,
-            target=np.arange(pads),
-            attended=attended,
-        )
-    ]
 
 
 def _bidirectional_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -18,16 +18,15 @@ from sonde.base.errors import CaptureError, InputError, not_finite
 from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
 from sonde.capture.attention import Recording, RowReader
 from sonde.capture.batches import pad
-from sonde.capture.collect import RowResult, RowScores, queries, segments
+from sonde.capture.collect import RowResult, queries, segments
 from sonde.capture.reading import Readers
-from sonde.capture.reducers import pool, score_answers, score_positions
+from sonde.capture.reducers import SCORES, pool, score_answers, score_positions
 from sonde.capture.requests import Answer, Prepared, ScoredAnswers
 from sonde.capture.rows import Row, of_one_length, padded
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_states, shares
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
-from sonde.capture.writing import written_states
 from sonde.models import FAMILIES, LoadedModel
 
 _CPU_BUDGET = 1024
@@ -45,6 +44,9 @@ class Runner:
         prepared: The items.
         inputs: The distinct inputs that rows refer to.
         settings: How inputs are batched and reduced.
+
+    Attributes:
+        budget: Padded tokens a batch.
     """
 
     def __init__(
@@ -67,14 +69,9 @@ class Runner:
         # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
         self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
-        self._budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
+        self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self._reading = ExitStack()
         self._recording: Recording | None = None
-
-    @property
-    def budget(self) -> int:
-        """Padded tokens a batch."""
-        return self._budget
 
     @property
     def shares(self) -> bool:
@@ -135,41 +132,50 @@ class Runner:
     def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
         pad_id = self._loaded.special.pad
         if any(row.written is not None for row in batch):
-            written = written_states(self._whole, batch, pad_id, self._device)
-            return self._scored(batch, self._queried(batch, written))
+            return self._scored(batch, self._queried(batch, self._written(batch)))
         if batch[0].shared:
-            shared = shared_states(self._body, batch, pad_id, self._device)
-            return self._scored(batch, shared.states, shared.source)
+            return self._scored(batch, *shared_states(self._body, batch, pad_id, self._device))
         wanted = [self._inputs[row.source].wanted for row in batch]
-        tokens = [row.tokens for row in batch]
-        arguments: dict[str, Any] = {
-            "input_ids": torch.from_numpy(pad(tokens, self._loaded.special.pad)).to(self._device)
-        }
+        tokens = self._padded([row.tokens for row in batch])
+        arguments: dict[str, Any] = {"input_ids": tokens}
         if self._kind == "decoder":
-            # Padding stands to the right, where no real position looks: without a mask the fused triangular
-            # attention applies and positions count from 0, as they should.
             arguments["use_cache"] = False
-            if any(row.attended >= 0 for row in batch):
-                seen = [len(row.tokens) if row.attended < 0 else row.attended for row in batch]
-                mask = pad([np.ones(length, dtype=np.int64) for length in seen], 0)
-                width = arguments["input_ids"].shape[1]
-                mask = np.pad(mask, ((0, 0), (0, width - mask.shape[1])))
-                arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)
-        else:
-            mask = pad([np.ones(len(row), dtype=np.int64) for row in tokens], 0)
-            arguments["attention_mask"] = torch.from_numpy(mask).to(self._device)
+        if self._kind != "decoder" or any(row.attended >= 0 for row in batch):
+            # Of a decoder padding stands to the right, where no real position looks: without a mask the fused
+            # triangular attention applies and positions count from 0, as they should.
+            arguments["attention_mask"] = self._mask(batch, tokens.shape[1])
         if any(one.pooling for one in wanted):
             arguments["output_hidden_states"] = True
         readers = Readers(batch, wanted, self._kind, self._device)
         output = self._forward(batch, arguments, readers)
         scored = self._scored(batch, self._queried(batch, output.last_hidden_state))
-        sums = self._sums(batch, output)
-        attention = self._attention(batch, readers.rows)
+        sums = self._sums(batch, wanted, output)
+        attention = self._attention(batch, wanted, readers.rows)
         words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
         return [
             replace(result, sums=one, attention=two, words=three)
             for result, one, two, three in zip(scored, sums, attention, words, strict=True)
         ]
+
+    def _padded(self, rows: Sequence[Int[np.ndarray, " token"]]) -> Int[Tensor, "batch token"]:
+        return torch.from_numpy(pad(rows, self._loaded.special.pad)).to(self._device)
+
+    def _mask(self, batch: Sequence[Row], width: int) -> Int[Tensor, "batch token"]:
+        seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
+        return torch.from_numpy((np.arange(width) < seen[:, None]).astype(np.int64)).to(self._device)
+
+    def _written(self, batch: Sequence[Row]) -> Float[Tensor, "batch token d_model"]:
+        """Last states of the decoder of an encoder-decoder over what it reads of each row.
+
+        Shorter rows are filled up on the right, where no decoder looks back.
+        """
+        tokens = self._padded([row.tokens for row in batch])
+        written = self._padded([row.written for row in batch if row.written is not None])
+        mask = self._mask(batch, tokens.shape[1])
+        output = self._whole(
+            input_ids=tokens, attention_mask=mask, decoder_input_ids=written, use_cache=False
+        )
+        return output.last_hidden_state
 
     def _forward(self, batch: Sequence[Row], arguments: dict[str, Any], readers: Readers) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
@@ -199,7 +205,7 @@ class Runner:
             np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch
         ]
         self._loaded.model.get_decoder()(
-            input_ids=torch.from_numpy(pad(tokens, self._loaded.special.pad)).to(self._device),
+            input_ids=self._padded(tokens),
             encoder_hidden_states=states,
             encoder_attention_mask=mask,
             use_cache=False,
@@ -226,11 +232,10 @@ class Runner:
             return [RowResult() for _ in batch]
         wanted = [self._inputs[row.source].wanted for row in batch]
         gold = np.concatenate([row.gold for row in batch])
-        bounds = np.cumsum(lengths)[:-1]
         board, right = self._answers(batch, wanted)
         if board is not None and right is not None and all(one.narrow for one in wanted):
             found = score_answers(states, self._head.narrowed(board.ids), board, right, self._chunk)
-            return [RowResult(answers=one) for one in _answers_of(found, bounds, lengths)]
+            return [RowResult(answers=one) for one in _answers_of(found, lengths)]
         back: Int[np.ndarray, " position"] | None = None
         if source is not None:
             # What rows share is followed by the same piece in most of them: each such pair is scored once.
@@ -246,18 +251,15 @@ class Runner:
             board=board,
             right=right,
         )
-        arrays = [
-            part.cpu().numpy()
-            for part in (found.nats, found.rank, found.entropy, found.top_ids, found.top_nats)
-        ]
+        arrays = {name: getattr(found, name).cpu().numpy() for name in SCORES}
         if back is not None:
-            arrays = [array[back] for array in arrays]
-        self._refuse_broken(batch, arrays[0], arrays[2])
-        pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
-        scores = [RowScores(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
-        answers = [None] * len(batch)
-        if found.answers is not None:
-            answers = _answers_of(found.answers, bounds, lengths)
+            arrays = {name: array[back] for name, array in arrays.items()}
+        self._refuse_broken(batch, arrays["nats"], arrays["entropy"])
+        scores = [
+            None if one is None else dict(zip(SCORES, one, strict=True))
+            for one in _of_rows(arrays.values(), lengths)
+        ]
+        answers = [None] * len(batch) if found.answers is None else _answers_of(found.answers, lengths)
         return [RowResult(scores=one, answers=two) for one, two in zip(scores, answers, strict=True)]
 
     def _answers(
@@ -271,8 +273,7 @@ class Runner:
         board = answer_board(vocabulary_of(names), asked.among, self._device)
         answers: list[Answer | None] = []
         for row, one in zip(batch, wanted, strict=True):
-            item = self._prepared[self._inputs[row.source].item].item.item_id
-            named = {} if one.answers is None else one.answers.answers.get(item, {})
+            named = {} if one.answers is None else one.answers.answers.get(self._item(row).item.item_id, {})
             answers += [named.get(target) for target in row.target.tolist()]
         return board, board.right(answers, np.concatenate([row.gold for row in batch]).tolist())
 
@@ -293,9 +294,8 @@ class Runner:
             )
 
     def _sums(
-        self, batch: Sequence[Row], output: Any
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], output: Any
     ) -> list[Float[np.ndarray, "layer segment d_model"] | None]:
-        wanted = [self._inputs[row.source].wanted for row in batch]
         if not any(one.pooling for one in wanted):
             return [None] * len(batch)
         states = output.hidden_states
@@ -309,7 +309,7 @@ class Runner:
                 "not one vector a subword; ask for losses instead"
             )
         bounds = [
-            segments(row, one, self._subwords(row), self._loaded.special)
+            segments(row, one, len(self._item(row).alignment.subwords), self._loaded.special)
             for row, one in zip(batch, wanted, strict=True)
         ]
         weights = np.zeros((len(batch), max(len(one) for one in bounds), states[0].shape[1]), dtype=np.bool_)
@@ -335,11 +335,10 @@ class Runner:
         return results
 
     def _attention(
-        self, batch: Sequence[Row], reader: RowReader | None
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], reader: RowReader | None
     ) -> list[Float[np.ndarray, "layer head row token"] | None]:
         if reader is None:
             return [None] * len(batch)
-        wanted = [self._inputs[row.source].wanted for row in batch]
         count = len(reader.layers)
         chosen = _chosen([one.row_layers for one in wanted if one.rows], count, "attention layer", self._name)
         layers = {layer: reader.layers[layer].cpu().numpy() for layer in chosen}
@@ -361,11 +360,11 @@ class Runner:
     def _name(self) -> str:
         return self._loaded.spec.name
 
-    def _subwords(self, row: Row) -> int:
-        return len(self._prepared[self._inputs[row.source].item].alignment.subwords)
+    def _item(self, row: Row) -> Prepared:
+        return self._prepared[self._inputs[row.source].item]
 
     def _where(self, row: Row) -> str:
-        item = self._prepared[self._inputs[row.source].item].item
+        item = self._item(row).item
         return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
 
 
@@ -382,13 +381,16 @@ def _chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, mode
     return chosen
 
 
-def _answers_of(
-    found: RankedAnswers, bounds: Int[np.ndarray, " border"], lengths: Sequence[int]
-) -> list[ScoredAnswers | None]:
+def _of_rows(arrays: Iterable[np.ndarray], lengths: Sequence[int]) -> list[tuple[np.ndarray, ...] | None]:
+    """The part of arrays over all positions that each row has; None where it has no position."""
+    parts = zip(*(np.split(array, np.cumsum(lengths)[:-1]) for array in arrays), strict=True)
+    return [one if length else None for one, length in zip(parts, lengths, strict=True)]
+
+
+def _answers_of(found: RankedAnswers, lengths: Sequence[int]) -> list[ScoredAnswers | None]:
     """Ranked answers of each row; None where it has no position."""
     arrays = [part.cpu().numpy() for part in (found.nats, found.rank, found.shared_nats, found.shared_rank)]
-    pieces = zip(*(np.split(array, bounds) for array in arrays), strict=True)
-    return [ScoredAnswers(*one) if length else None for one, length in zip(pieces, lengths, strict=True)]
+    return [None if one is None else ScoredAnswers(*one) for one in _of_rows(arrays, lengths)]
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sonde.capture.batches import pad
 from sonde.capture.rows import Row
+from sonde.languages._text import alike
 from sonde.models import LoadedModel
 
 _LEAST = 16
@@ -27,19 +28,6 @@ _MOST = 128
 """Texts of one prefix that are looked at together; a query has at most 100."""
 
 _probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedStates:
-    """Last states at the positions that some rows are scored at, each that rows share once.
-
-    Attributes:
-        states: The states.
-        source: The state of each position, over the rows' queries one after the other.
-    """
-
-    states: Float[Tensor, "state d_model"]
-    source: Int[np.ndarray, " position"]
 
 
 def shared_batches(
@@ -86,7 +74,7 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
     """
     order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
     before = [0, *accumulate(len(tokens[at]) for at in order)]
-    same = [_common(tokens[one], tokens[two]) for one, two in pairwise(order)]
+    same = [alike(tokens[one], tokens[two]) for one, two in pairwise(order)]
     saved, begins, lengths = [0], [0], [0]
     for stop in range(1, len(order) + 1):
         best = (saved[stop - 1], stop - 1, 0)
@@ -109,17 +97,10 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
     return groups
 
 
-def _common(one: Sequence[int], two: Sequence[int]) -> int:
-    """How many tokens two rows begin with alike."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two))
-    )
-
-
 @torch.inference_mode()
 def shared_states(
     body: Callable[..., Any], batch: Sequence[Row], padding: int, device: torch.device
-) -> SharedStates:
+) -> tuple[Float[Tensor, "state d_model"], Int[np.ndarray, " position"]]:
     """Read the prefixes of a batch once each, then what is behind them.
 
     Args:
@@ -127,6 +108,10 @@ def shared_states(
         batch: Rows with one length of shared prefix.
         padding: Id that fills shorter rows up, on the right.
         device: Where the model is.
+
+    Returns:
+        Last states at the positions that the rows are scored at, each that rows share once; and the state of
+        each position, over the rows' queries one after the other.
     """
     length = batch[0].shared
     prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
@@ -150,7 +135,7 @@ def shared_states(
         for at, row in enumerate(batch)
     ]
     used, source = np.unique(np.concatenate(places), return_inverse=True)
-    return SharedStates(torch.cat(states)[torch.from_numpy(used).to(device)], source)
+    return torch.cat(states)[torch.from_numpy(used).to(device)], source
 
 
 def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError
-from sonde.capture.attention import FUSED, OUTPUTS, OWN, Recording, RowReader, attending, switched
+from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
 from sonde.models import LoadedModel
 from sonde.models._samples import forward_rows, moved, near, some_rows
 
@@ -46,11 +46,6 @@ def how_read(loaded: LoadedModel) -> dict[str, str | float]:
     trial = _found.get(loaded.model)
     found: dict[str, str | float] = {"weights": str(loaded.model.dtype).removeprefix("torch.")}
     return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
-
-
-def found_trial(loaded: LoadedModel) -> AttentionTrial | None:
-    """What the trial of a model found; None where its attention has not been read."""
-    return _found.get(loaded.model)
 
 
 @contextmanager
@@ -148,7 +143,7 @@ def _recorded(loaded: LoadedModel, rows: Sequence[list[int]], way: str) -> tuple
 
 def _sides(loaded: LoadedModel) -> tuple[str, ...]:
     kind = loaded.capabilities.kind
-    return ("encoder", "decoder", "cross") if kind == "encoder-decoder" else (kind,)
+    return SIDES if kind == "encoder-decoder" else (kind,)
 
 
 def _apart(found: _Matrices, expected: _Matrices) -> float:

@@ -13,11 +13,9 @@ from sonde.capture.requests import (
     AnswerRanks,
     AttentionRows,
     ItemCapture,
-    Padded,
     Pass,
     Plain,
     Request,
-    ScoredSubwords,
     Start,
     TokenScores,
     Variant,
@@ -161,16 +159,6 @@ class Union:
     inputs: tuple[Input, ...]
     parts: Mapping[str, tuple[tuple[LensShare, ...], ...]]
 
-    @property
-    def asked(self) -> int:
-        """Inputs that the lenses would have forwarded alone."""
-        return sum(len(parts) for items in self.parts.values() for parts in items)
-
-    @property
-    def shared(self) -> int:
-        """Inputs that need no forward of their own because another lens asks for the same."""
-        return self.asked - len(self.inputs)
-
     def hand_back(self, item: int, captures: Mapping[int, ItemCapture]) -> dict[str, tuple[ItemCapture, ...]]:
         """Give each lens its part of what was captured for one item.
 
@@ -230,7 +218,8 @@ def restrict(
     """
     scores = None
     if want.top_k is not None and capture.scores is not None:
-        scores = _fewer_alternatives(capture.scores, want.top_k)
+        held, top_k = capture.scores, want.top_k
+        scores = replace(held, top_ids=held.top_ids[:, :top_k], top_nats=held.top_nats[:, :top_k])
     states: dict[str, np.ndarray] = {}
     for pooling in want.pooling:
         if pooling not in capture.states:
@@ -249,18 +238,6 @@ def restrict(
     answers = capture.answers if want.answers is not None else None
     return replace(
         capture, variant=variant, scores=scores, answers=answers, states=states, rows=rows, words=words
-    )
-
-
-def _fewer_alternatives(scores: ScoredSubwords, top_k: int) -> ScoredSubwords:
-    return ScoredSubwords(
-        nats=scores.nats,
-        rank=scores.rank,
-        entropy=scores.entropy,
-        context=scores.context,
-        scored=scores.scored,
-        top_ids=scores.top_ids[:, :top_k],
-        top_nats=scores.top_nats[:, :top_k],
     )
 
 
@@ -296,9 +273,8 @@ def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, MergedRequest
 
 def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
     if isinstance(variant, Plain):
-        return (Shape(start=variant.start, cut=variant.cut, before=variant.before.get(item, "")),)
-    if isinstance(variant, Padded):
-        return (Shape(padded=True, start=variant.start),)
+        before = variant.before.get(item, "")
+        return (Shape((), variant.padded, variant.start, variant.cut, before),)
     return tuple(Shape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked)
 
 

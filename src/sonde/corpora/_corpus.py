@@ -111,11 +111,11 @@ class Item:
     text: str
     language: str
     unit: str
-    path: str
-    name: str
-    offset: int
-    cluster: str
-    repository: str
+    path: str = ""
+    name: str = ""
+    offset: int = 0
+    cluster: str = ""
+    repository: str = ""
     licence: str = ""
     context: str = ""
     docstring: str = ""

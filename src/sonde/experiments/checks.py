@@ -16,8 +16,7 @@ from sonde.experiments.plan import LensChoice
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, typed_options
 from sonde.models import Capabilities, describe, settle
-from sonde.models._endpoint import behind_a_server
-from sonde.models._resolve import locate
+from sonde.models._resolve import behind_a_server, locate
 
 _ANYWHERE = ("auto", "cpu")
 """Devices that every machine has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,16 @@ class EncodedText:
     def slice(self, start: int, end: int) -> str:
         """The characters between two byte positions."""
         return self.text[self.at(start) : self.at(end)]
+
+
+def alike(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many characters, or entries, two sequences begin with alike.
+
+    >>> alike("is not", "isn't"), alike([1, 2], [1, 2, 3])
+    (2, 2)
+    """
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
 
 
 def blank(text: str) -> Bool[np.ndarray, " character"]:

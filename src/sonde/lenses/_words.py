@@ -6,6 +6,7 @@ its beginning away, and words of many pieces would count as likely (Salazar 2020
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,15 +58,8 @@ def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
     if len(held) != size or not all(one.scored[at] for at, one in enumerate(held)):
         return None
 
-    def column(name: str) -> np.ndarray:
-        return np.stack([getattr(one, name)[at] for at, one in enumerate(held)])
-
-    return ScoredSubwords(
-        nats=column("nats"),
-        rank=column("rank"),
-        entropy=column("entropy"),
-        context=column("context"),
-        scored=np.ones(size, np.bool_),
-        top_ids=column("top_ids"),
-        top_nats=column("top_nats"),
-    )
+    columns = {
+        field.name: np.stack([getattr(one, field.name)[at] for at, one in enumerate(held)])
+        for field in dataclasses.fields(ScoredSubwords)
+    }
+    return ScoredSubwords(**columns)

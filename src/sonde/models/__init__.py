@@ -1,8 +1,7 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
 from sonde.base.registry import Registry
-from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
-from sonde.models._catalogue import known_models
+from sonde.models._bundled import bundled_names, frequencies, known_models, manifest, seen_items
 from sonde.models._convert import convert
 from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily

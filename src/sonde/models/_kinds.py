@@ -12,14 +12,6 @@ from sonde.models._family import Capabilities, Gap, ModelSpec, SpecialTokens
 from sonde.models._weights import read_weights
 
 
-def _layers(config: Any) -> int:
-    return _shapes.number(config, "num_hidden_layers", "n_layer", "num_layers")
-
-
-def _heads(config: Any) -> int:
-    return _shapes.number(config, "num_attention_heads", "n_head", "num_heads")
-
-
 def _width(config: Any) -> int:
     return _shapes.number(config, "hidden_size", "n_embd", "d_model")
 
@@ -50,13 +42,40 @@ def _saved_as_decoder(config: Any) -> bool:
     return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
 
 
-def _body_of(model: Any) -> Any:
+def _one_sided(
+    kind: str, config: Any, model_class: Any, context: Callable[[Any], int], *, masks: bool
+) -> Capabilities:
+    """Capabilities of a model with a decoder or an encoder alone."""
+    text = _shapes.text_config(config)
+    return Capabilities(
+        kind=kind,
+        layers=_shapes.number(text, "num_hidden_layers", "n_layer", "num_layers"),
+        heads=_shapes.number(text, "num_attention_heads", "n_head", "num_heads"),
+        d_model=_width(text),
+        vocab=_shapes.number(text, "vocab_size"),
+        context=context(text),
+        attention=_shapes.attention(model_class, text),
+        masks=masks,
+    )
+
+
+def _by_prefix(model: Any) -> tuple[Any, Any]:
+    """The body, by the name that its class has for it, and the model's own way from its states to logits."""
+    from sonde.models._heads import head_of
+
     body = getattr(model, model.base_model_prefix, None)
     if body is None:
         raise InputError(
             f"model class {type(model).__name__} has no body apart from its head; sonde cannot read it"
         )
-    return body
+    return body, head_of(model, model.base_model_prefix)
+
+
+def _like_bart(model: Any) -> tuple[Any, Any]:
+    """Body and head of a model whose encoder and decoder stand together in ``model``."""
+    from sonde.models._heads import head_of
+
+    return model.model, head_of(model, "model", states="decoder_inputs_embeds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +100,7 @@ class DecoderFamily:
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone."""
-        text = _shapes.text_config(config)
-        return Capabilities(
-            kind="decoder",
-            layers=_layers(text),
-            heads=_heads(text),
-            d_model=_width(text),
-            vocab=_shapes.number(text, "vocab_size"),
-            context=_shapes.context(text),
-            attention=_shapes.attention(self._class(config), text),
-            masks=False,
-        )
+        return _one_sided("decoder", config, self._class(config), _shapes.context, masks=False)
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its head."""
@@ -110,9 +119,7 @@ class DecoderFamily:
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
         """The body, and the model's own way from its states to logits."""
-        from sonde.models._heads import head_of
-
-        return _body_of(model), head_of(model, model.base_model_prefix)
+        return _by_prefix(model)
 
     def _class(self, config: Any) -> Any:
         return _model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
@@ -140,17 +147,9 @@ class EncoderFamily:
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone; a checkpoint saved without its masked head cannot mask."""
-        saved, text = _shapes.architectures(config), _shapes.text_config(config)
-        return Capabilities(
-            kind="encoder",
-            layers=_layers(text),
-            heads=_heads(text),
-            d_model=_width(text),
-            vocab=_shapes.number(text, "vocab_size"),
-            context=self.context(text),
-            attention=_shapes.attention(self._class(config), text),
-            masks=not saved or any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in saved),
-        )
+        saved = _shapes.architectures(config)
+        masks = not saved or any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in saved)
+        return _one_sided("encoder", config, self._class(config), self.context, masks=masks)
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its masked head."""
@@ -172,9 +171,7 @@ class EncoderFamily:
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
         """The body, and the model's own way from its states to logits."""
-        from sonde.models._heads import head_of
-
-        return _body_of(model), head_of(model, model.base_model_prefix)
+        return _by_prefix(model)
 
     def _class(self, config: Any) -> Any:
         return _model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
@@ -186,13 +183,13 @@ class EncoderDecoderFamily:
 
     Attributes:
         model_types: Of transformers' configurations.
-        separate: From a model to its body and head.
+        separate: From a model to its body and head, where it is not built as BART is.
         gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
             None where the tokenizer has no sign for one, or pre-training left none.
     """
 
     model_types: frozenset[str]
-    separate: Callable[[Any], tuple[Any, Any]]
+    separate: Callable[[Any], tuple[Any, Any]] = _like_bart
     gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
 
     def matches(self, config: Any) -> bool:

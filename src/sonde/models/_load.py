@@ -9,13 +9,20 @@ from functools import lru_cache
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError
-from sonde.models import _endpoint
-from sonde.models._catalogue import known_models
+from sonde.models._bundled import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object
 from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
-from sonde.models._resolve import content_hash, locate, split_family
+from sonde.models._resolve import (
+    SERVED,
+    SERVED_REVISION,
+    SERVED_SPECIAL,
+    behind_a_server,
+    content_hash,
+    locate,
+    split_family,
+)
 from sonde.models._weights import check_files, device_of, dtype_of, one_line
 
 _FALLBACKS = ("encoder", "decoder")
@@ -57,7 +64,7 @@ def settle(spec: ModelSpec) -> ModelSpec:
     Raises:
         UsageError: The device or dtype does not exist here.
     """
-    if _endpoint.behind_a_server(spec):
+    if behind_a_server(spec):
         return spec
     device = device_of(spec)
     dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
@@ -83,8 +90,8 @@ def describe(spec: ModelSpec) -> Capabilities:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or no family takes it.
     """
-    if _endpoint.behind_a_server(spec):
-        return _endpoint.CAPABILITIES
+    if behind_a_server(spec):
+        return SERVED
     config = _config(spec)
     _, family = _family_of(spec, config)
     tokenizer = load_tokenizer(spec)
@@ -97,8 +104,8 @@ def describe(spec: ModelSpec) -> Capabilities:
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
     """A model's special-token policy; no weight is read."""
-    if _endpoint.behind_a_server(spec):
-        return _endpoint.SPECIAL
+    if behind_a_server(spec):
+        return SERVED_SPECIAL
     config = _config(spec)
     _, family = _family_of(spec, config)
     return family.special_tokens(load_tokenizer(spec), config)
@@ -106,8 +113,8 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
 
 def resolve_revision(spec: ModelSpec) -> str:
     """What a name stands for now: a hub commit or a hash of files, and the seed of random weights."""
-    if _endpoint.behind_a_server(spec):
-        return _endpoint.REVISION
+    if behind_a_server(spec):
+        return SERVED_REVISION
     place = locate(spec)
     if place.local:
         revision = content_hash(place.name)

@@ -1,4 +1,7 @@
-"""From a model's name to where it is: a bundled folder, a local folder, or the hub."""
+"""From a model's name to where it is: a bundled folder, a local folder, the hub, or a server.
+
+A model behind a server is known by name alone, and asked in words alone.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,19 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models._bundled import bundled_folder, bundled_names
-from sonde.models._family import ModelSpec
+from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
+
+PREFIX = "openai:"
+"""What stands before the name of a model that a server with OpenAI's protocol runs."""
+
+SERVED = Capabilities(
+    kind="endpoint", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
+)
+
+SERVED_SPECIAL = SpecialTokens(bos=None, bos_source="none")
+
+SERVED_REVISION = "endpoint"
+"""A server does not say which weights it runs."""
 
 _CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
 
@@ -54,6 +69,11 @@ def split_family(name: str) -> tuple[str, str]:
     """
     stem, found, model = name.partition(".py:")
     return (f"{stem}.py", model) if found else ("", name)
+
+
+def behind_a_server(spec: ModelSpec) -> bool:
+    """Whether a model is one of a server's."""
+    return spec.name.startswith(PREFIX)
 
 
 def locate(spec: ModelSpec) -> Location:

@@ -9,12 +9,6 @@ _WRAPPED = frozenset({"mbart", "plbart"})
 """Their decoder begins with the last id of the text, which names its language."""
 
 
-def _separate(model: Any) -> tuple[Any, Any]:
-    from sonde.models._heads import head_of
-
-    return model.model, head_of(model, "model", states="decoder_inputs_embeds")
-
-
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], suffix: tuple[int, ...]) -> Gap | None:
     """A mask in the encoder's text; the decoder writes the whole text again."""
     mask = tokenizer.mask_token_id
@@ -28,6 +22,4 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], suffix: tuple[int
     return Gap(sign=mask, before=(start, *prefix), repeats=True)
 
 
-family = EncoderDecoderFamily(
-    model_types=frozenset({"bart", "plbart", "mbart"}), separate=_separate, gap=_gap
-)
+family = EncoderDecoderFamily(model_types=frozenset({"bart", "plbart", "mbart"}), gap=_gap)

@@ -5,12 +5,6 @@ from typing import Any
 from sonde.models._kinds import EncoderDecoderFamily
 
 
-def _separate(model: Any) -> tuple[Any, Any]:
-    from sonde.models._heads import head_of
-
-    return model.model, head_of(model, "model", states="decoder_inputs_embeds")
-
-
 def _no_gap(*_: Any) -> None:
     """They were trained on whole sentences that are left out, on translations, or on answers.
 
@@ -20,6 +14,5 @@ def _no_gap(*_: Any) -> None:
 
 family = EncoderDecoderFamily(
     model_types=frozenset({"pegasus", "marian", "blenderbot", "blenderbot-small", "mvp", "m2m_100"}),
-    separate=_separate,
     gap=_no_gap,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -18,30 +17,24 @@ from sonde.training.recipe import Recipe
 _LARGEST = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What a card tells.
+def card(
+    recipe: Recipe,
+    files: pl.DataFrame,
+    figures: Figures,
+    copies: Sequence[Copies],
+    run: dict[str, Any],
+    parameters: int,
+) -> str:
+    """The card as Markdown; the text is in ``card.md.jinja``.
 
-    Attributes:
+    Args:
         recipe: What was trained.
-        figures: What it can do.
         files: What it was trained on, from `sonde.training.export.manifest`.
-        copies: Those of them that are near held-out code.
+        figures: What it can do.
+        copies: Those files that are near held-out code.
         run: ``seconds`` of training, ``hardware``, ``versions`` of libraries, ``loss`` of the last updates.
         parameters: Number of weights.
     """
-
-    recipe: Recipe
-    figures: Figures
-    files: pl.DataFrame
-    copies: Sequence[Copies]
-    run: dict[str, Any]
-    parameters: int
-
-
-def card(account: Account) -> str:
-    """The card as Markdown; the text is in ``card.md.jinja``."""
-    recipe = account.recipe
     environment = Environment(
         loader=PackageLoader("sonde.training", "."),
         undefined=StrictUndefined,
@@ -56,13 +49,13 @@ def card(account: Account) -> str:
         training=recipe.training,
         optimiser=recipe.optimiser,
         decoder=recipe.model.role == "decoder",
-        figures=account.figures,
-        run=account.run,
-        parameters=account.parameters,
-        corpora=_corpora(account.files),
-        copies=account.copies,
+        figures=figures,
+        run=run,
+        parameters=parameters,
+        corpora=_corpora(files),
+        copies=copies,
         near=THRESHOLD,
-        read=_read(account),
+        read=_read(recipe, files),
         pairs=recipe.pairs if recipe.objective == "pairs" else None,
         bundled=f"sonde/{recipe.name}" in bundled_names(),
         masked_share=MASKED_SHARE,
@@ -70,11 +63,10 @@ def card(account: Account) -> str:
     )
 
 
-def _read(account: Account) -> float:
+def _read(recipe: Recipe, files: pl.DataFrame) -> float:
     """Subwords read in training; pairs are of different lengths, blocks are not."""
-    recipe = account.recipe
     if recipe.objective == "pairs":
-        return float((account.files["subwords"] * account.files["epochs"]).sum())
+        return float((files["subwords"] * files["epochs"]).sum())
     return recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block
 
 

@@ -279,7 +279,6 @@ def evaluate_encoder(
     corpus: str,
     context: int,
     frequencies: Int[np.ndarray, " vocab"],
-    seed: int = 0,
 ) -> Figures:
     """How often a masked subword is guessed right, beside the most frequent one and the unigram distribution.
 
@@ -292,7 +291,6 @@ def evaluate_encoder(
         corpus: Its name.
         context: Positions that the model may see at once.
         frequencies: Counts of the subwords in the training data.
-        seed: Draws other subwords to mask.
     """
     texts = [file.text for file in files]
     documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
@@ -302,7 +300,7 @@ def evaluate_encoder(
     majority = int(frequencies.argmax())
     unigram = -np.log((frequencies + 1) / (frequencies.sum() + len(frequencies)))
     for number, document in enumerate(documents):
-        generator = torch.Generator().manual_seed(derive_seed("evaluate", seed, number))
+        generator = torch.Generator().manual_seed(derive_seed("evaluate", 0, number))
         for start in range(0, len(document), context - 2):
             piece = torch.from_numpy(document[start : start + context - 2].astype(np.int64))
             _, labels = hide(

@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from sonde.corpora import SourceFile
 from sonde.languages import facet_of
 from sonde.languages._program import Program
 from sonde.training.evaluate import NextSentence
-from sonde.training.lines import break_offsets
-from sonde.training.packing import edges_of, encode_document
+from sonde.training.packing import break_offsets, edges_of, encode_document
 from sonde.training.pairs import DocumentLines, SentencePair, all_pairs, framed
 from sonde.training.recipe import Recipe
 
@@ -23,7 +23,7 @@ _AT_ONCE = 16
 
 
 def held_out_pairs(
-    vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe, seed: int = 0
+    vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of files as in training, at most 2,000, and the stream that they lie on.
 
@@ -41,8 +41,8 @@ def held_out_pairs(
             place += len(streams[-1])
     lines = DocumentLines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
     once = dataclasses.replace(recipe.pairs, duplicates=1)
-    pairs = all_pairs(lines, recipe.training.block, once, seed)
-    chosen = np.random.default_rng(seed).permutation(len(pairs))[:_MOST]
+    pairs = all_pairs(lines, recipe.training.block, once, seed=0)
+    chosen = np.random.default_rng(0).permutation(len(pairs))[:_MOST]
     return pairs[chosen], np.concatenate(streams)
 
 
@@ -68,19 +68,12 @@ def evaluate_next(
     right = 0
     for start in range(0, len(order), _AT_ONCE):
         rows = [framed(stream, row) for row in pairs[order[start : start + _AT_ONCE]]]
-        width = max(len(tokens) for tokens, _, _ in rows)
-        inputs = {
-            name: torch.zeros(len(rows), width, dtype=torch.long) for name in ("ids", "segments", "mask")
-        }
-        for place, (tokens, segments, _) in enumerate(rows):
-            inputs["ids"][place, : len(tokens)] = torch.from_numpy(tokens)
-            inputs["segments"][place, : len(tokens)] = torch.from_numpy(segments)
-            inputs["mask"][place, : len(tokens)] = 1
-        output = model(
-            input_ids=inputs["ids"].to(model.device),
-            token_type_ids=inputs["segments"].to(model.device),
-            attention_mask=inputs["mask"].to(model.device),
+        parts = zip(*((tokens, segments, np.ones_like(tokens)) for tokens, segments, _ in rows), strict=True)
+        ids, segments, mask = (
+            pad_sequence(list(map(torch.from_numpy, part)), batch_first=True).to(model.device)
+            for part in parts
         )
+        output = model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
         told = output.seq_relationship_logits.argmax(-1).cpu()
         right += int((told == torch.tensor([answer for _, _, answer in rows])).sum())
     random = float(pairs[:, SentencePair._fields.index("random")].mean())

@@ -18,7 +18,7 @@ from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
 from sonde.models._weights import quiet
 from sonde.training.blocks import BlockDataset
-from sonde.training.card import Account, card
+from sonde.training.card import card
 from sonde.training.checkpoints import storing
 from sonde.training.copies import Copies
 from sonde.training.evaluate import Figures
@@ -153,16 +153,13 @@ def write_card(
     run: dict[str, Any],
 ) -> Path:
     """Write ``figures.json`` and the card beside a model's weights; gives the card."""
-    account = Account(
-        recipe=recipe, figures=figures, files=files, copies=copies, run=run, parameters=_parameters(folder)
-    )
     held = {
         "figures": dataclasses.asdict(figures),
         "copies": [dataclasses.asdict(one) for one in copies],
         "run": run,
     }
     write_atomic(folder / "figures.json", json.dumps(held, indent=1))
-    write_atomic(folder / "README.md", card(account))
+    write_atomic(folder / "README.md", card(recipe, files, figures, copies, run, _parameters(folder)))
     return folder / "README.md"
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sonde.base.checked import check_fields
+from sonde.base.checked import Checked
 from sonde.base.values import OneOf
 from sonde.training.precision import in_bfloat16
 
@@ -28,7 +28,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimiserConfig:
+class OptimiserConfig(Checked):
     """How weights move.
 
     Attributes:
@@ -46,9 +46,6 @@ class OptimiserConfig:
     weight_decay: float = 0.01
     momentum: float = 0.95
     betas: tuple[float, float] = (0.9, 0.95)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -1,4 +1,10 @@
-"""Documents to one stream of subwords on disk, with their logical lines where pairs of them are asked for."""
+"""Documents to one stream of subwords on disk, with their logical lines where pairs of them are asked for.
+
+A logical line, the sentence of CuBERT, ends with the token ``NEWLINE`` of its language's lexer (Kanade et al.
+2020, section 3.5); breaks inside brackets, blank lines and lines with a comment alone end none. A break's
+subwords go with the line that they end, and with them the indentation of the next, which a vocabulary of this
+package keeps in one piece with the break.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +26,9 @@ from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.corpora import Intake, SourceFile
 from sonde.languages import facet_of
-from sonde.languages._program import Program
+from sonde.languages._program import ERROR, NEWLINE, Program
 from sonde.training.checkpoints import storing
 from sonde.training.documents import Document, choose_documents
-from sonde.training.lines import break_offsets, line_starts
 from sonde.training.pairs import DocumentLines, all_pairs
 from sonde.training.program_vocabulary import learn_program_vocabulary
 from sonde.training.recipe import SMALL_VOCABULARY, Recipe
@@ -166,13 +171,43 @@ def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndar
     return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
 
 
+def break_offsets(facet: Program, text: str) -> list[int] | None:
+    """First characters of the line breaks that end a logical line, None where the lexer refuses the text.
+
+    Args:
+        facet: The facet ``program`` of the text's language.
+        text: A whole file.
+    """
+    lexemes = facet.lexemes(text)
+    if lexemes[0].kind == ERROR and len(lexemes) == 2 and text.strip():
+        return None
+    return [lexeme.offset for lexeme in lexemes if lexeme.kind == NEWLINE]
+
+
+def line_starts(breaks: list[int], text: str, starts: Int[np.ndarray, " token"]) -> Int[np.ndarray, " line"]:
+    """The subword that each logical line begins with; the first is 0, the last line ends with the text.
+
+    Args:
+        breaks: From `break_offsets`.
+        text: The text.
+        starts: First character of each subword, rising.
+    """
+    behind: list[int] = []
+    for at in breaks:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        behind.append(at)
+    found = np.unique(np.concatenate([[0], np.searchsorted(starts, behind)]).astype(np.int64))
+    return found[found < max(len(starts), 1)]
+
+
 def edges_of(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
     """The edges of a document's lines in a stream.
 
     Args:
         vocabulary: What the subwords are.
         text: The document.
-        breaks: From `sonde.training.lines.break_offsets`.
+        breaks: From `break_offsets`.
         first: Place of the document's `BOS` in the stream.
 
     Returns:

@@ -4,7 +4,7 @@ CuBERT splits a program by its language's lexer and learns subwords on the piece
 3.3). A fast tokenizer has no lexer: what it cuts at is a pattern over characters. This one follows the rules
 of `sonde.languages._program` as far as a pattern can: underscores end a piece and go with what is before
 them, case ends one, a number is one, signs join into operators only, and no piece is longer than 15
-characters. So hardly any subword reaches over the edge of two program tokens (`agreement` counts them).
+characters. So hardly any subword reaches over the edge of two program tokens (a test counts them).
 
 What differs from the exact tokens, because every character of the text is covered and nothing is normalised:
 
@@ -19,11 +19,10 @@ What differs from the exact tokens, because every character of the text is cover
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from sonde.languages._program import JOINT, LONGEST, NEWLINE, Program, program_tokens, whole_tokens
+from sonde.languages._program import LONGEST
 from sonde.training.vocabulary import learn_merges
 
 _OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|:=|\+\+|--|&&|\|\||\*\*|//|<<|[-+*/%&|^@<>=!]="
@@ -65,56 +64,3 @@ def learn_program_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
     """
     return learn_merges(texts, size, (_PIECES, _CUT))
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How the subwords of a text lie to its exact program tokens.
-
-    Attributes:
-        tokens: Program tokens that stand for characters.
-        crossed: Edges of two program tokens that a subword reaches over.
-        pieces: Edges of pieces inside program tokens.
-        kept: Those of them that are edges of subwords.
-        subwords: Subwords of the text.
-    """
-
-    tokens: int
-    crossed: int
-    pieces: int
-    kept: int
-    subwords: int
-
-
-def agreement(tokenizer: Tokenizer, facet: Program, text: str) -> Agreement:
-    """Compare the subwords of a text with its program tokens, comments included.
-
-    Args:
-        tokenizer: What `learn_program_vocabulary` gave.
-        facet: The facet ``program`` of the text's language.
-        text: Code that the language's lexer accepts.
-    """
-    spans: list[tuple[int, int]] = tokenizer.encode(text, add_special_tokens=False).offsets
-    # A blank before a word lies in the word's subword: its edge is where the word begins.
-    inside = {at for start, end in spans for at in range(_first(text, start, end) + 1, end)}
-    begins = {start for start, _ in spans} | {_first(text, start, end) for start, end in spans}
-    tokens = crossed = pieces = kept = 0
-    for token in program_tokens(facet, text):
-        start, spelling = token.lexeme.offset, token.lexeme.spelling
-        if token.lexeme.kind == NEWLINE or not text.startswith(spelling, start) or not spelling:
-            continue
-        tokens += 1
-        crossed += start in inside
-        at = start
-        for piece in token.pieces[:-1]:
-            # What was spelled out is one character, the joint none.
-            (plain,) = whole_tokens([piece.removesuffix(JOINT)])
-            at += len(plain)
-            pieces += 1
-            kept += at in begins
-    return Agreement(tokens, crossed, pieces, kept, len(spans))
-
-
-def _first(text: str, start: int, end: int) -> int:
-    """The first character of a subword that is no blank."""
-    return next((at for at in range(start, end) if not text[at].isspace()), start)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
 
-from sonde.base.checked import check_fields, from_table
+from sonde.base.checked import Checked, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.values import Count, OneOf, Positive, PositiveShare, Whole
 from sonde.training.optimiser import OptimiserConfig
@@ -33,7 +34,7 @@ SMALL_VOCABULARY = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class CorpusConfig(Checked):
     """One corpus of the training data.
 
     Attributes:
@@ -52,12 +53,9 @@ class CorpusConfig:
     cluster_bytes: int = 4_000_000
     exclude: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Checked):
     """What a model reads.
 
     Attributes:
@@ -74,12 +72,9 @@ class DataConfig:
     max_chars: int = 200_000
     held_out: tuple[str, ...] = ("stdlib",)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularyConfig:
+class VocabularyConfig(Checked):
     """What a model's subwords are.
 
     Attributes:
@@ -93,12 +88,9 @@ class VocabularyConfig:
     size: Count = 8192
     bytes: int = 12_000_000
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Checked):
     """A model to be made from nothing.
 
     Attributes:
@@ -116,12 +108,9 @@ class ModelConfig:
     start: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Checked):
     """How long and in what portions a model is trained.
 
     Attributes:
@@ -162,12 +151,9 @@ class TrainingConfig:
     precision: Annotated[str, OneOf(PRECISIONS)] = "auto"
     compile: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig:
+class PairsConfig(Checked):
     """How pairs of sentences are made, for the objective ``"pairs"``; a sentence is a logical line.
 
     Attributes:
@@ -180,12 +166,9 @@ class PairsConfig:
     predictions: Whole = 20
     short: Annotated[float, Ge(0), Lt(1)] = 0.1
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(Checked):
     """What a finished model is measured on.
 
     Attributes:
@@ -200,12 +183,9 @@ class EvaluationConfig:
     bytes: int = 1_000_000
     ngram: int = 4
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Checked):
     """Everything that a pre-trained model depends on.
 
     Attributes:
@@ -229,9 +209,6 @@ class Recipe:
     optimiser: OptimiserConfig
     evaluation: EvaluationConfig
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def objective(self) -> str:
@@ -288,50 +265,40 @@ def _check(recipe: Recipe, path: Path) -> None:
     """Refuse what cannot be together; what each field can be is checked when it is made."""
     training = recipe.training
     rules = (
-        (
-            training.warmup_steps < training.steps,
-            "training.warmup_steps",
-            training.warmup_steps,
-            "below the steps",
-        ),
+        (training.warmup_steps < training.steps, "training.warmup_steps", "below the steps"),
         (
             training.block <= recipe.model.context,
             "training.block",
-            training.block,
             f"4 to the context, {recipe.model.context}",
         ),
         (
             training.blocks_per_step % training.blocks_at_once == 0,
             "training.blocks_per_step",
-            training.blocks_per_step,
             f"a multiple of blocks_at_once, {training.blocks_at_once}",
         ),
         (
             recipe.vocabulary.size <= SMALL_VOCABULARY or recipe.model.role == "encoder",
             "vocabulary.size",
-            recipe.vocabulary.size,
             f"at most {SMALL_VOCABULARY} for a decoder, which is compared with n-grams",
         ),
         (
             (recipe.objective == "causal") == (recipe.model.role == "decoder"),
             "training.objective",
-            training.objective,
             "causal for a decoder, masked or pairs for an encoder",
         ),
         (
             training.block >= SHORTEST_PAIR or recipe.objective != "pairs",
             "training.block",
-            training.block,
             f"at least {SHORTEST_PAIR} for pairs",
         ),
-        (not (training.compile and training.fsdp), "training.compile", True, "false with training.fsdp"),
+        (not (training.compile and training.fsdp), "training.compile", "false with training.fsdp"),
         (
             recipe.optimiser.hidden == "adamw" or not training.fsdp,
             "optimiser.hidden",
-            recipe.optimiser.hidden,
             "adamw with training.fsdp: Muon needs whole matrices",
         ),
     )
-    for holds, name, value, fix in rules:
+    for holds, name, fix in rules:
         if not holds:
+            value = attrgetter(name)(recipe)
             raise UsageError(f"recipe {str(path)!r}: {name} is {value!r}; it must be {fix}")

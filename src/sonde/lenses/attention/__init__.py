@@ -33,7 +33,7 @@ from sonde.lenses.attention.choice import (
 )
 from sonde.lenses.attention.observe import observe_items
 from sonde.lenses.attention.options import AttentionOptions
-from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, active, rules_of
+from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, rules_of
 from sonde.lenses.attention.scores import (
     HEADS,
     Side,
@@ -144,7 +144,7 @@ class Attention(LensDefaults):
             test = [item for item, side in splits.items() if side == "test"]
             template = dataclasses.replace(template, item_set=_set_of(scoring.observations, test))
             return errors.scores(scoring.observations, template, test, clusters_of(scoring.items))
-        quirks = active(scoring.settings)
+        quirks = scoring.settings.active(QUIRKS)
         splits = splits_of(scoring)
         language = scoring.template.language
         facet = facet_of(language, FACET, Relations) if has_facet(language, FACET) else None
@@ -204,9 +204,8 @@ def splits_of(scoring: Scoring) -> dict[str, str]:
     brought = scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
     if brought.height:
         return {item: "test" if side == "test" else "valid" for item, side in sorted(brought.iter_rows())}
-    bare = dict.fromkeys(("text", "unit", "path", "name", "repository"), "")
     items = [
-        Item(**bare, item_id=item, language=language, cluster=cluster, offset=0)
+        Item(item, "", language, "", cluster=cluster)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
         if not is_snippet(item)
     ]

@@ -1,7 +1,11 @@
-"""Predictors that pay no attention: the word at a fixed offset, the next occurrence of a keyword.
+"""Predictors that see no attention: fixed offsets, keywords, the longest word, words picked at random.
 
-For k > 1 up to k of them are tried, each further one hitting the most edges that are still missed, as in
-"Benchmarking Language Models for Code Syntax Understanding", section 3. Fitted on some edges, scored on any.
+An offset predicts the word there, a keyword its next occurrence. For k > 1 up to k of them are tried, each
+further one hitting the most edges that are still missed, as in "Benchmarking Language Models for Code Syntax
+Understanding", section 3. Fitted on some edges, scored on any.
+
+The longest word and words picked at random are ranked as heads are, by the same rules among the same
+candidates, so that ties, causality and the published quirks are the same for all.
 """
 
 from __future__ import annotations
@@ -11,13 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
-from sonde.capture.requests import WordRanks
+from sonde.capture.requests import RankRules, WordLookups, WordRanks
+from sonde.languages._relations import Words
+from sonde.lenses.attention.words import Edges
 
 NEVER = 255
 """Rank of an edge that no predictor hits."""
 
 FARTHEST = 512
 """Offsets are tried up to here (section 3)."""
+
+PICKS = 16
+"""Random orders of the words that chance is the mean of; edges are many, so that few are enough."""
+
+_ONE_WORD = 0.5
 
 
 def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
@@ -133,3 +144,34 @@ def ranks(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
     for place in range(len(chosen), 0, -1):
         found[hits.hits(chosen[place - 1])] = place
     return found
+
+
+def blind_ranks(
+    side: str, words: Words, edges: Edges, rules: RankRules, seed: int
+) -> UInt8[np.ndarray, "edge metric order"]:
+    """Rank of what each edge looks for when words are ordered by length, then at random.
+
+    Args:
+        side: Side of the model, which decides what a word sees.
+        words: The words.
+        edges: The edges between them.
+        rules: How words are ranked.
+        seed: Of the random orders.
+    """
+    import torch
+
+    from sonde.capture.words import RowWords, WordReader
+
+    place = np.arange(len(words.start))
+    # Of words as long as each other the first one: orders without ties.
+    length = words.end - words.start + 1 - _ONE_WORD * place / max(len(place), 1)
+    random = np.random.default_rng(seed).random((PICKS, len(place)))
+    lookups = WordLookups(place, place + 1, words.candidate, edges.ahead, edges.behind, rules)
+    causal = side == "decoder"
+    asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
+    reader = WordReader(side, [asked], rules, causal, torch.device("cpu"))
+    orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
+    reader.read(orders[None, :, None].expand(-1, -1, reader.columns.shape[1], -1))
+    (found,) = reader.results()
+    assert found is not None
+    return clamped(found)[:, :, 0]

@@ -18,8 +18,7 @@ from sonde.capture.requests import WordRanks
 from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import Captured, LensSettings
-from sonde.lenses.attention.baselines import NEVER, clamped
-from sonde.lenses.attention.blind import blind_ranks
+from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
 from sonde.lenses.attention.quirks import rules_of
 from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
 from sonde.results.columns import Columns, schema_of
@@ -72,8 +71,6 @@ OBSERVATIONS_COLUMNS: Columns = {
 """Columns of the attention lens's item table, one row an item, relation and side."""
 
 OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
-
-_CAUSAL = {"encoder": False, "decoder": True, "cross": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +181,7 @@ def side_rows(
         root = (edges.first == edges.head) & (edges.last == edges.head)
         ranks[root] = NEVER
         blind = np.where(root[:, None, None], np.uint8(NEVER), blind)
-    backwards = _CAUSAL[side]
+    backwards = side == "decoder"
     keywords = facet_of(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)
     first, last = _offsets(edges)

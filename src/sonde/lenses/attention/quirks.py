@@ -29,10 +29,5 @@ QUIRKS: Mapping[str, str] = {
 
 def rules_of(settings: LensSettings) -> RankRules:
     """How words are ranked."""
-    quirks = active(settings)
+    quirks = settings.active(QUIRKS)
     return RankRules(LATER_WINS in quirks, SELF_COMPETES in quirks, picks=settings.stage > 0)
-
-
-def active(settings: LensSettings) -> frozenset[str]:
-    """The quirks that are on: all of them in paper mode, and whichever were named."""
-    return frozenset(QUIRKS) if settings.mode == "paper" else frozenset(settings.quirks & QUIRKS.keys())

@@ -67,18 +67,7 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
     if words > MOST_WORDS:
         raise InputError(f"{where}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
     name = fingerprint("snippet", language, text) + SUFFIX
-    bare = dict.fromkeys(("repository", "licence"), "")
-    return Item(
-        **bare,
-        item_id=name,
-        text=text,
-        language=language,
-        unit="function",
-        path=path.name,
-        name=path.stem,
-        offset=0,
-        cluster=name,
-    )
+    return Item(name, text, language, "function", path.name, path.stem, cluster=name)
 
 
 def related(item: Item, settings: LensSettings) -> pl.DataFrame:

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
-from sonde.lenses.attention.baselines import NumberRuns, Sets
-from sonde.lenses.attention.blind import PICKS
+from sonde.lenses.attention.baselines import PICKS, NumberRuns, Sets
 from sonde.lenses.attention.observe import METRICS, unpack
 
 TOP = 20

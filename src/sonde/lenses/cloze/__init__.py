@@ -39,10 +39,10 @@ from sonde.lenses.cloze.plan import (
     distinct_gaps,
     distinct_variants,
     queries_by_item,
+    statements,
 )
 from sonde.lenses.cloze.predictions import write_predictions
 from sonde.lenses.cloze.scores import score_candidates, score_masked
-from sonde.lenses.cloze.statements import statements
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import Capabilities
 from sonde.results.scores import Score

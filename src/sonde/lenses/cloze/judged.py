@@ -6,14 +6,14 @@ A prompt may have several right answers, each a query of its own. ``rank`` is th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from sonde.lenses.cloze.plan import ONE
+from sonde.lenses._lens import Scoring
+from sonde.lenses.cloze.plan import ONE, candidate_ids
 from sonde.lenses.cloze.rates import COMPETING
-from sonde.lenses.cloze.statements import candidate_ids
 from sonde.lenses.cloze.vocabulary import segmented
 from sonde.models import manifest
 from sonde.tasks._cloze_candidates import place
@@ -31,6 +31,9 @@ MATCHINGS: Mapping[str, str] = {
     "common": "rank_common",
 }
 """How an answer is counted, and the column that holds its rank."""
+
+RANDOM_WEIGHTS = "random_weights"
+"""The control of random weights."""
 
 SHARED = "competing_shared"
 """Column of how many candidates are one shared piece, where whole statements are scored."""
@@ -122,6 +125,28 @@ def contested(
     }
     table = pl.DataFrame(rows, schema=schema, orient="row")
     return _with_groups(labels.join(table, on="query_id", how="inner"))
+
+
+def with_twin(
+    frame: pl.DataFrame,
+    scoring: Scoring,
+    labels: pl.DataFrame,
+    ranked: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
+) -> pl.DataFrame:
+    """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
+
+    Args:
+        frame: From `judged` or `contested`.
+        scoring: What the lens scores with.
+        labels: The queries.
+        ranked: The same function.
+    """
+    if not scoring.controls:
+        return frame
+    control = ranked(scoring.controls[0].observations.collect(), labels).select(
+        "query_id", rank_random_weights="rank"
+    )
+    return frame.join(control, on="query_id", how="left", maintain_order="left")
 
 
 def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:

@@ -1,4 +1,6 @@
-"""From queries on characters to masked subwords of one model, the same when asking and when reading answers.
+"""From queries to what is asked: masked subwords of one model, or the statement with each candidate in it.
+
+Both are the same when asking and when reading answers.
 
 A query is asked with one mask where one piece of the model's tokenizer stands for exactly its answer. An
 answer of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked,
@@ -11,14 +13,18 @@ is counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sonde.alignment.spans import Subwords
 from sonde.capture.requests import Prepared
+from sonde.corpora import Item
+from sonde.tasks._cloze_items import statement_item
+from sonde.tasks._cloze_queries import prompt_id
 
 ONE, SEVERAL, CUT = "one piece", "several pieces", "cut"
 
@@ -136,3 +142,23 @@ def _inked_starts(subwords: Subwords) -> list[int]:
 def total(values: Iterable[float]) -> float:
     """Sum in double precision."""
     return float(np.sum(np.fromiter(values, np.float64)))
+
+
+def candidate_ids(row: Mapping[str, Any]) -> list[str]:
+    """Ids of the statements of a query, the right one first."""
+    return [prompt_id(text, row["language"]) for text in candidate_texts(row)]
+
+
+def candidate_texts(row: Mapping[str, Any]) -> list[str]:
+    """The statements of a query, the right one first."""
+    return [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
+
+
+def statements(labels: pl.DataFrame) -> list[Item]:
+    """The distinct statements of all queries, as items; each is scored once."""
+    found: dict[str, Item] = {}
+    for row in labels.iter_rows(named=True):
+        for number, text in zip(candidate_ids(row), candidate_texts(row), strict=True):
+            if number not in found:
+                found[number] = statement_item(row, number, text)
+    return list(found.values())

@@ -10,8 +10,8 @@ import polars as pl
 
 from sonde.base.files import write_atomic
 from sonde.corpora.codexglue import predictions
+from sonde.lenses.cloze.plan import candidate_ids
 from sonde.lenses.cloze.rates import by_library
-from sonde.lenses.cloze.statements import candidate_ids
 from sonde.results import Mean, Score
 from sonde.results.columns import scan_tables
 from sonde.store.rundir import RunDirectory, slug

@@ -8,24 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses.cloze.compared import in_frames, in_words, paired_aliases, seen_against_unseen
-from sonde.lenses.cloze.controls import (
-    MAJORITY,
-    RANDOM_WEIGHTS,
-    UNIGRAM,
-    control_candidates,
-    control_frame,
+from sonde.lenses.cloze.compared import (
+    aliases_of_names,
+    in_frames,
+    in_words,
+    overlap,
+    paired_aliases,
+    seen_against_unseen,
 )
-from sonde.lenses.cloze.counted import aliases_of_names, overlap
 from sonde.lenses.cloze.judged import (
     MATCHINGS,
     PUBLISHED_MODES,
+    RANDOM_WEIGHTS,
     SHARED,
     contested,
     judged,
     with_agreement,
     with_common,
     with_seen,
+    with_twin,
 )
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
@@ -44,10 +45,12 @@ _CUTS: Mapping[str, str] = {
 """Name of the dimension, and the column that makes the groups."""
 
 _CONTROLS: Mapping[str, str] = {
-    UNIGRAM: "unigram",
-    MAJORITY: "majority",
+    "unigram": "unigram",
+    "majority": "majority",
     RANDOM_WEIGHTS: "rank_random_weights",
 }
+"""What answers without knowing a name (common answers and subwords of the corpus, random weights), with
+the column of its ranks."""
 
 _OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
     "rank": ("candidates", "sum"),
@@ -97,9 +100,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     contest = contested(answers, labels, shared, scoring.beside)
     frame = with_seen(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
     frame = with_agreement(frame, compared) if compared else frame
-    control = control_candidates(scoring, labels)
-    if control is not None:
-        frame = frame.join(control, on="query_id", how="left", maintain_order="left")
+    frame = with_twin(frame, scoring, labels, contested)
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
@@ -135,9 +136,7 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
     frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
     frame = with_seen(frame, model)
-    control = control_frame(scoring, labels)
-    if control is not None:
-        frame = frame.join(control, on="query_id", how="left", maintain_order="left")
+    frame = with_twin(frame, scoring, labels, judged)
     compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sonde.alignment import surfaces as surfaces_of
@@ -16,17 +16,13 @@ def own_vocabulary(model: str) -> Vocabulary:
     return vocabulary_of(surfaces_of(load_tokenizer(_spec(model))))
 
 
-def unified(models: Iterable[str]) -> frozenset[str]:
+@lru_cache(maxsize=4)
+def unified(models: tuple[str, ...]) -> frozenset[str]:
     """Surfaces that the vocabularies of all models hold, special tokens left out.
 
     Raises:
         InputError: They share none.
     """
-    return _unified(tuple(models))
-
-
-@lru_cache(maxsize=4)
-def _unified(models: tuple[str, ...]) -> frozenset[str]:
     held: frozenset[str] | None = None
     for model in models:
         tokenizer = load_tokenizer(_spec(model))

@@ -15,9 +15,8 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
-from sonde.lenses.finetune.baselines import applies, needs_model, options_of, train_baseline
-from sonde.lenses.finetune.data import POINTER_TASKS, data_of
-from sonde.lenses.finetune.evidence import with_evidence
+from sonde.lenses.finetune.baselines import applies, options_of, train_baseline
+from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
     BAG,
@@ -31,11 +30,10 @@ from sonde.lenses.finetune.options import (
 )
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
-from sonde.lenses.finetune.splits import splits_of
 from sonde.lenses.finetune.sweep import arm_of, variants
 from sonde.models import Capabilities
 from sonde.results.scores import Score
-from sonde.training.baselines.recipe import BASELINES
+from sonde.training.baselines.recipe import BASELINES, MODEL
 
 TASKS = (
     "variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type",
@@ -74,7 +72,7 @@ class Finetune(LensDefaults):
                 ):
                     if name not in options.methods or applies(name, task):
                         continue
-                    own = needs_model(options) if name in BASELINES else True
+                    own = name not in BASELINES or options.subwords == MODEL
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
@@ -90,7 +88,7 @@ class Finetune(LensDefaults):
         """
         options = read_options(training.settings)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
-        splits = splits_of(with_evidence(training.examples), options)
+        splits = splits_of(with_evidence(training.examples), options.fraction, options.valid)
         data = data_of(method.task, splits, training.language)
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)

@@ -16,9 +16,8 @@ from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.attention import RowReader
 from sonde.capture.trial import recording
-from sonde.lenses.finetune.data import Data
+from sonde.lenses.finetune.data import TEST, Data
 from sonde.lenses.finetune.rows import ATTENTION, EXAMPLE
-from sonde.lenses.finetune.splits import TEST
 from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetuning.batches import collate
 from sonde.training.finetuning.data import Encoded, Sample, read_all, reader_of

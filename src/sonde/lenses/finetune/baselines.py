@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
+from sonde.base.fingerprint import unit_hash
 from sonde.base.options import Count, OneOf, Options, option
+from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
 from sonde.lenses._lens import Training
 from sonde.lenses.finetune.data import POINTER_TASKS
-from sonde.lenses.finetune.unlabelled import further_texts
-from sonde.training.baselines.recipe import LSTM_POINTER, MODEL, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
+from sonde.training.baselines.recipe import LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
 from sonde.training.finetuning.data import Data
 from sonde.training.finetuning.recipe import FineTuning
 
@@ -30,8 +32,15 @@ _RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"
 _TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
 _WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
 
+_MOST = 40_000
+"""Further functions that are read; by hash, as many as data sets are drawn from at most."""
+
 _NOT_THEIRS = frozenset({"rates", "frozen"})
 """Options of fine-tuning that baselines do not know."""
+
+
+scoring_option = partial(option, scoring=True)
+"""Declares an option that changes scores alone: what is trained has its own key."""
 
 
 class BaselineOptions(Options):
@@ -39,48 +48,39 @@ class BaselineOptions(Options):
 
     lens = "finetune"
 
-    baseline_rates: tuple[Rate, ...] = option(
+    baseline_rates: tuple[Rate, ...] = scoring_option(
         # What the search of CuBERT's paper always chose for BiLSTMs.
         (1e-3,),
         "peak learning rates of the baselines, as rates is the model's",
-        scoring=True,
     )
-    baseline_epochs: tuple[Count, ...] = option(
-        (), "most passes of the baselines, as epochs is the model's", scoring=True, unset="as epochs"
+    baseline_epochs: tuple[Count, ...] = scoring_option(
+        (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
     )
-    subwords: Annotated[str, OneOf(SUBWORDS)] = option(
+    subwords: Annotated[str, OneOf(SUBWORDS)] = scoring_option(
         _DEFAULT.subwords,
         "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
         "training texts",
-        scoring=True,
     )
-    vocabulary: Count = option(_DEFAULT.vocabulary, "size of that vocabulary", scoring=True)
-    embedding: Count = option(_DEFAULT.embedding, "width of token vectors below an LSTM", scoring=True)
-    lstm_layers: Count = option(_DEFAULT.lstm_layers, "layers of an LSTM", scoring=True)
-    lstm_width: Count = option(_DEFAULT.lstm_width, "its hidden units in each direction", scoring=True)
-    lstm_dropout: Dropout = option(_DEFAULT.lstm_dropout, "dropout between its layers", scoring=True)
-    transformer_layers: Count = option(
-        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch", scoring=True
+    vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
+    embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
+    lstm_layers: Count = scoring_option(_DEFAULT.lstm_layers, "layers of an LSTM")
+    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
+    lstm_dropout: Dropout = scoring_option(_DEFAULT.lstm_dropout, "dropout between its layers")
+    transformer_layers: Count = scoring_option(
+        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch"
     )
-    transformer_width: Count = option(
-        _DEFAULT.transformer_width, "its hidden units, in heads of 64", scoring=True
+    transformer_width: Count = scoring_option(_DEFAULT.transformer_width, "its hidden units, in heads of 64")
+    word2vec_epochs: Count = scoring_option(_DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts")
+    word2vec_window: Count = scoring_option(
+        _DEFAULT.word2vec_window, "subwords to each side that it looks at"
     )
-    word2vec_epochs: Count = option(
-        _DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts", scoring=True
+    word2vec_negative: Count = scoring_option(
+        _DEFAULT.word2vec_negative, "subwords drawn beside each that occurs, with negative sampling"
     )
-    word2vec_window: Count = option(
-        _DEFAULT.word2vec_window, "subwords to each side that it looks at", scoring=True
-    )
-    word2vec_negative: Count = option(
-        _DEFAULT.word2vec_negative,
-        "subwords drawn beside each that occurs, with negative sampling",
-        scoring=True,
-    )
-    word2vec_corpus: str = option(
+    word2vec_corpus: str = scoring_option(
         "",
         "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
         "validation or test, or nearly repeats some of it, is left out",
-        scoring=True,
         corpus=True,
     )
 
@@ -117,11 +117,6 @@ def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
     return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
 
 
-def needs_model(options: BaselineOptions) -> bool:
-    """Whether a baseline reads the subwords of the model under study."""
-    return options.subwords == MODEL
-
-
 def train_baseline(
     name: str,
     recipe: FineTuning,
@@ -149,3 +144,36 @@ def train_baseline(
         training.folder,
         unlabelled=further if options.word2vec_corpus else None,
     )
+
+
+def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> Unlabelled:
+    """The functions of a corpus without those of validation and test, and without what is like them.
+
+    Args:
+        corpus: The corpus as named on the command line.
+        language: Public name of the language.
+        splits: The examples; ``valid`` and ``test`` are kept away from.
+
+    Raises:
+        SondeError: The corpus cannot be read.
+    """
+    from sonde.training.baselines.vectors import Unlabelled
+
+    apart = pl.concat([splits["valid"], splits["test"]])
+    clusters = set(apart["cluster"].to_list())
+    index = NearDuplicateIndex()
+    for name, text in apart.select("example_id", "text").iter_rows():
+        index.add(name, duplicate_tokens(text))
+    every = {item.item_id: item for item in read_items(corpus, Intake(), languages=(language,))}
+    read = sorted(every.values(), key=lambda item: (unit_hash("further", item.item_id), item.item_id))[:_MOST]
+    texts: list[str] = []
+    near = shared = 0
+    for item in read:
+        if item.cluster in clusters:
+            shared += 1
+        elif index.find(duplicate_tokens(item.text)) is not None:
+            near += 1
+        else:
+            texts.append(item.text)
+    about = {"corpus": corpus, "clusters of valid or test": shared, "near valid or test": near}
+    return Unlabelled(texts, about)

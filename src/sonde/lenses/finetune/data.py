@@ -1,19 +1,102 @@
-"""From the examples of a task to what a model is trained on."""
+"""From the examples of a task to what a model is trained on, chosen on and tested on.
+
+The label of an example rests on the characters in which a function and its changed copy differ.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.base.errors import InputError
+from sonde.base.fingerprint import unit_hash
+from sonde.languages._text import alike
 from sonde.tasks._misuse import pointers
-from sonde.training.finetuning.data import Data, Sample
+from sonde.training.finetuning.data import Data, Sample, Span
 
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
+
+
+TEST, EXTERNAL = "test", "external"
+TESTED = (TEST, EXTERNAL)
+"""Splits that are scored: the corpus's own, and an external test set."""
+
+
+def splits_of(examples: pl.DataFrame, fraction: float, valid: int) -> dict[str, pl.DataFrame]:
+    """The examples of each split, those that are few enough whole, of others as many as asked, by hash.
+
+    Args:
+        examples: All of them.
+        fraction: Share of train that is used.
+        valid: Examples of valid at most.
+    """
+    parts = {
+        name: examples.filter(pl.col("split").is_in(held)).sort("example_id")
+        for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
+    }
+    size = max(1, round(fraction * parts["train"].height))
+    return {
+        "train": _some(parts["train"], "fraction", size),
+        "valid": _some(parts["valid"], "valid", valid),
+        "test": parts["test"],
+    }
+
+
+def _some(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
+    if rows.height <= size:
+        return rows
+    drawn = pl.Series([unit_hash(why, name) for name in rows["example_id"].to_list()])
+    return rows[drawn.arg_sort()[:size].sort()]
+
+
+EVIDENCE = {"evidence_start": pl.Int32, "evidence_end": pl.Int32, "group": pl.String}
+"""Columns that `with_evidence` adds.
+
+- ``evidence_start, evidence_end``: characters of the text; null where they are not known.
+- ``group``: what two examples share that were made of one function and differ in it; else empty.
+"""
+
+
+def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
+    """The examples of a task with the characters that each one's label rests on; see `EVIDENCE`.
+
+    Of two examples of one function these are the characters in which they differ, of an example alone the
+    labelled part of its text. Published files do not say which examples belong together.
+    """
+    source = "source_id" if "source_id" in examples.columns else "item_id"
+    rows = examples.select("split", source, "label", "start", "end", "other_start", "text").to_dicts()
+    made_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        made_of[row["split"], row[source]].append(number)
+    found: list[tuple[int | None, int | None, str]] = [(None, None, "")] * len(rows)
+    for (_, function), members in made_of.items():
+        if len(members) == 2 and rows[members[0]]["label"] != rows[members[1]]["label"]:
+            for member, stretch in zip(
+                members, differing(*(rows[one]["text"] for one in members)), strict=True
+            ):
+                found[member] = (*stretch, function)
+        elif len(members) == 1:
+            row = rows[members[0]]
+            if row["other_start"] is None and 0 < row["end"] - row["start"] < len(row["text"]):
+                found[members[0]] = (row["start"], row["end"], "")
+    return examples.hstack(pl.DataFrame(found, schema=EVIDENCE, orient="row"))
+
+
+def differing(one: str, other: str) -> tuple[Span, Span]:
+    """The characters of two texts between their common beginning and their common end.
+
+    >>> differing("a is b", "a is not b")
+    ((5, 5), (5, 9))
+    """
+    before = alike(one, other)
+    most = min(len(one), len(other)) - before
+    behind = min(most, alike(one[::-1], other[::-1]))
+    return (before, len(one) - behind), (before, len(other) - behind)
 
 
 def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Data:
@@ -21,7 +104,7 @@ def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Dat
 
     Args:
         task: Public name of the task.
-        splits: Its examples by split, with what `sonde.lenses.finetune.evidence` adds.
+        splits: Its examples by split, with what `with_evidence` adds.
         language: Their language.
 
     Raises:

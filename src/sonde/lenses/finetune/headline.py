@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from sonde.lenses.finetune.data import EXTERNAL, TESTED
 from sonde.lenses.finetune.options import BAG, SCRATCH
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, REACHABLE
 from sonde.lenses.finetune.score import ACCURACY, SEED
-from sonde.lenses.finetune.splits import EXTERNAL, TESTED
 from sonde.results.dimensions import REASON, dimension, in_words
 from sonde.results.scores import LEFT_OUT
 from sonde.results.words import bounds, standing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from annotated_types import Ge
 
 from sonde.base.options import Count, OneOf, PositiveShare, Share, option
 from sonde.lenses._lens import LensSettings
-from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate
+from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate, scoring_option
 from sonde.lenses.finetune.sweep import SWEPT
 from sonde.training.baselines.recipe import BASELINES
 from sonde.training.finetuning.recipe import CUTS, DROP, KEEP, FineTuning
@@ -42,64 +43,55 @@ class FinetuneOptions(BaselineOptions):
     Only a second test set changes what is drawn.
     """
 
-    length: Count = option(_DEFAULT.length, "most subwords of an input; what is beyond is cut", scoring=True)
-    cut: Annotated[str, OneOf(CUTS)] = option(
+    length: Count = scoring_option(_DEFAULT.length, "most subwords of an input; what is beyond is cut")
+    cut: Annotated[str, OneOf(CUTS)] = scoring_option(
         DROP,
         "an example whose label rests on what is beyond the length is left out with the other example of its "
         f"function ({DROP}; {KEEP} in paper mode), or both are read to the limit, or around that place",
-        scoring=True,
     )
-    epochs: tuple[Count, ...] = option(
-        (_DEFAULT.epochs,),
-        "most passes over the training examples, or several to choose from on validation",
-        scoring=True,
+    epochs: tuple[Count, ...] = scoring_option(
+        (_DEFAULT.epochs,), "most passes over the training examples, or several to choose from on validation"
     )
-    batch: tuple[Count, ...] = option(
-        (_DEFAULT.batch,), "examples an update, or several to choose from on validation", scoring=True
+    batch: tuple[Count, ...] = scoring_option(
+        (_DEFAULT.batch,), "examples an update, or several to choose from on validation"
     )
-    rates: tuple[Rate, ...] = option(
-        _DEFAULT.rates, "peak learning rates to choose from on validation", scoring=True
+    rates: tuple[Rate, ...] = scoring_option(
+        _DEFAULT.rates, "peak learning rates to choose from on validation"
     )
-    warmup: Share = option(_DEFAULT.warmup, "share of the updates in which the rate rises", scoring=True)
-    decay: Annotated[float, Ge(0)] = option(_DEFAULT.decay, "weight decay", scoring=True)
-    dropout: Dropout = option(_DEFAULT.dropout, "dropout before the head", scoring=True)
-    patience: Count = option(
-        _DEFAULT.patience, "epochs without a better validation after which training ends", scoring=True
+    warmup: Share = scoring_option(_DEFAULT.warmup, "share of the updates in which the rate rises")
+    decay: Annotated[float, Ge(0)] = scoring_option(_DEFAULT.decay, "weight decay")
+    dropout: Dropout = scoring_option(_DEFAULT.dropout, "dropout before the head")
+    patience: Count = scoring_option(
+        _DEFAULT.patience, "epochs without a better validation after which training ends"
     )
-    checkpoint: Count = option(
-        _DEFAULT.checkpoint, "updates between checkpoints, beside one an epoch", scoring=True
+    checkpoint: Count = scoring_option(
+        _DEFAULT.checkpoint, "updates between checkpoints, beside one an epoch"
     )
-    seeds: Count = option(1, "trainings of each method, from as many seeds", scoring=True)
-    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
+    seeds: Count = scoring_option(1, "trainings of each method, from as many seeds")
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = scoring_option(
         DEFAULT_METHODS,
-        "what is trained: the model (pretrained), the same architecture from weights drawn anew (scratch), "
+        "what is trained: the model (pretrained), the same architecture from random weights (scratch), "
         "or a baseline",
-        scoring=True,
         was="arms",
     )
-    pooling: Annotated[str, OneOf(POOLINGS)] = option(
+    pooling: Annotated[str, OneOf(POOLINGS)] = scoring_option(
         _DEFAULT.pooling,
         "how states become one for a head; auto is the last subword of a decoder, the mean of others",
-        scoring=True,
     )
-    precision: Annotated[str, OneOf(PRECISIONS)] = option(
-        _DEFAULT.precision,
-        "of products in training; auto is bfloat16 where the device multiplies in it",
-        scoring=True,
+    precision: Annotated[str, OneOf(PRECISIONS)] = scoring_option(
+        _DEFAULT.precision, "of products in training; auto is bfloat16 where the device multiplies in it"
     )
-    frozen: bool = option(_DEFAULT.frozen, "train the head alone", scoring=True)
-    fraction: PositiveShare = option(1.0, "share of the training examples that is used", scoring=True)
-    valid: Count = option(
+    frozen: bool = scoring_option(_DEFAULT.frozen, "train the head alone")
+    fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
+    valid: Count = scoring_option(
         # As in CuBERT's paper.
         8192,
         "most validation examples to choose on",
-        scoring=True,
     )
-    sweep: str = option(
+    sweep: str = scoring_option(
         "",
         "options that take several values, each trained and scored by itself, as fraction: 0.33, 0.66, 1; "
         f"several are separated by ; and combined; any of {', '.join(sorted(SWEPT))}",
-        scoring=True,
     )
     external_test: str = option(
         "",
@@ -111,23 +103,15 @@ class FinetuneOptions(BaselineOptions):
 
     def recipe(self, settings: LensSettings) -> FineTuning:
         """How a model is fine-tuned; the seed is a method's."""
-        quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
+        quirks = settings.active(QUIRKS)
+        same = {field.name for field in dataclasses.fields(FineTuning)} - {"epochs", "batch", "cut"}
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         return FineTuning(
-            length=self.length,
+            **self.model_dump(include=same),
             epochs=epochs,
             other_epochs=tuple(other_epochs),
             batch=batch,
             other_batches=tuple(other_batches),
-            rates=self.rates,
-            warmup=self.warmup,
-            decay=self.decay,
-            dropout=self.dropout,
-            patience=self.patience,
-            checkpoint=self.checkpoint,
-            pooling=self.pooling,
-            frozen=self.frozen,
-            precision=self.precision,
             cut=self.cut if settings.mode != "paper" or "cut" in settings.options else KEEP,
             masked_zero=MASKED_ZERO in quirks,
             sum_of_logs=SUM_OF_LOGS in quirks,

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from sonde.corpora import Item
+from sonde.lenses.finetune.data import TESTED
 from sonde.lenses.finetune.options import BAG
-from sonde.lenses.finetune.splits import TESTED
 from sonde.results.columns import Columns, schema_of
 from sonde.tasks import Dataset
 from sonde.tasks._surface import surface_predictions
@@ -172,9 +172,6 @@ def baseline_rows(
 
 def _items(examples: pl.DataFrame, language: str) -> list[Item]:
     return [
-        Item(
-            item_id=row["item_id"], text=row["text"], language=language, unit="function", path="", name="",
-            offset=0, cluster="", repository="",
-        )
-        for row in examples.select("item_id", "text").unique("item_id").iter_rows(named=True)
-    ]  # fmt: skip
+        Item(name, text, language, "function")
+        for name, text in examples.select("item_id", "text").unique("item_id").iter_rows()
+    ]

@@ -12,10 +12,10 @@ from jaxtyping import Float
 
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses.finetune.baselines import applies
+from sonde.lenses.finetune.data import TEST, TESTED
 from sonde.lenses.finetune.options import PRETRAINED, read_options
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
-from sonde.lenses.finetune.splits import TEST, TESTED
 from sonde.lenses.finetune.sweep import variants, within
 from sonde.results import Score, left_out, mean_rows, means, trained_rows
 

@@ -56,11 +56,8 @@ def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) ->
             text=surface,
             language=language,
             unit=TOKEN_UNIT,
-            path="",
             name=surface,
-            offset=0,
             cluster=surface,
-            repository="",
         )
         for language in sorted(languages)
         for surface in sorted(surfaces)

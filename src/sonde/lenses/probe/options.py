@@ -93,7 +93,7 @@ def read_options(settings: LensSettings) -> Probing:
         UsageError: A value that cannot be used.
         UnknownNameError: A pooling or probe that does not exist.
     """
-    quirks = frozenset(QUIRKS) if settings.mode == "paper" else settings.quirks
+    quirks = settings.active(QUIRKS)
     changed: dict[str, object] = {"paper": PROTOCOL in quirks, "isolated": ISOLATED in quirks}
     if SUMMARY in quirks:
         changed["pooling"] = "summary"

@@ -21,7 +21,7 @@ from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, st
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.surface import Surfaces, surfaces_of
+from sonde.lenses.probe.surface import Surfaces, on_tested, surfaces_of
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 
 _TOGETHER = 1 << 31
@@ -134,7 +134,7 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterato
     yield from _confusion(found, examples, template)
     if surfaces is None:
         return
-    told = surfaces.of(examples)
+    told = on_tested(surfaces, examples)
     for name, correct in told.items():
         own = dataclasses.replace(template, metric="accuracy", control=name)
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])

@@ -52,7 +52,10 @@ def _measured(
 
     texts = _sentences(observations, scoring, options.structural)
     facts = scoring.items.filter(pl.col("item_id").is_in(list(texts))).unique("item_id").sort("item_id")
-    items = [_item(row["item_id"], row["language"], row["cluster"]) for row in facts.to_dicts()]
+    items = [
+        Item(name, "", language, "function", cluster=cluster)
+        for name, language, cluster in facts.select("item_id", "language", "cluster").iter_rows()
+    ]
     sides = split(items, seed=template.seed)
     order = [item.item_id for item in items]
     found = probe_structure(
@@ -114,17 +117,3 @@ def _sentences(observations: pl.LazyFrame, scoring: Scoring, share: float) -> di
             "structural probe: no function is short enough and has every token; raise structural"
         )
     return found
-
-
-def _item(item_id: str, language: str, cluster: str) -> Item:
-    return Item(
-        item_id=item_id,
-        text="",
-        language=language,
-        unit="function",
-        path="",
-        name="",
-        offset=0,
-        cluster=cluster,
-        repository="",
-    )

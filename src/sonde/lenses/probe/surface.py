@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -15,20 +14,14 @@ from sonde.lenses.probe.data import Examples
 from sonde.tasks import Dataset
 from sonde.tasks._surface import surface_predictions
 
+Surfaces = Mapping[str, Mapping[str, bool]]
+"""Whether each baseline is right, by baseline and example."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Surfaces:
-    """Whether each baseline is right, by baseline and example."""
 
-    correct: Mapping[str, Mapping[str, bool]]
-
-    def of(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
-        """The baselines on the tested ones of some of the examples."""
-        ids = examples.frame[examples.tested]["example_id"].to_list()
-        return {
-            name: np.array([held[example] for example in ids], dtype=np.bool_)
-            for name, held in self.correct.items()
-        }
+def on_tested(surfaces: Surfaces, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
+    """The baselines on the tested ones of some of the examples."""
+    ids = examples.frame[examples.tested]["example_id"].to_list()
+    return {name: np.array([held[one] for one in ids], np.bool_) for name, held in surfaces.items()}
 
 
 def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
@@ -37,28 +30,15 @@ def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
     data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
     folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]
     table = surface_predictions(data, items, folds)
-    correct = {
+    return {
         str(name): dict(zip(rows["example_id"].to_list(), rows["correct"].to_list(), strict=True))
         for (name,), rows in table.partition_by("control", as_dict=True).items()
     }
-    return Surfaces(correct)
 
 
 def _items(examples: Examples, scoring: Scoring) -> list[Item]:
     wanted = examples.frame.select(pl.col("item_id").unique())
     texts = scoring.texts.join(wanted.lazy(), on="item_id", how="semi").collect()
     kinds = scoring.items.select("item_id", "language", "unit", "path", "name").unique("item_id")
-    return [
-        Item(
-            item_id=row["item_id"],
-            text=row["text"],
-            language=row["language"],
-            unit=row["unit"],
-            path=row["path"],
-            name=row["name"],
-            offset=0,
-            cluster="",
-            repository="",
-        )
-        for row in texts.unique("item_id").join(kinds, on="item_id").iter_rows(named=True)
-    ]
+    named = texts.select("item_id", "text").unique("item_id").join(kinds, on="item_id")
+    return [Item(**row) for row in named.iter_rows(named=True)]

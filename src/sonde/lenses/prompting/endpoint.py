@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
+from sonde.models._resolve import PREFIX
 
-PREFIX = "openai:"
 KEY = "OPENAI_API_KEY"
 BASE_URL = "https://api.openai.com/v1"
 

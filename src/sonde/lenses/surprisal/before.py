@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import Padded, Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
+from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import by_origin
@@ -119,4 +119,4 @@ def reading(scores: TokenScores, start: Start, quirks: Set[str]) -> tuple[Pass, 
     """The passes of a decoder that is given a start."""
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
     passes = (Pass(plain, (scores,)),)
-    return (*passes, Pass(Padded(start=plain.start), (scores,))) if PADS in quirks else passes
+    return (*passes, Pass(dataclasses.replace(plain, padded=True), (scores,))) if PADS in quirks else passes

@@ -21,7 +21,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
 
     Args:
         prepared: The item.
-        capture: Its `sonde.capture.requests.Padded` variant.
+        capture: Its variant with `sonde.capture.requests.Plain.padded`.
         surfaces: Readable surface of each vocabulary id.
     """
     scores, item, before = capture.scores, prepared.item, len(prepared.alignment.subwords)

@@ -41,4 +41,4 @@ def active(settings: LensSettings) -> frozenset[str]:
     for quirk in settings.quirks:
         if quirk.startswith(("perplexed.", "codetokenizers.")) and quirk not in QUIRKS:
             raise UnknownNameError("quirk", quirk, QUIRKS)
-    return frozenset(QUIRKS) if settings.mode == "paper" else frozenset(settings.quirks & QUIRKS.keys())
+    return settings.active(QUIRKS)

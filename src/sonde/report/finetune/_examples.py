@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
+from sonde.languages._text import alike
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.finetune._scores import LENS, SPLITS
 
@@ -212,9 +213,9 @@ def error_of(label: Mapping[str, Any], text: str, source: str) -> tuple[int, int
 
 def _difference(text: str, source: str) -> tuple[int, int]:
     """Where a text differs from what it was made from; at least one character."""
-    before = _same(text, source)
+    before = alike(text, source)
     least = min(len(text), len(source)) - before
-    behind = min(least, _same(text[::-1], source[::-1]))
+    behind = min(least, alike(text[::-1], source[::-1]))
     # A name whose beginning or end is left as it was is still another name.
     while before and text[before - 1 : before + 1].isidentifier():
         before -= 1
@@ -222,12 +223,6 @@ def _difference(text: str, source: str) -> tuple[int, int]:
     while end < len(text) and f"_{text[end - 1 : end + 1]}".isidentifier():
         end += 1
     return before, max(end, before + 1)
-
-
-def _same(one: str, other: str) -> int:
-    """Number of characters with which both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
 
 
 def excerpt(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:

@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 
 from sonde.base.fingerprint import derive_seed
 from sonde.models import ModelSpec, settle
-from sonde.training.baselines.embeddings import fresh_embedding, learned_embedding
 from sonde.training.baselines.recipe import LSTM_POINTER, TRANSFORMER, WORD2VEC, Sizes
-from sonde.training.baselines.recurrent import Recurrent
+from sonde.training.baselines.recurrent import Recurrent, fresh_embedding, learned_embedding
 from sonde.training.baselines.transformer import ScratchTransformer
 from sonde.training.baselines.vectors import Learned, Unlabelled, vectors_of
 from sonde.training.baselines.vocabulary import baseline_reader

@@ -254,6 +254,3 @@ def _join(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> Probe
         log_chance=chance,
         best=int(_best(torch.from_numpy(top[None]), torch.from_numpy(least[None]))[0]),
     )
-
-
-__all__ = ["L2", "Parts", "Probed", "probe_layers", "probe_unchecked"]

@@ -67,19 +67,16 @@ def regress_layers(
     ]
     valid = np.concatenate([chunk[0] for chunk in chunks])
     predicted = np.concatenate([chunk[1] for chunk in chunks])
-    found: list[Regressed] = []
-    for target in range(len(values)):
-        r2 = valid[:, target]
-        found.append(
-            Regressed(
-                gold=values[target, parts.test],
-                predicted=predicted[:, target],
-                l2=np.asarray(l2, dtype=np.float64)[r2.argmax(1)],
-                valid_r2=r2,
-                best=int(r2.max(1).argmax()),
-            )
+    return [
+        Regressed(
+            gold=values[target, parts.test],
+            predicted=predicted[:, target],
+            l2=np.asarray(l2, dtype=np.float64)[r2.argmax(1)],
+            valid_r2=r2,
+            best=int(r2.max(1).argmax()),
         )
-    return found
+        for target, r2 in enumerate(valid.swapaxes(0, 1))
+    ]
 
 
 def _regress(

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from sonde.base.errors import InputError
+from sonde.languages._text import alike
 from sonde.results.metrics import spearman
 
 RANK = 64
@@ -76,11 +77,8 @@ def tree_of(
     distance = np.zeros((len(paths), len(paths)), dtype=np.int64)
     for row, one in enumerate(paths):
         for column in range(row):
-            shared = next(
-                (at for at, (a, b) in enumerate(zip(one, paths[column], strict=False)) if a != b),
-                min(len(one), len(paths[column])),
-            )
-            distance[row, column] = len(one) + len(paths[column]) - 2 * shared
+            other = paths[column]
+            distance[row, column] = len(one) + len(other) - 2 * alike(one, other)
     return distance + distance.T, depth
 
 

@@ -63,7 +63,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
         return 128 + stopped.number
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        _say(f"unforeseen {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
+        _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
             traceback.print_exc()
         return 1

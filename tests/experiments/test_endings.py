@@ -54,7 +54,7 @@ def test_what_nobody_foresaw_is_one_line_and_a_log(
     assert ended.value.code == 1
     assert ("Traceback" in err) == debug
     line = err.splitlines()[0]
-    assert line.startswith("sonde: unforeseen ZeroDivisionError: division by zero; the traceback is in ")
+    assert line.startswith("sonde: unexpected ZeroDivisionError: division by zero; the traceback is in ")
     log = tmp_path / ("out/error.log" if command == "run" else "sonde-error.log")
     assert str(log) in line
     assert "Traceback" in log.read_text() and "ZeroDivisionError" in log.read_text()

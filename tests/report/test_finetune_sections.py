@@ -85,7 +85,7 @@ def test_every_arm_stands_beside_the_model_with_the_difference(figure: Figure) -
     assert bag[6].text == "25.0"
     assert cells["wrong operator", "right", "pre-trained"][5].text == "–"
     assert len(cells) == 3 + 3 + 2 + 3 + 2
-    assert "wrong operator, right: pre-trained less from scratch 20.0 [15.0, 25.0] points." in figure.answer
+    assert "wrong operator, right: pre-trained minus from scratch 20.0 [15.0, 25.0] points." in figure.answer
     assert any(note.startswith("wrong operator: 12.5 % of the test examples") for note in figure.notes)
 
 

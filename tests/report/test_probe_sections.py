@@ -145,7 +145,7 @@ def test_accuracy_is_that_of_the_headlines_pooling_beside_its_controls(root: Pat
     assert ("KTX", "good", "last 99.0") in column(figure, "Task", "Model", "Other poolings, %")
     assert ("KTX", "good", "99.0", "1.5") in column(figure, "Task", "Model", "Hidden layer, %", "Compression")
     assert figure.lead == (
-        "Probes of base beat what the surface of the code gives away in 2 of 3 tasks probed; "
+        "Probes of base are more accurate than every surface baseline in 2 of 3 tasks probed; "
         "1 is not clearly above it."
     )
     assert "Base: above every surface baseline: KTX, SRI; not clearly above: CPX." in figure.answer
@@ -170,7 +170,7 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
     scores_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = drawn(folder, "probe_accuracy")
     assert figure.lead == (
-        "Probes of base beat what the surface of the code gives away in 1 of 6 tasks probed; "
+        "Probes of base are more accurate than every surface baseline in 1 of 6 tasks probed; "
         "5 allow no verdict."
     )
     assert "no verdict, for too little independent code" in figure.answer
@@ -225,7 +225,7 @@ def test_matrices_are_for_three_classes_or_more(root: Path) -> None:
         f"probe-confusion-cpx-org_{m}" for m in ("base", "good", "poor")
     ]
     assert ("CPX", "B", "60.0", "A", "40.0") in column(
-        figure, "Task", "Class", "Right, %", "Taken most for", "%"
+        figure, "Task", "Class", "Right, %", "Most often predicted as", "%"
     )
 
 

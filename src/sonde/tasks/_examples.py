@@ -35,8 +35,8 @@ EXAMPLE_COLUMNS: Columns = {
     "given_split": (
         pl.Boolean,
         "whether the split is one that the source brings and that is to be kept: of a published data set,"
-        " or of a corpus that was built with splits. Else it was dealt here, and folds may be dealt in "
-        "its place",
+        " or of a corpus that was built with splits. Otherwise sonde made the split, and cross-fitting "
+        "may replace it",
     ),
 }
 """Columns of a data set, one row an example."""

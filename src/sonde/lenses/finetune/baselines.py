@@ -75,7 +75,7 @@ class BaselineOptions(Options):
         _DEFAULT.word2vec_window, "subwords to each side that it looks at"
     )
     word2vec_negative: Count = scoring_option(
-        _DEFAULT.word2vec_negative, "subwords drawn beside each that occurs, with negative sampling"
+        _DEFAULT.word2vec_negative, "negative samples for each subword that occurs"
     )
     word2vec_corpus: str = scoring_option(
         "",

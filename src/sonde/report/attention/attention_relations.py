@@ -157,7 +157,7 @@ def _table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
                 title="Difference",
                 value="difference",
                 format=PERCENT_WITH_INTERVAL,
-                help="Best head less the better of both, in points.",
+                help="The best head minus the better of both, in points.",
             ),
             _by("random_weights", "Random weights", "The best head of the model with random weights."),
             *sized("Edges"),

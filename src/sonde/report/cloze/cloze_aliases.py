@@ -46,7 +46,7 @@ class ClozeAliases:
         if pairs.height:
             named = percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
             order = named["name"].unique(maintain_order=True).to_list()
-            spec = dots(named, order, "right alias less wrong one, percentage points")
+            spec = dots(named, order, "right alias minus wrong one, percentage points")
             charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
         both = pl.concat([rows.select(pairs.columns), pairs])
         order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}

@@ -27,13 +27,13 @@ class FinetuneAttention:
     order = 440
     caption = (
         "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
-        "row is a word that pays, a column one that is paid, and of the heads the one that pays most counts. "
-        "Darker is more; less than 2 % is not drawn. Point at a field for its number. Attention shows where "
-        f"a model looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
+        "row is the word that attends, a column the word attended to, in whichever head attends most. Darker "
+        "is more; less than 2 % is not shown. Point at a field for its number. Attention shows where a model "
+        f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """Drawings of every model and task; the table names the words that are paid most."""
+        """Drawings of every model and task; the table names the words that are attended to most."""
         drawings: list[Drawing] = []
         records: list[dict[str, str]] = []
         for model in run.models:
@@ -57,7 +57,7 @@ class FinetuneAttention:
         if not drawings:
             return None
         table = Table(
-            summary="What is paid most in each example",
+            summary="The most attended words of each example",
             columns=[
                 Column(title="Example", value="about"),
                 Column(

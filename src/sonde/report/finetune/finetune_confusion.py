@@ -54,13 +54,15 @@ class FinetuneConfusion:
         return Figure(
             charts=charts,
             table=Table(
-                summary="Every class, and what it is taken for most",
+                summary="Every class, and the wrong class predicted for it most often",
                 columns=[
                     Column(title="Task", value="about"),
                     Column(title="Class", value="gold", help="The true class."),
-                    Column(title="Taken most for", value="most", help="The wrong class predicted most."),
+                    Column(
+                        title="Most often predicted as", value="most", help="The wrong class predicted most."
+                    ),
                     Column(title="Right, %", value="right", format=PERCENT),
-                    Column(title="Taken so, %", value="often", format=PERCENT),
+                    Column(title="Predicted so, %", value="often", format=PERCENT),
                     Column(title="Examples", value="n", format=COUNT),
                     Column(title="Clusters", value="n_clusters", format=COUNT),
                 ],

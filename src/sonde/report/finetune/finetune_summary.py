@@ -128,7 +128,7 @@ def _lead(rows: Sequence[dict[str, Any]]) -> str:
 def _sentence(row: dict[str, Any]) -> str:
     what = METRICS.get(row["of_metric"], row["of_metric"])
     value = with_interval(row, 100, 1)
-    return f"{row['subject']}, {what}: pre-trained less from scratch {value} points{standing(row)}."
+    return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{standing(row)}."
 
 
 def _table(
@@ -158,7 +158,7 @@ def _table(
                 help="What can be reached: the rest lies beyond what the model reads.",
             ),
             *estimate(
-                "Pre-trained less it, points",
+                "Pre-trained minus this method, points",
                 1,
                 100,
                 key=lambda row: ahead.get(same(row)),

@@ -107,7 +107,7 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
 def _sentence(row: dict[str, Any]) -> str:
     other = values(row["compared_to"])
     return (
-        f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} less {other} "
+        f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus {other} "
         f"{with_interval(row, 100, 1)} points{standing(row)}."
     )
 
@@ -163,7 +163,7 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
             Column(title="Values", value="swept", help="What the sweep set."),
             Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
             Column(
-                title="Less the last values, points",
+                title="Minus the last values, points",
                 value=lambda row: held.get((*key_of(row), row["metric"], row["control"])),
                 format=PERCENT_WITH_INTERVAL,
                 help="The difference from the last values of the sweep on the same examples.",

@@ -168,7 +168,7 @@ def _lead(run: RunData, rows: pl.DataFrame, gains: Rows) -> str:
         *([f"{len(unknown)} allow{'s' * (len(unknown) == 1)} no verdict"] if unknown else []),
     ]
     return (
-        f"Probes of {first['shown'][0]} beat what the surface of the code gives away in {len(above)} of "
+        f"Probes of {first['shown'][0]} are more accurate than every surface baseline in {len(above)} of "
         f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
         f"{'; ' if rest else ''}{', '.join(rest)}."
     )
@@ -218,7 +218,7 @@ def _table(rows: pl.DataFrame, surfaces: Rows, random: Rows, gains: Rows, run: R
                 value=layers_of,
                 format=Format(right=True),
                 order="layer",
-                help="The layer that told most without the tested examples; 0 is the embedding.",
+                help="The layer that was most accurate on validation; 0 is the embedding.",
             ),
             *estimate("Accuracy, %", 1, 100),
             Column(

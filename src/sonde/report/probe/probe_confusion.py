@@ -43,14 +43,14 @@ class ProbeConfusion:
                 charts.append(_chart(run, part, str(language)))
             records += [_worst(part, gold) for gold in _classes(part)]
         table = Table(
-            summary="Every class, and what it is taken for most",
+            summary="Every class, and the wrong class predicted for it most often",
             columns=[
                 Column(title="Task", value=lambda row: label_of(row["task"])),
                 MODEL,
                 LANGUAGE,
                 Column(title="Class", value="gold", help="The true class."),
                 Column(title="Right, %", value="right", format=PERCENT),
-                Column(title="Taken most for", value="most", help="The wrong class predicted most."),
+                Column(title="Most often predicted as", value="most", help="The wrong class predicted most."),
                 Column(title="%", value="often", format=PERCENT, help="How often it is taken for that."),
                 N,
             ],

@@ -34,11 +34,12 @@ class ProbeControls:
     lens = LENS
     order = 220
     caption = (
-        "Paired differences on the same tested examples, in the same folds. Gain: the probe less the best "
-        "surface baseline. Random weights: the probe less the same architecture never trained, both on the "
-        "share that the latter read, the spread over draws of the weights in the interval. Selectivity "
-        "(Hewitt and Liang 2019): a token task less labels drawn a token type, both with types that training "
-        "has seen. For metrics, ridge regression on the number, as it is and less what length says of it."
+        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
+        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
+        "both on the share that the latter read; the interval holds the spread over several random weights. "
+        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
+        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
+        "and with what length says of it taken out."
     )
 
     def draw(self, run: RunData) -> Figure | None:

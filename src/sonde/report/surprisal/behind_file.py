@@ -23,7 +23,7 @@ _ORIGINS = {
     "external": "external call",
     "builtin": "builtin call",
     "local": "call within the file",
-    "internal-external": "internal less external calls",
+    "internal-external": "internal minus external calls",
 }
 _GROUPS = (
     ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
@@ -48,7 +48,7 @@ class BehindFile:
         "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
         "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
         "the same subwords are compared with themselves, and what makes one text harder than another "
-        "cancels. Dots are changes, behind the file less alone, with their paired 95 % intervals: left of "
+        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
         "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
     )
 
@@ -227,7 +227,7 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
                 format=Number(),
                 help="The same function read after the text that precedes it in its file.",
             ),
-            *estimate("Change", help="Behind the file less alone, over the same subwords."),
+            *estimate("Change", help="Behind the file minus alone, over the same subwords."),
             N,
             CLUSTERS,
         ],

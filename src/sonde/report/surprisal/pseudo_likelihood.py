@@ -29,7 +29,8 @@ class PseudoLikelihood:
         if masked.is_empty():
             return None
         lines = [
-            f"{row['shown']}: {count(row['n'])} subwords of {row['language']}, each asked for by a forward."
+            f"{row['shown']}: {count(row['n'])} subwords of {row['language']}, each predicted in a forward "
+            "pass of its own."
             for row in masked.sort("shown", "language").iter_rows(named=True)
         ]
         return Figure(
@@ -38,9 +39,9 @@ class PseudoLikelihood:
                 "Wherever these sections say surprisal, bits or nats, they mean this pseudo-log-likelihood. "
                 "It sees both sides of a word and is no probability of a text: compare it with other masked "
                 "models alone, never with the surprisal of a decoder.",
-                "A forward a subword is dear, so only the first items of each corpus that are short enough "
-                "are read; the options masked_items and masked_characters of the lens say how many and how "
-                "short.",
+                "Each subword takes a forward pass, so only the first items of each corpus that are short "
+                "enough are read; the options masked_items and masked_characters of the lens say how many "
+                "and how short.",
             ),
         )
 

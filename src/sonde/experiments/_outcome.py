@@ -1,4 +1,4 @@
-"""What a run did, for those who called it."""
+"""A run under way, as every stage of it is handed on, and what it did, for those who called it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sonde.experiments.drawing import Refused
+from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._progress import Progress
 from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A task that gave no data set, or a model that a lens cannot read, and why; the others go on."""
+
+    lens: str
+    task: str
+    language: str
+    reason: str
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -26,7 +39,7 @@ class Outcome:
         reused: Items whose observations were there already.
         scores_key: Key of the scores; it changes when any score can.
         seconds: Time by stage.
-        refused: Tasks that gave no data set, and why.
+        refused: Tasks that gave no data set and models that a lens cannot read, and why.
         data_sets: What each data set says of itself, by lens, group and task.
         damaged: Parts that were found damaged and computed again.
         files: A line about each file that a lens wrote beside the tables.
@@ -51,3 +64,30 @@ class Outcome:
         begin = time.monotonic()
         yield
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - begin, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What every stage of a run is given.
+
+    Attributes:
+        experiment: What is measured.
+        execution: How and where.
+        progress: Is told how far the run is.
+        outcome: What the run did so far; each stage adds to it.
+        store: Keeps the tables of the run.
+    """
+
+    experiment: Experiment
+    execution: Execution
+    progress: Progress
+    outcome: Outcome
+    store: PartStore
+
+    @classmethod
+    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
+        """A run that has done nothing yet."""
+        outcome, store = Outcome(RunDirectory(execution.output)), PartStore(execution.output)
+        return cls(
+            experiment=experiment, execution=execution, progress=progress, outcome=outcome, store=store
+        )

@@ -10,8 +10,8 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, check_corpus, read_files
 from sonde.executors import EXECUTORS
 from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
-from sonde.experiments.drawing import Refused
 from sonde.experiments.plan import LensChoice
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, typed_options

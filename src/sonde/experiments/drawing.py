@@ -13,6 +13,7 @@ from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, Selection, read_files
 from sonde.experiments._forecast import duration
+from sonde.experiments._outcome import Refused, Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.external import ExternalTest, read_external, with_external
 from sonde.experiments.labels import around_of, label_path, read_labels
@@ -50,17 +51,6 @@ _WORTH_A_PROCESS = 500
 
 _LIMITED = 0.9
 """A data set that has this share of the size wanted is as small as it is because of the size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A task that gave no data set, or a model that a lens cannot read, and why; the others go on."""
-
-    lens: str
-    task: str
-    language: str
-    reason: str
-    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +92,23 @@ def unseen(group: Group) -> list[Item]:
     return [item for item in group.items if item.item_id not in seen]
 
 
-def draw(
-    lens: LensChoice,
-    group: Group,
-    pool: Sequence[Item],
-    size: int,
-    store: PartStore,
-    progress: Progress,
-    *,
-    workers: int = 1,
-) -> DataSets:
+def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:
     """Build the data sets of a lens, those excepted that are there already.
 
+    Any number of processes gives the same data sets.
+
     Args:
+        session: The run.
         lens: The lens with its tasks.
         group: Corpus and language.
         pool: Functions that may be drawn.
-        size: Examples a task.
-        store: The folder of the run.
-        progress: Is told which task is at work.
-        workers: Processes at a time that label functions; any number gives the same data sets.
 
     Raises:
         SondeError: No task of the lens has a data set; the reason of the last.
     """
+    progress, store = session.progress, session.store
+    size = session.experiment.selection.limit or DEFAULT_SIZE
+    spread = Spread(workers=session.execution.light_workers, worth=_WORTH_A_PROCESS)
     keys: dict[str, str] = {}
     refused: list[Refused] = []
     reports: dict[str, Any] = {}
@@ -135,9 +118,7 @@ def draw(
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
-    drawing = _Drawing(
-        lens, group, pool, pool_key, size, store, Spread(workers=workers, worth=_WORTH_A_PROCESS), external
-    )
+    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external)
     picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:

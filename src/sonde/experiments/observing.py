@@ -9,9 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from sonde.executors import EXECUTORS
-from sonde.experiments._experiment import Execution
 from sonde.experiments._forecast import Forecast, measured_first, observing, worth_trying
-from sonde.experiments._outcome import Outcome
+from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.observe import observe_job, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
@@ -22,13 +21,14 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress, outcome: Outcome) -> None:
+def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     """Carry all observations out, and say before those of each model how long they will take.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
     it is, and so does every number. Where several processes read at once there is no trial, since one of them
     alone says little about how fast they are together; then the first jobs tell.
     """
+    execution, progress, outcome = session.execution, session.progress, session.outcome
     executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
@@ -38,7 +38,10 @@ def observe(jobs: Sequence[ObserveJob], execution: Execution, progress: Progress
     alone = execution.workers <= 1
     if not alone:
         _say(forecast.planned(), progress)
-    with progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance:
+    with (
+        outcome.timed("observe"),
+        progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
+    ):
         # One model after the other, so that a trial loads none that is not needed at once.
         for some in _by_subject(jobs) if alone else [jobs]:
             if alone:

@@ -4,60 +4,105 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, Selection, read_items
-from sonde.experiments._experiment import Experiment
+from sonde.corpora import Intake, Item, ItemSet, Selection, read_items
+from sonde.executors.local import kept_processes
+from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
-from sonde.experiments.drawing import DEFAULT_SIZE, DataSets, Refused, draw, unseen
+from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
 from sonde.experiments.labels import read_labels, write_labels
-from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, settings_of
+from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
+from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
+from sonde.experiments.tables import items_frame
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, reading_lens
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, effective_clusters, lack_of_clusters, more_clusters
+from sonde.tasks import TASKS, DrawingTask, effective_clusters, lack_of_clusters, more_clusters
 
 _PATHS = ("cluster", "path")
 
 
-@dataclass(frozen=True, slots=True)
-class RunReadings:
-    """What the lenses of a run read.
+def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
+    """What each lens is shown, written into the folder of the run, and the items of the corpora among it.
 
-    Attributes:
-        readings: One a lens and group.
-        refused: Tasks that gave no data set.
-        data_sets: What each data set says of itself, by group and task.
+    Three kinds of lenses: those that read the chosen items, those that draw data sets from all functions of
+    the corpora, and those whose tasks read whole files.
     """
+    shown = [lens for lens in lenses if not LENSES.load(lens.source).draws]
+    drawing = [lens for lens in lenses if lens not in shown]
+    from_files = [lens for lens in drawing if _reads_files(lens)]
+    from_functions = [lens for lens in drawing if lens not in from_files]
+    chosen = session.experiment.selection
+    readings: list[Reading] = []
+    sets: list[ItemSet] = []
+    if shown:
+        items = select_items(session, chosen)
+        if any(reading_lens(lens.source).reads_before(settings_of(lens)) for lens in shown):
+            with session.outcome.timed("select"):
+                items = [behind_files(one) for one in items]
+        readings += _read_items(session, shown, groups_of(items))
+        sets += items
+    if from_functions:
+        pools = select_items(session, pool_selection(chosen))
+        readings += _read_drawn(session, from_functions, groups_of(pools))
+        sets += pools
+    if from_files:
+        files, groups = survey_files(session)
+        readings += _read_drawn(session, from_files, groups)
+        sets += files
+    return readings, _write_inputs(session.store, sets, readings)
 
-    readings: list[Reading]
-    refused: list[Refused]
-    data_sets: dict[str, Mapping[str, Any]]
+
+def _reads_files(lens: LensChoice) -> bool:
+    return all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
 
 
-def read_items_of(
-    lenses: Sequence[LensChoice],
-    groups: Sequence[Group],
-    selection: Selection,
-    store: PartStore,
-    progress: Progress,
-) -> list[Reading]:
+def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[Reading]) -> list[ItemSet]:
+    """Write what the lenses read: items of the corpora, and apart from them what tasks derived.
+
+    Returns:
+        The sets with the items that are read.
+    """
+    inputs = {(reading.group.corpus, item.item_id): item for reading in readings for item in reading.inputs}
+    used: dict[str, ItemSet] = {}
+    for chosen in sets:
+        items = [item for item in chosen.items if inputs.pop((chosen.corpus, item.item_id), None)]
+        before = used[chosen.corpus].items if chosen.corpus in used else ()
+        used[chosen.corpus] = dataclasses.replace(chosen, items=(*before, *items))
+    derived: dict[str, list[Item]] = {chosen.corpus: [] for chosen in sets}
+    for (corpus, _), item in inputs.items():
+        derived[corpus].append(item)
+    _write_table(store, "items.parquet", [(name, chosen.items) for name, chosen in used.items()])
+    _write_table(store, "inputs.parquet", list(derived.items()))
+    return list(used.values())
+
+
+def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Sequence[Item]]]) -> None:
+    key = fingerprint(name, [(corpus, [identity(item) for item in items]) for corpus, items in corpora])
+    if store.notes(name, key) is None:
+        store.put(name, key, items_frame(corpora), {})
+
+
+def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[Reading]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
+    store, progress = session.store, session.progress
     tasks = sorted({(task, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[Reading] = []
-    with progress.stage("labelling", len(tasks) * len(groups)) as advance:
+    with (
+        session.outcome.timed("label"),
+        progress.stage("labelling", len(tasks) * len(groups)) as advance,
+    ):
         for group in groups:
             rules = {
                 task: write_labels(store, task, group, mode, quirks, advance) for task, mode, quirks in tasks
             }
             readings += [_reading(lens, group, rules, store) for lens in lenses]
     for group in groups:
-        if lack := _lack_of_clusters(group, selection):
+        if lack := _lack_of_clusters(group, session.experiment.selection):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
 
@@ -75,30 +120,24 @@ def _lack_of_clusters(group: Group, selection: Selection) -> str:
     return lack_of_clusters({f"{count:,} {selection.unit}s": effective_clusters(paths)}, remedies)
 
 
-def read_drawn(
-    lenses: Sequence[LensChoice],
-    pools: Sequence[Group],
-    experiment: Experiment,
-    store: PartStore,
-    progress: Progress,
-    workers: int,
-) -> RunReadings:
+def _read_drawn(session: Session, lenses: Sequence[LensChoice], pools: Sequence[Group]) -> list[Reading]:
     """Draw the data sets of lenses that ask for them, and say what each reads of each pool."""
-    size = experiment.selection.limit or DEFAULT_SIZE
-    read = RunReadings([], [], {})
-    for pool in pools:
-        items = list(pool.items) if experiment.include_seen else unseen(pool)
-        if left := len(pool.items) - len(items):
-            progress.note(
-                f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions are in the "
-                "training data of a bundled model and in no data set (--include-seen takes them in)"
-            )
-        for lens in lenses:
-            drawn = draw(lens, pool, items, size, store, progress, workers=workers)
-            read.readings.append(_drawn_reading(lens, pool, drawn, store, progress))
-            read.refused.extend(drawn.refused)
-            read.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
-    return read
+    outcome = session.outcome
+    readings: list[Reading] = []
+    with outcome.timed("draw"), kept_processes(session.execution.light_workers):
+        for pool in pools:
+            items = list(pool.items) if session.experiment.include_seen else unseen(pool)
+            if left := len(pool.items) - len(items):
+                session.progress.note(
+                    f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions are in the "
+                    "training data of a bundled model and in no data set (--include-seen takes them in)"
+                )
+            for lens in lenses:
+                drawn = draw(session, lens, pool, items)
+                readings.append(_drawn_reading(lens, pool, drawn, session.store, session.progress))
+                outcome.refused.extend(drawn.refused)
+                outcome.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
+    return readings
 
 
 def _drawn_reading(

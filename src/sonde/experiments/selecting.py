@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import (
     BEYOND_CAP,
@@ -19,28 +18,24 @@ from sonde.corpora import (
     read_files,
     select,
 )
-from sonde.experiments._progress import Progress
+from sonde.experiments._outcome import Session
 from sonde.experiments.plan import Group
 
 CHARACTERS_BEFORE = 100_000
 """Of a file's text before an item this much is kept, which is more than most models can take."""
 
 
-def select_items(
-    corpora: Sequence[str], selection: Selection, lock: Path | None, progress: Progress
-) -> list[ItemSet]:
+def select_items(session: Session, selection: Selection) -> list[ItemSet]:
     """Choose the items of each corpus.
 
     Raises:
-        UsageError: A lock file for several corpora.
         SondeError: See `sonde.corpora.select`.
     """
-    if lock is not None and len(corpora) != 1:
-        raise UsageError(f"--lock fixes the items of one corpus, but {len(corpora)} are named")
+    corpora, progress = session.experiment.corpora, session.progress
     sets: list[ItemSet] = []
-    with progress.stage("reading", len(corpora)) as advance:
+    with session.outcome.timed("select"), progress.stage("reading", len(corpora)) as advance:
         for corpus in corpora:
-            sets.append(select(corpus, selection, lock))
+            sets.append(select(corpus, selection, session.execution.lock))
             advance()
     for chosen in sets:
         progress.note(account(chosen))
@@ -96,18 +91,17 @@ def groups_of(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
     )
 
 
-def survey_files(
-    corpora: Sequence[str], selection: Selection, progress: Progress
-) -> tuple[list[ItemSet], tuple[Group, ...]]:
+def survey_files(session: Session) -> tuple[list[ItemSet], tuple[Group, ...]]:
     """Groups without items, for tasks that read whole files themselves; nothing is parsed here.
 
     Raises:
         InputError: A corpus holds no file in the languages wanted.
         SondeError: See `sonde.corpora.read_files`.
     """
+    corpora, selection = session.experiment.corpora, session.experiment.selection
     sets: list[ItemSet] = []
     groups: list[Group] = []
-    with progress.stage("reading", len(corpora)) as advance:
+    with session.outcome.timed("select"), session.progress.stage("reading", len(corpora)) as advance:
         for corpus in corpora:
             intake = Intake()
             languages: set[str] = set()

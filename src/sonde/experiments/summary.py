@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import ItemSet
-from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._outcome import Session
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading
 from sonde.experiments.provenance import hardware, versions
 from sonde.models import describe, describe_special
@@ -19,18 +19,16 @@ from sonde.store.rundir import slug
 
 
 def summarise(
-    experiment: Experiment,
-    execution: Execution,
+    session: Session,
     sets: Sequence[ItemSet],
     models: Sequence[ModelChoice],
     lenses: Sequence[LensChoice],
     readings: Sequence[Reading],
-    jobs: Sequence[ObserveJob],
-    store: PartStore,
 ) -> dict[str, Any]:
     """The content of ``run.json`` apart from timings."""
-    coverage, forwards = _counts(models, jobs, store)
-    reading = _readings(models, jobs, store)
+    experiment, execution, outcome = session.experiment, session.execution, session.outcome
+    coverage, forwards = _counts(models, outcome.jobs, session.store)
+    reading = _readings(models, outcome.jobs, session.store)
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
@@ -57,6 +55,9 @@ def summarise(
         "hardware": hardware(),
         "alignment": coverage,
         "forwards": forwards,
+        "refused": [dataclasses.asdict(refused) for refused in outcome.refused],
+        "data_sets": outcome.data_sets,
+        "scores_key": outcome.scores_key,
     }
 
 

@@ -1,20 +1,44 @@
-"""The training job: keys in, one table out. Runs in this process or in any other with the run's folder."""
+"""The stage that trains, and its job: keys in, one table out, in any process with the run's folder."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
+from sonde.executors import EXECUTORS
+from sonde.experiments._forecast import Forecast, measured_first, training
+from sonde.experiments._outcome import Session
 from sonde.experiments.labels import label_path
+from sonde.experiments.observing import is_there
 from sonde.experiments.plan import TrainJob, group_prefix, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
+
+
+def train(session: Session, jobs: Sequence[TrainJob]) -> None:
+    """Carry all trainings out, and say how long they will take as soon as the first of a kind is done."""
+    execution, progress, outcome = session.execution, session.progress, session.outcome
+    outcome.trainings += tuple(jobs)
+    executor = EXECUTORS.load(execution.executor)
+    jobs = measured_first(jobs, training)
+    forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
+    for job in filter(is_there, jobs):
+        forecast.done(training(job), None)
+    for line in forecast.planned():
+        progress.note(line)
+    with outcome.timed("train"), progress.stage("training", len(jobs)) as advance:
+        for job, seconds in executor.map(train_job, jobs, workers=execution.workers):
+            outcome.trained += seconds is not None
+            if seconds is not None and (line := forecast.done(training(job), seconds)):
+                progress.note(line)
+            advance()
 
 
 def train_job(job: TrainJob) -> float | None:
@@ -35,14 +59,14 @@ def train_job(job: TrainJob) -> float | None:
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
     examples = scan_tables([run.root / label_path(job.method.task, prefix)]).join(texts, on="item_id")
     settings = settings_of(job.part.lens)
-    training = Training(
+    given = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
         language=job.language,
         folder=run.trained / job.part.key[:16],
         settings=dataclasses.replace(settings, options={**settings.options, **dict(job.method.options)}),
     )
-    table = training_lens(job.part.lens.source).train(job.method, training)
+    table = training_lens(job.part.lens.source).train(job.method, given)
     method = job.method
     columns = {"method": method.name, "task": method.task, "seed": method.seed, "variant": method.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from sonde.experiments import Execution, run
-from sonde.experiments._outcome import Outcome
+from sonde.experiments import Execution, Experiment, train
+from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Silent
 from sonde.experiments.plan import LensChoice, Part, TrainJob
 from sonde.lenses import Method
 from sonde.models import ModelSpec
-from sonde.store.rundir import RunDirectory
 
 
 class Told(Silent):
@@ -52,11 +51,12 @@ def test_only_what_is_left_to_train_is_announced(
     there = jobs if seconds is None else [one for one in jobs if one.method.seed < 3]
     for one in there:
         (tmp_path / one.part.relative).touch()
-    monkeypatch.setattr(run, "train_job", lambda one: None if one in there else seconds)
-    told, outcome = Told(), Outcome(RunDirectory(tmp_path))
-    run._train(jobs, Execution(output=tmp_path), told, outcome)
+    monkeypatch.setattr(train, "train_job", lambda one: None if one in there else seconds)
+    told = Told()
+    session = Session.of(Experiment(), Execution(output=tmp_path), told)
+    train.train(session, jobs)
     if seconds is None:
-        assert told.lines == [] and outcome.trained == 0
+        assert told.lines == [] and session.outcome.trained == 0
         return
     first, *others = told.lines
     assert first.startswith("training 4 runs with org/m (pretrained 2, scratch 2); how long it takes")

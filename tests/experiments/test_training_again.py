@@ -51,7 +51,11 @@ def test_only_what_is_left_to_train_is_announced(
     there = jobs if seconds is None else [one for one in jobs if one.method.seed < 3]
     for one in there:
         (tmp_path / one.part.relative).touch()
-    monkeypatch.setattr(train, "train_job", lambda one: None if one in there else seconds)
+
+    def trained(one: TrainJob) -> float | None:
+        return None if one in there else seconds
+
+    monkeypatch.setattr(train, "train_job", trained)
     told = Told()
     session = Session.of(Experiment(), Execution(output=tmp_path), told)
     train.train(session, jobs)

@@ -67,6 +67,7 @@ def run(
     workers: Annotated[int | None, typer.Option("--workers")] = None,
     device: Annotated[str | None, typer.Option("--device")] = None,
     dtype: Annotated[str | None, typer.Option("--dtype")] = None,
+    batch_tokens: Annotated[int | None, typer.Option("--batch-tokens")] = None,
     seed: Seed = None,
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
@@ -102,6 +103,7 @@ def run(
         workers=workers,
         device=device,
         dtype=dtype,
+        batch_tokens=batch_tokens,
         trust_remote_code=trust,
     )
     teller = progress()

@@ -1,21 +1,24 @@
-"""``--context``, ``--stride`` and ``--bos`` hold for every lens of a run, and for its keys."""
+"""``--context``, ``--stride``, ``--bos``, ``--batch-tokens`` hold for every lens, the first three for its keys."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde import cli
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.capture import CaptureOptions, CaptureSettings
+from sonde.capture import CaptureOptions, CaptureSettings, forward
+from sonde.capture.batches import compose
 from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment, overridden
@@ -24,6 +27,7 @@ from sonde.experiments.run import run
 from sonde.models import ModelSpec, load_model
 from sonde.report._page.header import rerun
 from sonde.report._shared.run import RunData
+from sonde.results.scores import read_scores
 
 from .conftest import save_decoder
 
@@ -115,6 +119,26 @@ def test_an_item_that_no_longer_fits_is_no_longer_asked_for_its_attention(
     dropped = pl.col("dropped") == "longer than the context"
     assert not usual.filter(dropped).height
     assert short.filter(dropped)["item_id"].n_unique() == asked.selection.limit
+
+
+def test_smaller_batches_give_the_same_scores_and_the_same_keys(
+    asked: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets: set[int] = set()
+
+    def noted(lengths: Sequence[int], keys: Sequence[str], budget: int) -> list[list[int]]:
+        budgets.add(budget)
+        return compose(lengths, keys, budget)
+
+    monkeypatch.setattr(forward, "compose", noted)
+    folders = {size: tmp_path / str(size) for size in (None, 64)}
+    for size, folder in folders.items():
+        run(asked, Execution(output=folder, batch_tokens=size))
+    assert budgets == {1024, 64}
+    whole, small = (read_scores(folder / "scores.parquet") for folder in folders.values())
+    assert_frame_equal(whole, small, abs_tol=1e-5)
+    # What was read in other batches is taken as it is.
+    assert run(asked, Execution(output=folders[64])).observed == 0
 
 
 def test_what_is_not_given_is_in_no_key() -> None:

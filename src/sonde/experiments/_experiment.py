@@ -82,6 +82,14 @@ class Execution:
     light_workers: Count = 1
     device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
     dtype: Annotated[str, OneOf(DTYPES), Help("type of the numbers in a model", "--dtype")] = "auto"
+    batch_tokens: Annotated[
+        Count | None,
+        Help(
+            "subwords that a model reads at once, what fills up a batch included; fewer take less memory",
+            "--batch-tokens",
+            "1,024 on a processor, 32,768 on an accelerator",
+        ),
+    ] = None
     lock: Annotated[Path | None, Help("run on exactly the items of this lock file", "--lock")] = None
     trust_remote_code: Annotated[bool, Help("let a hub model run code of its own", "--trust-remote-code")] = (
         False

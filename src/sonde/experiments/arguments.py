@@ -52,6 +52,7 @@ def from_arguments(
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    batch_tokens: int | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[Experiment, Execution]:
     """What is measured and how, with the defaults that a run has; `sonde.run` says what each argument is.
@@ -90,7 +91,13 @@ def from_arguments(
     given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
     wanted = overridden(base, given)
     folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
-    where: dict[str, Any] = {"executor": executor, "workers": workers, "device": device, "dtype": dtype}
+    where: dict[str, Any] = {
+        "executor": executor,
+        "workers": workers,
+        "device": device,
+        "dtype": dtype,
+        "batch_tokens": batch_tokens,
+    }
     execution = Execution(
         output=folder,
         light_workers=cores() if workers is None else workers,

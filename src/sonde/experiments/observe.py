@@ -135,11 +135,11 @@ def _tables(
     """The tables of each lens, some items each, and how many forward passes were run and shared."""
     from sonde.capture.forward import observe_lenses
 
-    how = parts[0].lens.capture
+    how = dataclasses.replace(parts[0].lens.capture.settings, token_budget=job.batch_tokens)
     labels, passes = asked_of(job, parts, prepared)
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
     forwards: Counter[str] = Counter()
-    for few in _batched(observe_lenses(loaded, prepared, passes, settings=how.settings), ITEMS_A_TABLE):
+    for few in _batched(observe_lenses(loaded, prepared, passes, settings=how), ITEMS_A_TABLE):
         for one in few:
             forwards.update(run=one.inputs, shared=one.shared)
         for part in parts:

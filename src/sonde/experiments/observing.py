@@ -30,6 +30,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     executor = EXECUTORS.load(execution.executor)
+    jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
     left = [job for job in jobs if not is_there(job)]

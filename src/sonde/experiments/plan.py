@@ -115,6 +115,7 @@ class ObserveJob:
         language: Their language.
         item_ids: The items.
         parts: What to write, one table a lens.
+        batch_tokens: Subwords forwarded at once; 0 for what suits the device. It changes no number.
     """
 
     root: str
@@ -123,6 +124,7 @@ class ObserveJob:
     language: str
     item_ids: tuple[str, ...]
     parts: tuple[Part, ...]
+    batch_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ def run(
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    batch_tokens: int | None = None,
     trust_remote_code: bool = False,
     progress: Progress | None = None,
 ) -> Run:
@@ -75,6 +76,7 @@ def run(
         workers: Processes at a time; by default 1 with a model, else one a core.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
         dtype: ``"auto"`` by default, ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        batch_tokens: Subwords that a model reads at once; fewer take less memory and change no score.
         trust_remote_code: Let a hub model run its code.
         progress: Is told where the run stands; nothing is said by default.
 
@@ -110,6 +112,7 @@ def run(
         workers=workers,
         device=device,
         dtype=dtype,
+        batch_tokens=batch_tokens,
         trust_remote_code=trust_remote_code,
     )
     return Run(carry_out(wanted, execution, progress).directory.root)

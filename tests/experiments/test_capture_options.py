@@ -1,4 +1,4 @@
-"""``--context``, ``--stride``, ``--bos``, ``--batch-tokens`` hold for every lens, the first three for its keys."""
+"""`--context`, `--stride`, `--bos` and `--batch-tokens` hold for every lens, the first three for its keys."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
-from sonde.capture.rows import Row, rows_of
+from sonde.capture.rows import Row, RowCutter
 from sonde.capture.union import Input, MergedRequests, Shape
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
@@ -69,4 +69,4 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
     """The windows that capture cuts an item into."""
     asked = Input(source, Shape(), MergedRequests(top_k=TOP_K))
-    return rows_of(source, asked, prepared, loaded, loaded.capabilities.context, CaptureSettings())
+    return RowCutter(loaded, CaptureSettings()).rows(source, asked, prepared)

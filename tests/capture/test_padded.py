@@ -5,6 +5,7 @@ import pytest
 import torch
 from tests.experiments.conftest import save_decoder
 
+from sonde.base.errors import InputError
 from sonde.capture.forward import observe
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, TokenScores
@@ -70,3 +71,10 @@ def test_an_item_that_fills_the_context_has_no_pads(loaded) -> None:
     for capture in observe(loaded, prepared, [Pass(Plain(padded=True), (TokenScores(),))]):
         assert capture.scores is not None
         assert len(capture.scores.nats) == 0
+
+
+def test_only_decoders_are_asked_for_pads() -> None:
+    encoder = load_model(ModelSpec(name="sonde/mini-encoder"))
+    asked = [Pass(Plain(padded=True), (TokenScores(),))]
+    with pytest.raises(InputError, match="pads are scored with decoders only"):
+        list(observe(encoder, prepare(encoder, [item(CODE)]), asked))

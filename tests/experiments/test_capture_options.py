@@ -211,3 +211,11 @@ def test_only_what_is_left_open_is_begun() -> None:
     passes = [Pass(one, wanted) for one in (Plain(), Plain(start="tokenizer"), Plain(padded=True), masked)]
     starts = [getattr(one.variant, "start", None) for one in begun(passes, "none")]
     assert starts == ["none", "tokenizer", "none", None]
+
+
+@pytest.mark.parametrize(
+    "given", [{"stride": 0.0}, {"stride": 1.5}, {"context": -1}, {"chunk": -1}, {"step": -2}, {"block": 0}]
+)
+def test_settings_that_cut_nothing_are_refused(given: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=next(iter(given))):
+        CaptureSettings(**given)  # pyright: ignore

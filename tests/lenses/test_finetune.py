@@ -19,7 +19,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens, training_lens
-from sonde.lenses.finetune.options import read_options
+from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.models import ModelSpec, load_model
 from sonde.results.scores import Score, scores_frame
@@ -321,18 +321,18 @@ def test_a_paired_difference_is_tighter_than_its_parts() -> None:
 )
 def test_options_that_cannot_be_used_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        read_options(LensSettings(options=options))
+        FinetuneOptions.read(options)
 
 
 def test_unknown_methods_and_poolings_name_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'scratch'"):
-        read_options(LensSettings(options={"methods": "scrach"}))
+        FinetuneOptions.read({"methods": "scrach"})
     with pytest.raises(UnknownNameError, match="pooling of lens 'finetune'"):
-        read_options(LensSettings(options={"pooling": "middle"}))
+        FinetuneOptions.read({"pooling": "middle"})
 
 
 def test_quirks_belong_to_the_paper() -> None:
-    options = read_options(LensSettings())
+    options = FinetuneOptions()
     assert not options.recipe(LensSettings()).masked_zero
     assert options.recipe(LensSettings(mode="paper")).masked_zero
     only = options.recipe(LensSettings(quirks=frozenset({"cubert.sum_of_logs"})))

@@ -16,7 +16,7 @@ from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, Method, training_lens
 from sonde.lenses.finetune.baselines import further_texts
-from sonde.lenses.finetune.options import read_options
+from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.training.baselines.recipe import BASELINES
 
 LENS = training_lens("finetune")
@@ -125,7 +125,7 @@ def test_in_subwords_of_their_own_baselines_are_the_same_for_every_model() -> No
 
 def test_baselines_have_rates_and_epochs_of_their_own() -> None:
     settings = LensSettings(options={"rates": "1e-5", "epochs": 2, "baseline_epochs": "10,20"})
-    options = read_options(settings)
+    options = FinetuneOptions.read(settings.options)
     of_models = options.recipe(settings)
     assert (of_models.rates, of_models.epochs) == ((1e-5,), 2)
     recipe = options.baseline_recipe(of_models)
@@ -151,7 +151,7 @@ def test_options_that_cannot_be_used_are_refused(
     options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        read_options(LensSettings(options=options))
+        FinetuneOptions.read(options)
 
 
 def test_further_texts_share_nothing_with_what_is_chosen_on_or_told(project: Path, tmp_path: Path) -> None:

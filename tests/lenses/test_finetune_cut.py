@@ -20,7 +20,7 @@ from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, training_lens
 from sonde.lenses.finetune.data import data_of, differing, with_evidence
-from sonde.lenses.finetune.options import read_options
+from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.lenses.finetune.reach import ceilings
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.report import build_report
@@ -283,9 +283,9 @@ def test_nothing_within_reach_is_one_line(project: Path, encoder: Path, tmp_path
 )
 def test_the_default_leaves_out_and_the_paper_keeps(mode: str, options: Any, expected: str) -> None:
     settings = LensSettings(mode=mode, options=options)
-    assert read_options(settings).recipe(settings).cut == expected
+    assert FinetuneOptions.read(settings.options).recipe(settings).cut == expected
 
 
 def test_another_cut_is_refused() -> None:
     with pytest.raises(SondeError, match="drop"):
-        read_options(LensSettings(options={"cut": "dorp"}))
+        FinetuneOptions.read({"cut": "dorp"})

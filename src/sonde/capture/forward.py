@@ -10,7 +10,7 @@ from sonde.base.fingerprint import hash_text
 from sonde.capture.batches import compose
 from sonde.capture.collect import Collector
 from sonde.capture.requests import ItemCapture, Pass, Prepared
-from sonde.capture.rows import Row, fits, pads_of, rows_of
+from sonde.capture.rows import Row, RowCutter
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_batches
@@ -90,13 +90,13 @@ def _observe_block(
         lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
     }
     union = unite(suited, [one.item.item_id for one in prepared])
-    context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
-    inputs = [_answerable(asked, prepared[asked.item], loaded, context) for asked in union.inputs]
+    cutter = RowCutter(loaded, settings)
+    inputs = [_answerable(asked, prepared[asked.item], cutter) for asked in union.inputs]
     rows: list[Row] = []
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
-            rows += rows_of(source, asked, prepared[asked.item], loaded, context, settings)
-    captured = _capture(loaded, prepared, inputs, rows, context, settings)
+            rows += cutter.rows(source, asked, prepared[asked.item])
+    captured = _capture(loaded, prepared, inputs, rows, cutter, settings)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
         captures = union.hand_back(item, captured)
@@ -104,9 +104,9 @@ def _observe_block(
         yield Observed(one, captures, counts[item], asked - counts[item])
 
 
-def _answerable(asked: Input, prepared: Prepared, loaded: LoadedModel, context: int) -> Input:
+def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
     """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
-    if asked.wanted.words is None or fits(prepared, loaded, context, asked.shape.start):
+    if asked.wanted.words is None or cutter.fits(prepared, asked.shape.start):
         return asked
     return replace(asked, wanted=replace(asked.wanted, words=None))
 
@@ -116,7 +116,7 @@ def _capture(
     prepared: Sequence[Prepared],
     inputs: Sequence[Input],
     rows: Sequence[Row],
-    context: int,
+    cutter: RowCutter,
     settings: CaptureSettings,
 ) -> dict[int, ItemCapture]:
     """Forward all rows and put the windows of each input together."""
@@ -125,7 +125,7 @@ def _capture(
         one = prepared[asked.item]
         size = len(one.alignment.subwords)
         if asked.shape.padded:
-            size = pads_of(size, loaded, context, asked.shape.start)
+            size = cutter.pads(size, asked.shape.start)
         collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
     writes = {row.source for row in rows if row.written is not None}
     with Runner(loaded, prepared, inputs, settings) as runner:

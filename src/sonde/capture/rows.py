@@ -74,212 +74,196 @@ def padded(batch: Sequence[Row]) -> int:
     return len(batch) * max(row.size for row in batch)
 
 
-def rows_of(
-    source: int,
-    asked: Input,
-    prepared: Prepared,
-    loaded: LoadedModel,
-    context: int,
-    settings: CaptureSettings,
-) -> list[Row]:
-    """Cut one input into rows; an item without subwords has none.
+class RowCutter:
+    """Cuts the inputs of one model into rows.
 
     A decoder reads its start token and the ids; a later window holds no special token. An encoder reads
     ``prefix + ids + suffix``, with both around every window.
 
     Args:
-        source: Index of the input.
-        asked: The input.
-        prepared: Its item.
         loaded: The model.
-        context: Positions that the model can take.
-        settings: By how much each further window advances.
-
-    Raises:
-        InputError: A position, span or mask that the item or model does not have is asked for.
+        settings: Positions of a window, and by how much each further one advances.
     """
-    ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
-    _check_positions(asked, prepared, len(ids))
-    if loaded.capabilities.kind == "decoder":
-        if asked.shape.masked:
-            raise InputError(f"model {loaded.spec.name!r} is a decoder and masks nothing; ask an encoder")
-        return _causal_rows(source, asked, ids, loaded, context, settings)
-    if asked.shape.padded:
-        raise InputError(f"model {loaded.spec.name!r} is no decoder; pads are scored with decoders only")
-    if loaded.capabilities.kind == "encoder-decoder" and asked.wanted.scored:
-        return _gapped_row(source, asked, prepared, ids, loaded, context)
-    return _bidirectional_rows(source, asked, ids, loaded, context, settings)
 
+    def __init__(self, loaded: LoadedModel, settings: CaptureSettings) -> None:
+        self._loaded = loaded
+        self._settings = settings
+        self._special = loaded.special
+        self._name, self._kind = loaded.spec.name, loaded.capabilities.kind
+        self._context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
+        self._room = self._context - len(self._special.prefix) - len(self._special.suffix)
 
-def started(loaded: LoadedModel, start: Start) -> tuple[int, ...]:
-    """Ids that a decoder reads before a text.
+    def rows(self, source: int, asked: Input, prepared: Prepared) -> list[Row]:
+        """Cut one input into rows; an item without subwords has none.
 
-    Raises:
-        InputError: The model has no start token, and is to be fed one.
-    """
-    special = loaded.special
-    if start == "tokenizer":
-        return special.added
-    if start == "always" and special.bos is None:
-        raise InputError(
-            f"model {loaded.spec.name!r} has neither a start token nor an end of text to stand for one; "
-            "give bos = auto or none"
-        )
-    return () if start == "none" or special.bos is None else (special.bos,)
+        Args:
+            source: Index of the input.
+            asked: The input.
+            prepared: Its item.
 
+        Raises:
+            InputError: A position, span or mask that the item or model does not have is asked for.
+        """
+        ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
+        _check_positions(asked, prepared, len(ids))
+        if self._kind == "decoder":
+            if asked.shape.masked:
+                raise InputError(f"model {self._name!r} is a decoder and masks nothing; ask an encoder")
+            return self._causal(source, asked, ids)
+        if asked.shape.padded:
+            raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
+        if self._kind == "encoder-decoder" and asked.wanted.scored:
+            return [self._gapped(source, asked, prepared, ids)]
+        return self._bidirectional(source, asked, ids)
 
-def _causal_rows(
-    source: int,
-    asked: Input,
-    ids: Int[np.ndarray, " subword"],
-    loaded: LoadedModel,
-    context: int,
-    settings: CaptureSettings,
-) -> list[Row]:
-    lead = started(loaded, asked.shape.start)
-    special = len(lead)
-    if asked.shape.before:
-        room = context - special - len(ids)
-        subwords = encode(loaded.tokenizer, asked.shape.before).ids.tolist()
-        lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
-    before = shown = len(lead)
-    sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
-    if asked.shape.cut:
-        sequence = sequence[:context]
-    attended, last = -1, 0 if asked.wanted.attends else 1
-    if asked.shape.padded:
-        attended, before, last = len(sequence), len(sequence), 0
-        pads = pads_of(len(ids), loaded, context, asked.shape.start)
-        ids = np.full(pads, loaded.special.pad, dtype=np.int64)
-        sequence = np.concatenate([sequence, ids])
-    # The last subword is the input of no score; it is read only for its states and rows.
-    length = len(sequence) - last if len(ids) else 0
-    rows: list[Row] = []
-    for window in causal_windows(length, context, settings.stride, settings.step):
-        first = max(window.read_start, before - 1)
-        scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
-        if not asked.wanted.scored:
-            scored = scored[:0]
-        rows.append(
-            Row(
-                source=source,
-                tokens=sequence[window.start : window.stop],
-                origin=window.start - shown,
-                read_start=window.read_start - window.start,
-                read_stop=window.read_stop - window.start,
-                query=scored - window.start,
-                gold=sequence[scored + 1],
-                target=scored + 1 - before,
-                first=max(0, window.start - special) - (before - special),
-                attended=attended,
+    def fits(self, prepared: Prepared, start: Start) -> bool:
+        """Whether an item is one window, behind what a decoder reads before it."""
+        room = self._context - len(self._lead(start)) if self._kind == "decoder" else self._room
+        return len(prepared.alignment.subwords) <= room
+
+    def pads(self, subwords: int, start: Start) -> int:
+        """How many pads fill up the model's context behind an item of so many subwords."""
+        return max(0, self._context - subwords - len(self._lead(start))) if subwords else 0
+
+    def _lead(self, start: Start) -> tuple[int, ...]:
+        """Ids that a decoder reads before a text.
+
+        Raises:
+            InputError: The model has no start token, and is to be fed one.
+        """
+        special = self._special
+        if start == "tokenizer":
+            return special.added
+        if start == "always" and special.bos is None:
+            raise InputError(
+                f"model {self._name!r} has neither a start token nor an end of text to stand for one; "
+                "give bos = auto or none"
             )
-        )
-    return rows
+        return () if start == "none" or special.bos is None else (special.bos,)
 
-
-def fits(prepared: Prepared, loaded: LoadedModel, context: int, start: Start) -> bool:
-    """Whether an item is one window, behind what a decoder reads before it."""
-    special, decoder = loaded.special, loaded.capabilities.kind == "decoder"
-    around = len(started(loaded, start)) if decoder else len(special.prefix) + len(special.suffix)
-    return len(prepared.alignment.subwords) + around <= context
-
-
-def pads_of(subwords: int, loaded: LoadedModel, context: int, start: Start) -> int:
-    """How many pads fill up the model's context behind an item of so many subwords."""
-    return max(0, context - subwords - len(started(loaded, start))) if subwords else 0
-
-
-def _bidirectional_rows(
-    source: int,
-    asked: Input,
-    ids: Int[np.ndarray, " subword"],
-    loaded: LoadedModel,
-    context: int,
-    settings: CaptureSettings,
-) -> list[Row]:
-    special = loaded.special
-    room = context - len(special.prefix) - len(special.suffix)
-    if room < 1:
-        raise InputError(
-            f"model {loaded.spec.name!r} takes {context} positions, which its special tokens fill; "
-            "give a larger --context"
-        )
-    masked = np.array(asked.shape.masked, dtype=np.int64)
-    seen = ids
-    if len(masked):
-        if special.mask is None:
-            raise InputError(f"model {loaded.spec.name!r} has no mask token; ask a masked language model")
-        seen = ids.copy()
-        seen[masked] = special.mask
-    scored = masked if asked.wanted.scored else masked[:0]
-    rows: list[Row] = []
-    for window in bidirectional_windows(len(ids), room, settings.stride, settings.step):
-        origin = window.start - len(special.prefix)
-        here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
-        rows.append(
-            Row(
-                source=source,
-                tokens=np.concatenate(
-                    [
-                        np.array(special.prefix, dtype=np.int64),
-                        seen[window.start : window.stop],
-                        np.array(special.suffix, dtype=np.int64),
-                    ]
-                ),
-                origin=origin,
-                read_start=window.read_start - origin,
-                read_stop=window.read_stop - origin,
-                query=here - origin,
-                gold=ids[here],
-                target=here,
-                first=window.start,
+    def _causal(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+        lead = self._lead(asked.shape.start)
+        special = len(lead)
+        if asked.shape.before:
+            room = self._context - special - len(ids)
+            subwords = encode(self._loaded.tokenizer, asked.shape.before).ids.tolist()
+            lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
+        before = shown = len(lead)
+        sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
+        if asked.shape.cut:
+            sequence = sequence[: self._context]
+        attended, last = -1, 0 if asked.wanted.attends else 1
+        if asked.shape.padded:
+            # Pads stand in the place of the item, which is read before them, and nothing attends to them.
+            attended, before, last = len(sequence), len(sequence), 0
+            pads = self.pads(len(ids), asked.shape.start)
+            ids = np.full(pads, self._special.pad, dtype=np.int64)
+            sequence = np.concatenate([sequence, ids])
+        # The last subword is the input of no score; it is read only for its states and rows.
+        length = len(sequence) - last if len(ids) else 0
+        rows: list[Row] = []
+        for window in causal_windows(length, self._context, self._settings.stride, self._settings.step):
+            first = max(window.read_start, before - 1)
+            scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
+            if not asked.wanted.scored:
+                scored = scored[:0]
+            rows.append(
+                Row(
+                    source=source,
+                    tokens=sequence[window.start : window.stop],
+                    origin=window.start - shown,
+                    read_start=window.read_start - window.start,
+                    read_stop=window.read_stop - window.start,
+                    query=scored - window.start,
+                    gold=sequence[scored + 1],
+                    target=scored + 1 - before,
+                    first=max(0, window.start - special) - (before - special),
+                    attended=attended,
+                )
             )
-        )
-    return rows
+        return rows
 
+    def _bidirectional(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+        special = self._special
+        if self._room < 1:
+            raise InputError(
+                f"model {self._name!r} takes {self._context} positions, which its special tokens fill; "
+                "give a larger --context"
+            )
+        masked = np.array(asked.shape.masked, dtype=np.int64)
+        seen = ids
+        if len(masked):
+            if special.mask is None:
+                raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
+            seen = ids.copy()
+            seen[masked] = special.mask
+        scored = masked if asked.wanted.scored else masked[:0]
+        rows: list[Row] = []
+        for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
+            origin = window.start - len(special.prefix)
+            here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
+            rows.append(
+                Row(
+                    source=source,
+                    tokens=np.concatenate(
+                        [
+                            np.array(special.prefix, dtype=np.int64),
+                            seen[window.start : window.stop],
+                            np.array(special.suffix, dtype=np.int64),
+                        ]
+                    ),
+                    origin=origin,
+                    read_start=window.read_start - origin,
+                    read_stop=window.read_stop - origin,
+                    query=here - origin,
+                    gold=ids[here],
+                    target=here,
+                    first=window.start,
+                )
+            )
+        return rows
 
-def _gapped_row(
-    source: int,
-    asked: Input,
-    prepared: Prepared,
-    ids: Int[np.ndarray, " subword"],
-    loaded: LoadedModel,
-    context: int,
-) -> list[Row]:
-    """What an encoder-decoder is shown when it is asked for a run of subwords: one window around the gap."""
-    special, name = loaded.special, loaded.spec.name
-    if not asked.shape.masked:
-        raise InputError(
-            f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
-            "whole texts with a decoder"
+    def _gapped(self, source: int, asked: Input, prepared: Prepared, ids: Int[np.ndarray, " subword"]) -> Row:
+        """What an encoder-decoder is shown that is asked for a run of subwords: one window around the gap."""
+        special, name, room = self._special, self._name, self._room
+        if not asked.shape.masked:
+            raise InputError(
+                f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
+                "whole texts with a decoder"
+            )
+        if special.gap is None:
+            raise InputError(
+                f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
+                "a masked language model"
+            )
+        if asked.wanted.attends:
+            raise InputError(
+                f"model {name!r}: states and attention are those of the whole text, without a gap"
+            )
+        hidden = asked.shape.masked
+        first, stop = hidden[0], hidden[-1] + 1
+        if stop - first != len(hidden):
+            raise InputError(
+                f"item {prepared.item.item_id}: subwords {', '.join(map(str, hidden))} are not one run; "
+                f"encoder-decoder {name!r} fills one gap at a time"
+            )
+        if stop - first > room:
+            raise InputError(
+                f"item {prepared.item.item_id}: {stop - first} masked subwords are more than the "
+                f"{max(room, 0)} that model {name!r} can take at once"
+            )
+        begin = max(0, min(first - (room - (stop - first)) // 2, len(ids) - room))
+        shown = (
+            special.prefix,
+            ids[begin:first],
+            [special.gap.sign],
+            ids[stop : begin + room],
+            special.suffix,
         )
-    if special.gap is None:
-        raise InputError(
-            f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
-            "a masked language model"
-        )
-    if asked.wanted.attends:
-        raise InputError(f"model {name!r}: states and attention are those of the whole text, without a gap")
-    hidden = asked.shape.masked
-    first, stop = hidden[0], hidden[-1] + 1
-    if stop - first != len(hidden):
-        raise InputError(
-            f"item {prepared.item.item_id}: subwords {', '.join(map(str, hidden))} are not one run; "
-            f"encoder-decoder {name!r} fills one gap at a time"
-        )
-    room = context - len(special.prefix) - len(special.suffix)
-    if stop - first > room:
-        raise InputError(
-            f"item {prepared.item.item_id}: {stop - first} masked subwords are more than the {max(room, 0)} "
-            f"that model {name!r} can take at once"
-        )
-    begin = max(0, min(first - (room - (stop - first)) // 2, len(ids) - room))
-    shown = (special.prefix, ids[begin:first], [special.gap.sign], ids[stop : begin + room], special.suffix)
-    before = np.array(special.gap.before, dtype=np.int64)
-    repeated = ids[begin:first] if special.gap.repeats else ids[:0]
-    masked = np.array(hidden, dtype=np.int64)
-    return [
-        Row(
+        before = np.array(special.gap.before, dtype=np.int64)
+        repeated = ids[begin:first] if special.gap.repeats else ids[:0]
+        masked = np.array(hidden, dtype=np.int64)
+        return Row(
             source=source,
             tokens=np.concatenate([np.array(part, dtype=np.int64) for part in shown]),
             origin=begin - len(special.prefix),
@@ -291,7 +275,6 @@ def _gapped_row(
             first=begin,
             written=np.concatenate([before, repeated, ids[first : stop - 1]]),
         )
-    ]
 
 
 def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sonde.base.checked import Help, check_fields
+from sonde.base.checked import Checked, Help, check_fields
 from sonde.base.errors import UsageError
-from sonde.base.values import Count
+from sonde.base.values import Count, PositiveShare, Whole
 
 VERSION = "3"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureSettings:
+class CaptureSettings(Checked):
     """How inputs are cut, batched and reduced.
 
     Attributes:
@@ -29,22 +29,13 @@ class CaptureSettings:
         share: Whether a decoder reads once what several texts of a block begin with.
     """
 
-    token_budget: int = 0
-    context: int = 0
-    stride: float = 0.5
-    step: int = 0
-    chunk: int = 0
-    block: int = 256
+    token_budget: Whole = 0
+    context: Whole = 0
+    stride: PositiveShare = 0.5
+    step: Whole = 0
+    chunk: Whole = 0
+    block: Count = 256
     share: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 < self.stride <= 1:
-            raise UsageError(f"capture stride {self.stride} is not a share; give one above 0 and at most 1")
-        for name in ("token_budget", "context", "step", "chunk"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"capture {name} {getattr(self, name)} is negative; give 0 for the default")
-        if self.block < 1:
-            raise UsageError(f"capture block {self.block} holds no item; give 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from sonde.capture.batches import pad
 from sonde.capture.rows import Row
 from sonde.languages._text import alike
 from sonde.models import LoadedModel
+from sonde.models._samples import near
 
 _LEAST = 16
 """Tokens that sharing has to save beyond one further forward."""
@@ -156,14 +157,14 @@ def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
     size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
     if size < 3:
         return False
-    parameter = next(loaded.model.parameters())
-    ids = torch.arange(size, device=parameter.device)[None]
+    device = next(loaded.model.parameters()).device
+    ids = torch.arange(size, device=device)[None]
     whole = body(input_ids=ids, use_cache=False).last_hidden_state
     read = body(input_ids=ids[:, :2], use_cache=True)
     cache = getattr(read, "past_key_values", None)
     if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
         return False
-    cache.batch_select_indices(torch.tensor([0, 0], device=parameter.device))
+    cache.batch_select_indices(torch.tensor([0, 0], device=device))
     rest = body(input_ids=ids[:, 2:].repeat(2, 1), past_key_values=cache, use_cache=True).last_hidden_state
-    near = 1e-3 if parameter.dtype == torch.float32 else 5e-2
-    return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=near, atol=near)
+    most = near(loaded)
+    return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=most, atol=most)

@@ -65,23 +65,6 @@ def _queried(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
     return np.unique(_runs(one.lookups.query, one.lookups.until)[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Targets:
-    """Distinct ranks that are wanted: of single words, then of the best in a range of words.
-
-    Attributes:
-        row: Which query row of the batch, counted over its items.
-        first: First word looked for.
-        last: Last word; the same for a single word.
-        singles: How many are single words.
-    """
-
-    row: Int[np.ndarray, " target"]
-    first: Int[np.ndarray, " target"]
-    last: Int[np.ndarray, " target"]
-    singles: int
-
-
 class WordReader:
     """Reads the attention of one side of a model, layer after layer.
 
@@ -110,11 +93,11 @@ class WordReader:
         self._height = max((len(one) for one in self._queries), default=0)
         self._width = max((len(one.words.first) for one in asked if one), default=0)
         self._device = device
+        # Of distinct ranks, of single words, then of the best in a range: which query row of the batch,
+        # counted over its items, and the first and last word looked for.
         targets, self._ends, self._pairs = self._distinct()
-        self._singles = targets.singles
-        self._row, self._first, self._last = (
-            torch.from_numpy(part).to(device) for part in (targets.row, targets.first, targets.last)
-        )
+        self._singles = int((targets[1] == targets[2]).sum())
+        self._row, self._first, self._last = (torch.from_numpy(part).to(device) for part in targets)
         columns, self._average = self._columns()
         self.columns = torch.from_numpy(columns).to(device)
         self._to_sum: Ranges | None = None
@@ -177,7 +160,7 @@ class WordReader:
         rows = index * self._height + np.searchsorted(self._queries[index], one.lookups.query)
         return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
 
-    def _distinct(self) -> tuple[_Targets, list[_Ends], list[_Pairs]]:
+    def _distinct(self) -> tuple[list[Int[np.ndarray, " target"]], list[_Ends], list[_Pairs]]:
         """Each wanted rank once, and where those of every lookup lie among them."""
         width = max(self._width, 1)
         keys: list[Int[np.ndarray, " key"]] = [_NONE]
@@ -210,8 +193,7 @@ class WordReader:
             else:
                 ends.append(np.stack([next(parts), next(parts)], axis=1))
                 pairs.append((next(parts), begin))
-        singles = int((first == last).sum())
-        return _Targets(at_row[order], first[order], last[order], singles), ends, pairs
+        return [part[order] for part in (at_row, first, last)], ends, pairs
 
     def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
         """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""

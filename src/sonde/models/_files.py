@@ -96,17 +96,27 @@ def _sharded(place: Location, model: str, index: Path, kind: str) -> WeightFiles
     return WeightFiles(files=tuple(files), pickled=kind == PICKLED, index=parts)
 
 
+def check_size(path: Path, model: str, limit: int) -> None:
+    """Refuse a file of more bytes than are read.
+
+    Raises:
+        InputError: It is too large.
+    """
+    size = path.stat().st_size
+    if size > limit:
+        raise InputError(
+            f"model {model!r}: {path.name} has {size} bytes, more than the {limit} that are read; it is no "
+            "file of a model"
+        )
+
+
 def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:
     """A JSON object from a file of bounded size.
 
     Raises:
         InputError: It is too large, is no JSON, or holds something else than an object.
     """
-    if path.stat().st_size > limit:
-        raise InputError(
-            f"model {model!r}: {path.name} has {path.stat().st_size} bytes, more than the {limit} that are "
-            "read; it is no file of a model"
-        )
+    check_size(path, model, limit)
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:

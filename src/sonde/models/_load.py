@@ -40,18 +40,15 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     """
     config = _config(spec)
     name, family = _family_of(spec, config)
-    tokenizer = load_tokenizer(spec)
-    capabilities = family.capabilities(config)
-    special = family.special_tokens(tokenizer, config)
-    check_vocabulary(spec, tokenizer, capabilities, special)
+    capabilities, special = _described(spec, family)
     model = family.load(spec, config)
     _check_head(spec, family, model, capabilities)
     loaded = LoadedModel(
         spec=spec,
         revision=resolve_revision(spec),
         model=model,
-        tokenizer=tokenizer,
-        capabilities=_with_mask(capabilities, special),
+        tokenizer=load_tokenizer(spec),
+        capabilities=capabilities,
         special=special,
         family=name,
     )
@@ -92,14 +89,11 @@ def describe(spec: ModelSpec) -> Capabilities:
     """
     if behind_a_server(spec):
         return SERVED
-    config = _config(spec)
-    _, family = _family_of(spec, config)
-    tokenizer = load_tokenizer(spec)
-    capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
-    check_vocabulary(spec, tokenizer, capabilities, special)
+    _, family = _family_of(spec, _config(spec))
+    capabilities, _ = _described(spec, family)
     if spec.reinitialise is None:
         check_files(spec)
-    return _with_mask(capabilities, special)
+    return capabilities
 
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
@@ -130,9 +124,13 @@ def resolve_revision(spec: ModelSpec) -> str:
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
-def _with_mask(capabilities: Capabilities, special: SpecialTokens) -> Capabilities:
+def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
+    """What a family says of a model, held against its vocabulary; one without a mask cannot mask."""
+    config, tokenizer = _config(spec), load_tokenizer(spec)
+    capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
+    check_vocabulary(spec, tokenizer, capabilities, special)
     sign = special.gap if capabilities.kind == "encoder-decoder" else special.mask
-    return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
+    return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None), special
 
 
 def _config(spec: ModelSpec) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
-from sonde.models._files import JSON_LIMIT, file_of, read_object, small_files
+from sonde.models._files import JSON_LIMIT, check_size, file_of, read_object, small_files
 from sonde.models._headers import read_header
 from sonde.models._resolve import locate
 
@@ -41,12 +41,7 @@ def check_config(spec: ModelSpec) -> None:
         # The hub says why.
         return
     for file in small_files(path.parent):
-        limit = _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT
-        if file.stat().st_size > limit:
-            raise InputError(
-                f"model {spec.name!r}: {file.name} has {file.stat().st_size} bytes, more than the {limit} "
-                "that are read; it is no file of a model"
-            )
+        check_size(file, spec.name, _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
     if "auto_map" in config:
         return

@@ -6,6 +6,7 @@ import lzma
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -206,14 +207,9 @@ def document_nats(
 
 
 def _even(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
-    batch: list[tuple[int, int, int, int]] = []
-    for place in places:
-        if batch and (len(batch) == _AT_ONCE or place[2] - place[1] != batch[0][2] - batch[0][1]):
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
+    for _, same in groupby(places, key=lambda place: place[2] - place[1]):
+        alike = list(same)
+        yield from (alike[start : start + _AT_ONCE] for start in range(0, len(alike), _AT_ONCE))
 
 
 def evaluate_decoder(

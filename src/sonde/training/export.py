@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
+from sonde.models._headers import read_header
 from sonde.models._weights import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.card import card
@@ -153,22 +154,17 @@ def write_card(
     run: dict[str, Any],
 ) -> Path:
     """Write ``figures.json`` and the card beside a model's weights; gives the card."""
+    weights = read_header(folder / "model.safetensors", recipe.name)
+    # Two bytes a weight.
+    parameters = sum(tensor.bytes for tensor in weights.values()) // 2
     held = {
         "figures": dataclasses.asdict(figures),
         "copies": [dataclasses.asdict(one) for one in copies],
         "run": run,
     }
     write_atomic(folder / "figures.json", json.dumps(held, indent=1))
-    write_atomic(folder / "README.md", card(recipe, files, figures, copies, run, _parameters(folder)))
+    write_atomic(folder / "README.md", card(recipe, files, figures, copies, run, parameters))
     return folder / "README.md"
-
-
-def _parameters(folder: Path) -> int:
-    # Two bytes a weight; the header of safetensors is small and counted in its first eight bytes.
-    file = folder / "model.safetensors"
-    with file.open("rb") as handle:
-        header = int.from_bytes(handle.read(8), "little")
-    return (file.stat().st_size - 8 - header) // 2
 
 
 def _parquet(table: pl.DataFrame, path: Path) -> None:

@@ -22,7 +22,6 @@ from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.choice import (
-    Predicted,
     chance,
     combined,
     heads,
@@ -37,16 +36,14 @@ from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, rules_of
 from sonde.lenses.attention.scores import (
     HEADS,
     Side,
-    averages,
+    all_scores,
     by_side,
     gains,
     head_map,
     offset_scores,
-    pooled,
-    relation_scores,
 )
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
-from sonde.lenses.attention.sums import Key, RelationEdges, clusters_of, collect
+from sonde.lenses.attention.sums import clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
 from sonde.results.scores import Score
@@ -162,8 +159,7 @@ class Attention(LensDefaults):
             found += offset_scores(relations, on_side)
             held = {name: one for name, one in relations.items() if usable(one, quirks)}
             averaged = facet.averaged if facet and SELECTED_RELATIONS in quirks else tuple(held)
-            keyed = {(side, name): one for name, one in held.items()}
-            by_heads, by_one = _of_heads(keyed, scoring.observations, splits, quirks)
+            by_heads, by_one = heads(side, held, scoring.observations, splits, quirks)
             by_offset = {name: offsets(one, quirks) for name, one in held.items()}
             predicted = {HEADS: by_heads, "one_head": by_one, "offset": by_offset}
             if names:
@@ -176,22 +172,18 @@ class Attention(LensDefaults):
             predicted["chance"] = {name: chance(one) for name, one in held.items()}
             all_of = Side(held, predicted, averaged)
             for predictor in predicted:
-                found += relation_scores(all_of, predictor, on_side)
-                found += averages(all_of, predictor, on_side)
-                found += pooled(all_of, predictor, on_side)
+                found += all_scores(all_of, predictor, on_side)
             for control in predicted:
                 if control != HEADS:
                     found += gains(all_of, control, on_side)
             found += head_map(all_of, on_side)
             for control, observations in zip(controls, scoring.controls, strict=True):
-                mine = {key: one for key, one in control.items() if key[0] == side and usable(one, quirks)}
-                random, _ = _of_heads(mine, observations.observations, splits, quirks)
-                of_control = Side(
-                    {name: one for (_, name), one in mine.items()}, {"random_weights": random}, averaged
-                )
-                found += relation_scores(of_control, "random_weights", on_side)
-                found += averages(of_control, "random_weights", on_side)
-                found += pooled(of_control, "random_weights", on_side)
+                mine = {
+                    name: one for (of, name), one in control.items() if of == side and usable(one, quirks)
+                }
+                random, _ = heads(side, mine, observations.observations, splits, quirks)
+                of_control = Side(mine, {"random_weights": random}, averaged)
+                found += all_scores(of_control, "random_weights", on_side)
         return found
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
@@ -210,17 +202,6 @@ def splits_of(scoring: Scoring) -> dict[str, str]:
         if not is_snippet(item)
     ]
     return split(items, FRACTIONS, scoring.settings.seed)
-
-
-def _of_heads(
-    relations: Mapping[Key, RelationEdges],
-    observations: pl.LazyFrame,
-    splits: Mapping[str, str],
-    quirks: Set[str],
-) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
-    """Of each relation the best head, and the one head for all relations."""
-    best, one = heads(relations, observations, splits, quirks)
-    return {key[1]: best[key] for key in relations}, {key[1]: one[key] for key in relations}
 
 
 def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from sonde.lenses.attention.baselines import FARTHEST, Hits, greedy, ranks
 from sonde.lenses.attention.observe import METRICS
 from sonde.lenses.attention.quirks import FITTED_ON_TEST, LARGER_HEAD, ORACLE
-from sonde.lenses.attention.sums import PLACES, TOP, Key, RelationEdges, follow
+from sonde.lenses.attention.sums import PLACES, TOP, RelationEdges, follow
 
 ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
@@ -70,33 +70,31 @@ def usable(relation: RelationEdges, quirks: Set[str]) -> bool:
 
 
 def heads(
-    relations: Mapping[Key, RelationEdges],
+    side: str,
+    relations: Mapping[str, RelationEdges],
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
     quirks: Set[str],
-) -> tuple[dict[Key, Predicted], dict[Key, Predicted]]:
-    """For each metric the best head of each relation, and the one that is best for all of its side together.
+) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
+    """For each metric the best head of each relation of a side, and the one that is best for all together.
 
     As an oracle they are chosen anew for each k.
     """
-    chosen_on = {key: _chosen_on(relation, quirks) for key, relation in relations.items()}
-    together = {
-        side: _best_head(
-            np.sum([hits for (other, _), hits in chosen_on.items() if other == side], axis=0), quirks
-        )
-        for side in {side for side, _ in relations}
-    }
-    chosen = {key: np.stack([_best_head(hits, quirks), together[key[0]]]) for key, hits in chosen_on.items()}
-    followed = follow(observations, splits, chosen)
+    chosen_on = {name: relation.hits[1 if ORACLE in quirks else 0] for name, relation in relations.items()}
+    if not chosen_on:
+        return {}, {}
+    together = _best_head(np.sum([*chosen_on.values()], axis=0), quirks)
+    chosen = {name: np.stack([_best_head(hits, quirks), together]) for name, hits in chosen_on.items()}
+    followed = follow(observations, splits, {(side, name): picked for name, picked in chosen.items()})
     best, one = (
         {
-            key: Predicted.of(
+            name: Predicted.of(
                 relation,
-                followed[key][:, place],
-                np.take_along_axis(chosen_on[key], chosen[key][place][:, :, None], 2)[:, :, 0],
-                head=chosen[key][place],
+                followed[side, name][:, place],
+                np.take_along_axis(chosen_on[name], chosen[name][place][:, :, None], 2)[:, :, 0],
+                head=chosen[name][place],
             )
-            for key, relation in relations.items()
+            for name, relation in relations.items()
         }
         for place in (0, 1)
     )
@@ -120,10 +118,6 @@ def _blind(
     edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
     scored = relation.test[relation.row]
     return Predicted.of(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
-
-
-def _chosen_on(relation: RelationEdges, quirks: Set[str]) -> Int[np.ndarray, "metric k head"]:
-    return relation.hits[1 if ORACLE in quirks else 0]
 
 
 def _best_head(hits: Int[np.ndarray, "metric k head"], quirks: Set[str]) -> Int[np.ndarray, "metric k"]:

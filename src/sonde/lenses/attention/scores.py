@@ -114,6 +114,13 @@ def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, Relat
     return found
 
 
+def all_scores(side: Side, predictor: str, template: Score) -> Iterator[Score]:
+    """What one kind of predictor hits of each relation, on average and of all edges together."""
+    yield from relation_scores(side, predictor, template)
+    yield from averages(side, predictor, template)
+    yield from pooled(side, predictor, template)
+
+
 def relation_scores(side: Side, predictor: str, template: Score, over: str = "") -> list[Score]:
     """Hits of one kind of predictor on each relation, for each metric and k.
 

@@ -74,23 +74,12 @@ ANSWERS_SCHEMA = schema_of(ANSWERS_COLUMNS)
 def observe_queries(
     observed: Sequence[Captured], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
-    """Rows of the queries of a few items, in `ANSWERS_SCHEMA`.
+    """Rows of the queries of a few items, in `ANSWERS_COLUMNS`.
 
-    - ``status``: `ONE`, `SEVERAL` or `CUT`, how many pieces of this tokenizer the answer has; cut answers
-      were not asked for.
-    - ``measure``: `MASK` or `GAP`.
-    - ``nats``: negative log-probability of the answer, over the model's whole vocabulary; for several pieces
-      the sum over them. Of one piece it is that of the very id that the tokenizer writes there.
-    - ``rank_id``: rank of that id among all ids.
-    - ``rank``: rank of the answer among all texts, ids of one text being one answer.
-    - ``rank_unified``: rank of the answer among the texts that the models compared share; null where it is
-      none of them or nothing is compared.
-    - ``nats_unified``: negative log-probability of the answer's likeliest id given that an id of a shared
-      text is written: a figure of another distribution than ``nats``.
-    - ``greedy``: whether each subword ranks first.
-
-    Where only the shared vocabulary was projected on, answers of one piece have ``rank_unified`` and
-    ``nats_unified`` alone.
+    Of one piece ``nats`` is that of the very id that the tokenizer writes there, over the whole vocabulary;
+    ``nats_unified`` is that of the answer's likeliest id given that an id of a shared text is written, of
+    another distribution. Where only the shared vocabulary was projected on, answers of one piece have
+    ``rank_unified`` and ``nats_unified`` alone.
 
     Raises:
         CaptureError: A query has no score.

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
-from sonde.lenses.finetune.baselines import applies, options_of, train_baseline
+from sonde.lenses.finetune.baselines import applies, further_texts, options_of
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
@@ -26,7 +27,6 @@ from sonde.lenses.finetune.options import (
     QUIRKS,
     SCRATCH,
     FinetuneOptions,
-    read_options,
 )
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
@@ -62,7 +62,7 @@ class Finetune(LensDefaults):
         methods: dict[Method, None] = {}
         for task in tasks:
             for variant in variants(settings):
-                options = read_options(variant.settings(settings))
+                options = FinetuneOptions.read(variant.settings(settings).options)
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
@@ -86,15 +86,21 @@ class Finetune(LensDefaults):
         Raises:
             SondeError: The data or the model cannot be trained on.
         """
-        options = read_options(training.settings)
+        options = FinetuneOptions.read(training.settings.options)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
         splits = splits_of(with_evidence(training.examples), options.fraction, options.valid)
         data = data_of(method.task, splits, training.language)
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
         if method.name in BASELINES:
-            own = options.baseline_recipe(recipe)
-            tuned = train_baseline(method.name, own, options, data, splits, training)
+            from sonde.training.baselines.tune import tune_baseline
+
+            own, further = options.baseline_recipe(recipe), None
+            if options.word2vec_corpus:
+                further = partial(further_texts, options.word2vec_corpus, training.language, splits)
+            tuned = tune_baseline(
+                method.name, training.model, data, own, options.sizes, training.folder, unlabelled=further
+            )
             return trained_rows(tuned, splits, data)
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,9 @@ DRAWN = 4
 
 MOST = 60
 """Words of an example that can still be read in a drawing."""
+
+_WORD = re.compile(r"\s+|\w+|.", re.DOTALL)
+"""Blanks, a word, or a sign, each of which stands for itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,25 +161,12 @@ def _by_words(
 
 def _word_of(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
     """First character of each subword's word; below 0, and different for each, around the text."""
+    begins = [match.start() for match in _WORD.finditer(text) for _ in match[0]]
     found: list[int] = []
     for number, (start, end) in enumerate(spans.tolist()):
         if not 0 <= start < end:
             found.append(-1 - number)
             continue
         inside = next((at for at in range(start, end) if not text[at].isspace()), start)
-        found.append(_start(text, inside))
+        found.append(begins[inside])
     return np.array(found, np.int64)
-
-
-def _start(text: str, at: int) -> int:
-    """First character of the word that holds a character."""
-    kind = _kind(text[at])
-    while kind != "sign" and at and _kind(text[at - 1]) == kind:
-        at -= 1
-    return at
-
-
-def _kind(character: str) -> str:
-    if character.isspace():
-        return "blank"
-    return "word" if character.isalnum() or character == "_" else "sign"

@@ -1,4 +1,4 @@
-"""CuBERT's baselines as methods: which there are, what a user may choose about them, and their training."""
+"""CuBERT's baselines as methods: which there are, what a user may choose, and what Word2Vec learns on beside."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from sonde.base.fingerprint import unit_hash
 from sonde.base.options import Count, OneOf, Options, option
 from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
-from sonde.lenses._lens import Training
 from sonde.lenses.finetune.data import POINTER_TASKS
 from sonde.training.baselines.recipe import LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
-from sonde.training.finetuning.data import Data
 from sonde.training.finetuning.recipe import FineTuning
 
 if TYPE_CHECKING:
     from sonde.training.baselines.vectors import Unlabelled
-    from sonde.training.finetuning.tune import Tuned
 
 Rate = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Le(0.9)]
@@ -115,35 +112,6 @@ def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
     own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
     more = _WORD2VEC if name in WORD2VEC else ()
     return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
-
-
-def train_baseline(
-    name: str,
-    recipe: FineTuning,
-    options: BaselineOptions,
-    data: Data,
-    splits: Mapping[str, pl.DataFrame],
-    training: Training,
-) -> Tuned:
-    """Train a baseline on the examples that the model is fine-tuned on.
-
-    Raises:
-        SondeError: The data cannot be trained on, or a library is not installed.
-    """
-    from sonde.training.baselines.tune import tune_baseline
-
-    def further() -> Unlabelled:
-        return further_texts(options.word2vec_corpus, training.language, splits)
-
-    return tune_baseline(
-        name,
-        training.model,
-        data,
-        recipe,
-        options.sizes,
-        training.folder,
-        unlabelled=further if options.word2vec_corpus else None,
-    )
 
 
 def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> Unlabelled:

@@ -133,31 +133,19 @@ def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], languag
     target = classes.index(row["label"]) if row["label"] in classes else -1
     start, end = row["evidence_start"], row["evidence_end"]
     evidence = None if start is None else (start, end)
+    sample = Sample(row["example_id"], text, target, evidence=evidence, group=row["group"])
     if task in POINTER_TASKS:
+        repair = None if row["other_start"] is None else (row["other_start"], row["other_end"])
+        found = pointers(text, language, (row["start"], row["end"]), repair)
         return dataclasses.replace(
-            _pointer(row, text, target, language), evidence=evidence, group=row["group"]
+            sample, candidates=found.candidates, error=found.error, repairs=found.targets
         )
     if row["other_start"] is None:
-        return Sample(row["example_id"], text, target, evidence=evidence, group=row["group"])
+        return sample
     outside = text[: row["start"]] + text[row["end"] : row["other_start"]] + text[row["other_end"] :]
     if outside.strip() or row["end"] >= row["other_start"]:
         raise InputError(
             f"task {task!r} is about two places of a text; lens 'finetune' takes whole texts and pairs of "
             "them, lens 'probe' takes places"
         )
-    return Sample(
-        row["example_id"], text, target, second=row["other_start"], evidence=evidence, group=row["group"]
-    )
-
-
-def _pointer(row: Mapping[str, Any], text: str, target: int, language: str) -> Sample:
-    repair = None if row["other_start"] is None else (row["other_start"], row["other_end"])
-    found = pointers(text, language, (row["start"], row["end"]), repair)
-    return Sample(
-        row["example_id"],
-        text,
-        target,
-        candidates=found.candidates,
-        error=found.error,
-        repairs=found.targets,
-    )
+    return dataclasses.replace(sample, second=row["other_start"])

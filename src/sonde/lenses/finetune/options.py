@@ -120,13 +120,3 @@ class FinetuneOptions(BaselineOptions):
 
 MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names()
 """Options that the training of a model knows."""
-
-
-def read_options(settings: LensSettings) -> FinetuneOptions:
-    """The options of a lens's settings.
-
-    Raises:
-        UsageError: A value that cannot be used.
-        UnknownNameError: A method or pooling that does not exist.
-    """
-    return FinetuneOptions.read(settings.options)

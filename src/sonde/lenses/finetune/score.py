@@ -13,7 +13,7 @@ from jaxtyping import Float
 from sonde.lenses._lens import LensSettings, Scoring
 from sonde.lenses.finetune.baselines import applies
 from sonde.lenses.finetune.data import TEST, TESTED
-from sonde.lenses.finetune.options import PRETRAINED, read_options
+from sonde.lenses.finetune.options import PRETRAINED, FinetuneOptions
 from sonde.lenses.finetune.reach import CEILING, REACHABLE, asked, beyond, ceilings, cut_off, without
 from sonde.lenses.finetune.rows import EPOCH, EXAMPLE
 from sonde.lenses.finetune.sweep import variants, within
@@ -76,12 +76,12 @@ def score_all(scoring: Scoring) -> Iterator[Score]:
 
 
 def _cut(settings: LensSettings) -> str:
-    return read_options(settings).recipe(settings).cut
+    return FinetuneOptions.read(settings.options).recipe(settings).cut
 
 
 def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
     """A row for each method that was asked for and does not apply to a task."""
-    for method in read_options(scoring.settings).methods:
+    for method in FinetuneOptions.read(scoring.settings.options).methods:
         if reason := applies(method, task):
             about = dataclasses.replace(scoring.template, task=task, split="test", control=method)
             yield left_out(about, reason)

@@ -1,4 +1,7 @@
-"""What a probe finds without the training of the model, and what it could learn by heart."""
+"""What is found without the model, or without its training, and what a probe could learn by heart.
+
+Surface baselines are fitted to the very examples, and in the very folds, of the probes.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
+from jaxtyping import Bool
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
+from sonde.lenses._lens import Scoring
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.fit import BEST, fit, fit_several
 from sonde.lenses.probe.observe import TOKEN_UNIT
 from sonde.lenses.probe.options import CONTROL_LEAST, Probing
 from sonde.results import Score, mean_rows, trained_rows
+from sonde.tasks import Dataset
+from sonde.tasks._surface import surface_predictions
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.parts import check_folds
 
@@ -149,3 +156,33 @@ def random_weights(
     each = np.stack([one.chosen(one.correct) for one in others])
     gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS, **best)
     yield from trained_rows(gain, real.chosen(real.correct), clusters, less=each)
+
+
+Surfaces = Mapping[str, Mapping[str, bool]]
+"""Whether each baseline is right, by baseline and example."""
+
+
+def on_tested(surfaces: Surfaces, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
+    """The baselines on the tested ones of some of the examples."""
+    ids = examples.frame[examples.tested]["example_id"].to_list()
+    return {name: np.array([held[one] for one in ids], np.bool_) for name, held in surfaces.items()}
+
+
+def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
+    """Fit every surface baseline to a task's examples, in the very folds of the probes."""
+    items = _items(examples, scoring)
+    data = Dataset(task=examples.task, version="", examples=examples.frame, inputs=())
+    folds = [(parts.train, parts.valid, parts.test) for parts in examples.folds]
+    table = surface_predictions(data, items, folds)
+    return {
+        str(name): dict(zip(rows["example_id"].to_list(), rows["correct"].to_list(), strict=True))
+        for (name,), rows in table.partition_by("control", as_dict=True).items()
+    }
+
+
+def _items(examples: Examples, scoring: Scoring) -> list[Item]:
+    wanted = examples.frame.select(pl.col("item_id").unique())
+    texts = scoring.texts.join(wanted.lazy(), on="item_id", how="semi").collect()
+    kinds = scoring.items.select("item_id", "language", "unit", "path", "name").unique("item_id")
+    named = texts.select("item_id", "text").unique("item_id").join(kinds, on="item_id")
+    return [Item(**row) for row in named.iter_rows(named=True)]

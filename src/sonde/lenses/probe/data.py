@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import item_id
-from sonde.lenses.probe.observe import SPAN, TOKEN_UNIT, WHOLE, unpack
+from sonde.lenses.probe.observe import IS_WHOLE, SPAN, TOKEN_UNIT, WHOLE, unpack
 from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, grouped_folds
 
@@ -103,12 +103,7 @@ class Examples:
     @property
     def whole(self) -> bool:
         """Whether every example is a whole text."""
-        spans = self.frame.filter(
-            (pl.col("start") != 0)
-            | (pl.col("end") != pl.col("characters"))
-            | pl.col("other_start").is_not_null()
-        )
-        return spans.is_empty()
+        return self.frame.filter(~IS_WHOLE).is_empty()
 
 
 def _as_number(label: str) -> tuple[float, str]:

@@ -38,6 +38,9 @@ WHOLE = -1
 SPAN = "span"
 TOKEN_UNIT = "token"
 
+IS_WHOLE = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl.col("other_start").is_null()
+"""Whether an example is about the whole of its text."""
+
 SHORTEST_TREE, LONGEST_TREE = 6, 64
 """Code tokens of the functions that structural probes look at."""
 
@@ -70,8 +73,7 @@ def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
     Args:
         rows: Examples; those that span their text ask for the whole of it.
     """
-    whole = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl.col("other_start").is_null()
-    spans = rows.filter(~whole)
+    spans = rows.filter(~IS_WHOLE)
     others = spans.filter(pl.col("other_start").is_not_null())
     places = pl.concat(
         [
@@ -80,7 +82,7 @@ def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
         ]
     ).unique()
     found: dict[str, tuple[bool, tuple[Place, ...]]] = {}
-    for name in rows.filter(whole)["item_id"].unique().to_list():
+    for name in rows.filter(IS_WHOLE)["item_id"].unique().to_list():
         found[name] = (True, ())
     for name, start, end in places.sort("item_id", "start", "end").iter_rows():
         is_whole, held = found.get(name, (False, ()))

@@ -15,13 +15,19 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, cores
 from sonde.lenses._lens import Scoring
-from sonde.lenses.probe.controls import ControlStates, random_weights, selectivity
+from sonde.lenses.probe.controls import (
+    ControlStates,
+    Surfaces,
+    on_tested,
+    random_weights,
+    selectivity,
+    surfaces_of,
+)
 from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.options import Probing
-from sonde.lenses.probe.surface import Surfaces, on_tested, surfaces_of
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 
 _TOGETHER = 1 << 31

@@ -11,6 +11,12 @@ from sonde.results.formats import Interval, Number
 from sonde.results.tables import Column, Table, rests_on
 
 _ROWS = 10
+_COLUMNS = (
+    Column(title="Construct", value="construct"),
+    Column(title="Bits", format=Number()),
+    Column(title="95 % interval", format=Interval(missing="")),
+    rests_on("clusters"),
+)
 
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
@@ -25,17 +31,6 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         masked = (worst["objective"] == "pll").any()
         what = "bits of pseudo-log-likelihood" if masked else "bits"
         yield f"The most confusing {language} constructs for {model}, in {what} a subword"
-        yield from _table(worst).lines(headed=False, indent=2)
-
-
-def _table(worst: pl.DataFrame) -> Table:
-    return Table(
-        summary="The most confusing constructs",
-        columns=[
-            Column(title="Construct", value="construct"),
-            Column(title="Bits", format=Number()),
-            Column(title="95 % interval", format=Interval(missing="")),
-            rests_on("clusters"),
-        ],
-        rows=worst,
-    )
+        yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
+            headed=False, indent=2
+        )

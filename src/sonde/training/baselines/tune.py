@@ -77,7 +77,7 @@ def tune_baseline(
         reader.tokenizer.save_pretrained(target)
         facts: dict[str, Any] = {"baseline": name, "sizes": dataclasses.asdict(sizes)}
         if learned is not None:
-            facts["vectors"] = learned.about
+            _, facts["vectors"] = learned
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
     return train(Trainee(model, reader, save), data, recipe, folder, on_step=on_step)
@@ -90,7 +90,7 @@ def _body(
     if name == TRANSFORMER:
         return ScratchTransformer(rows, recipe.length, sizes)
     if learned is not None:
-        embedding = learned_embedding(rows, learned.vectors)
+        embedding = learned_embedding(rows, learned[0])
     else:
         embedding = fresh_embedding(rows, sizes.embedding)
     return Recurrent(embedding, sizes, both=name != LSTM_POINTER)

@@ -34,12 +34,8 @@ class Unlabelled:
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """Vectors, and what they were learned on."""
-
-    vectors: Vectors
-    about: Mapping[str, Any]
+Learned = tuple[Vectors, Mapping[str, Any]]
+"""Vectors, and what they were learned on."""
 
 
 def vectors_of(
@@ -74,4 +70,4 @@ def vectors_of(
         replacing(path, lambda to: save_file(tensors, to, metadata={"about": json.dumps(about)}))
     with safe_open(path, framework="numpy") as held:
         read = Vectors(held.get_tensor("ids"), held.get_tensor("values"))
-        return Learned(read, json.loads(held.metadata()["about"]))
+        return read, json.loads(held.metadata()["about"])

@@ -110,13 +110,10 @@ def probe_unchecked(
     return [_join([chunk[target] for chunk in chunks], l2, by_nats) for target in range(len(labels))]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chunk:
-    """Probes of some layers: validation figures for every penalty, test chances for the chosen ones."""
-
-    valid_accuracy: Float[np.ndarray, "layer l2"]
-    valid_nats: Float[np.ndarray, "layer l2"]
-    log_chance: Float[np.ndarray, "layer test label"]
+_Chunk = tuple[
+    Float[np.ndarray, "layer l2"], Float[np.ndarray, "layer l2"], Float[np.ndarray, "layer test label"]
+]
+"""Of some layers: accuracy and nats on validation for every penalty, test chances of the chosen probes."""
 
 
 def _probe_chunk(
@@ -225,11 +222,9 @@ class _Tried:
         every = torch.arange(len(test), device=test.device)
         picked = every, target, self.best(by_nats)[:, target]
         chance = logits(test, self.weight[picked][:, None], self.bias[picked][:, None])[:, 0]
-        return _Chunk(
-            self.accuracy[:, target].cpu().numpy(),
-            self.nats[:, target].cpu().numpy(),
-            chance.log_softmax(1).mT.cpu().numpy(),
-        )
+        parts = self.accuracy[:, target], self.nats[:, target], chance.log_softmax(1).mT
+        accuracy, nats, told = (part.cpu().numpy() for part in parts)
+        return accuracy, nats, told
 
 
 def _best(accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choice"]) -> Int[Tensor, " *row"]:
@@ -239,9 +234,7 @@ def _best(accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choi
 
 
 def _join(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> Probed:
-    accuracy = np.concatenate([chunk.valid_accuracy for chunk in chunks])
-    nats = np.concatenate([chunk.valid_nats for chunk in chunks])
-    chance = np.concatenate([chunk.log_chance for chunk in chunks])
+    accuracy, nats, chance = (np.concatenate(part) for part in zip(*chunks, strict=True))
     rated = -nats if by_nats else accuracy
     chosen = _best(torch.from_numpy(rated), torch.from_numpy(nats)).numpy()
     every = np.arange(len(accuracy))

@@ -127,7 +127,7 @@ def contested(
     return _with_groups(labels.join(table, on="query_id", how="inner"))
 
 
-def with_twin(
+def with_random_weights(
     frame: pl.DataFrame,
     scoring: Scoring,
     labels: pl.DataFrame,

@@ -26,7 +26,7 @@ from sonde.lenses.cloze.judged import (
     with_agreement,
     with_common,
     with_seen,
-    with_twin,
+    with_random_weights,
 )
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
@@ -100,7 +100,7 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     contest = contested(answers, labels, shared, scoring.beside)
     frame = with_seen(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
     frame = with_agreement(frame, compared) if compared else frame
-    frame = with_twin(frame, scoring, labels, contested)
+    frame = with_random_weights(frame, scoring, labels, contested)
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
     for template, part in ((base, names), *by_template(alone, base)):
@@ -136,7 +136,7 @@ def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
     frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
     frame = with_seen(frame, model)
-    frame = with_twin(frame, scoring, labels, judged)
+    frame = with_random_weights(frame, scoring, labels, judged)
     compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 

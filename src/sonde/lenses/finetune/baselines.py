@@ -1,4 +1,4 @@
-"""CuBERT's baselines as methods: which there are, what a user may choose, and what Word2Vec learns on beside."""
+"""CuBERT's baselines as methods: which there are, what a user may choose, what Word2Vec learns on."""
 
 from __future__ import annotations
 

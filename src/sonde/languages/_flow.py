@@ -106,13 +106,12 @@ class FlowOf:
 
     Args:
         language: The language.
-        package: The language's package, which holds `flow.scm` and `metrics.toml`.
         ordered: Whether a name means a variable only after its declaration.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str, *, ordered: bool) -> None:
+    def __init__(self, language: TreeSitterLanguage, *, ordered: bool) -> None:
         self._language = language
-        self._wrappers = read_table(package).wrappers
+        self._wrappers = read_table(language).wrappers
         self._ordered = ordered
         self._found = lru_cache(maxsize=_KEPT)(self._find)
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
+from sonde.languages._treesitter import TreeSitterLanguage
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
@@ -126,10 +128,9 @@ class Imports(Protocol):
         ...
 
 
-def read_settings(language: str) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
+def read_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
     """Version, levels of a library's name and templates, from a language's ``imports.toml``."""
-    file = files("sonde.languages") / language / "imports.toml"
-    data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    data = language.table("imports")
     return data["version"], data["library_levels"], data["templates"]
 
 

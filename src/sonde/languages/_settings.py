@@ -57,9 +57,14 @@ class Settings:
     tokens: TokenRules
 
 
+def read_table(package: str, name: str) -> dict[str, Any]:
+    """What a TOML file of a language's package says, ``name`` without its ``.toml``."""
+    return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def read_settings(package: str) -> Settings:
     """Read the `language.toml` of a language's package."""
-    raw: dict[str, Any] = tomllib.loads((files(package) / "language.toml").read_text(encoding="utf-8"))
+    raw = read_table(package, "language")
     tokens: dict[str, Any] = raw["tokens"]
     lists = ("keywords", "identifiers", "operators", "comments", "layout", "holds_text")
     return Settings(

@@ -8,4 +8,4 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> FlowOf:
     """Java's variables."""
-    return FlowOf(language, __package__ or "", ordered=True)
+    return FlowOf(language, ordered=True)

@@ -8,4 +8,4 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> FlowOf:
     """Python's variables."""
-    return FlowOf(language, __package__ or "", ordered=False)
+    return FlowOf(language, ordered=False)

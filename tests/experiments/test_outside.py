@@ -126,12 +126,12 @@ def test_a_language_is_a_folder_for_label_align_and_corpora(outside: Path) -> No
     assert found.stdout == "('.note',)\n"
 
 
-def test_a_query_and_a_table_are_a_facet_of_a_language_from_outside(outside: Path) -> None:
+def test_a_query_is_a_facet_of_a_language_from_outside(outside: Path) -> None:
     shutil.copytree(Path(java.__file__).parent, outside / "coffee")
     assert LANGUAGES.hand_in("./coffee") == "coffee"
     (place,) = facet_of("coffee", "edits", Edits).places("class A { int a; }", "type")
     assert place.surface == "int"
-    (outside / "coffee" / "bugs.toml").unlink()
+    (outside / "coffee" / "bugs.scm").unlink()
     assert not has_facet("coffee", "bugs")
 
 

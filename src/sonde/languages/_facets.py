@@ -19,7 +19,7 @@ from sonde.base.registry import Registry
 F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
-BY_QUERY = frozenset({"bugs", "edits"})
+BY_QUERY = frozenset({"bugs", "edits", "flow"})
 """Facets that are the same code over every language's query and table."""
 
 
@@ -28,7 +28,7 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
     and gives an object with the methods of ``protocol``. What a query and a table can say whole (`BY_QUERY`)
-    needs no module: a folder with ``<name>.scm`` and ``<name>.toml`` has the facet.
+    needs no module: a folder with ``<name>.scm`` has the facet.
 
     Args:
         language: Public name of the language.
@@ -63,7 +63,7 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    said = name in BY_QUERY and all((files(package) / f"{name}.{end}").is_file() for end in ("scm", "toml"))
+    said = name in BY_QUERY and (files(package) / f"{name}.scm").is_file()
     return f"{LANGUAGE_PACKAGE}._{name}" if said else ""
 
 

@@ -46,6 +46,7 @@ class Settings:
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
+        declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
         tokens: From leaves to code tokens.
     """
 
@@ -54,6 +55,7 @@ class Settings:
     rules: int
     suffixes: tuple[str, ...]
     builtins: frozenset[str]
+    declared_first: bool
     tokens: TokenRules
 
 
@@ -73,6 +75,7 @@ def read_settings(package: str) -> Settings:
         rules=raw["rules"],
         suffixes=tuple(raw["suffixes"]),
         builtins=frozenset(raw["builtins"]),
+        declared_first=raw.get("declared_first", False),
         tokens=TokenRules(
             **{name: frozenset(tokens[name]) for name in lists},
             literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},

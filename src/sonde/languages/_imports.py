@@ -23,7 +23,7 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One name that an import binds.
+    """One name that an import binds, or a variable that stands for what an imported name gave.
 
     Attributes:
         bound: The name in the file.
@@ -33,7 +33,6 @@ class Imported:
         alias: What stands after ``as``; empty where nothing does.
         start: First character of the statement.
         end: One past its last character.
-        variable: Whether it is no import but a variable that stands for what an imported name gave.
     """
 
     bound: str
@@ -43,7 +42,6 @@ class Imported:
     alias: str
     start: int
     end: int
-    variable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

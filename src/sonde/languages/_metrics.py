@@ -232,11 +232,11 @@ class MetricsOf:
         return leaves(self.reading(text), self.table.strings, self._skipped)
 
 
-def braces(listed: tuple[Leaf, ...], opening: str = "{", closing: str = "}") -> int:
-    """How deep brackets stand in each other, by the tokens alone."""
+def braces(listed: tuple[Leaf, ...]) -> int:
+    """How deep curly brackets stand in each other, by the tokens alone."""
     depth = deepest_yet = 0
     for leaf in listed:
-        depth += (leaf.kind == opening) - (leaf.kind == closing and depth > 0)
+        depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
         deepest_yet = max(deepest_yet, depth)
     return deepest_yet
 

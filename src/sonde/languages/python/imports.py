@@ -143,7 +143,7 @@ def _propagate(captures: _Captures, scopes: Scopes, source: EncodedText) -> None
         if found is not None:
             name = ".".join([found.name, *levels[1:]])
             at = (source.at(target.parent.start_byte), source.at(target.parent.end_byte))
-            reached.append((target, Imported(node_text(target), name, name, False, "", *at, variable=True)))
+            reached.append((target, Imported(node_text(target), name, name, False, "", *at)))
     for target, value in reached:
         scopes.propagate(target.start_byte, node_text(target), value)
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from sonde.alignment import align, align_table, encode, surfaces
-from sonde.alignment._check import check
-from sonde.alignment.align import joined
+from sonde.alignment.align import check, joined
 from sonde.base.errors import CaptureError, InputError
 from sonde.languages import LANGUAGES, TOKEN_KINDS
 from sonde.languages._text import blank

@@ -13,7 +13,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, SourceFile, _bounded, read_files
 from sonde.corpora._archive import read_metadata, read_tar, read_zip
-from sonde.corpora._suffixes import suffix_table
+from sonde.corpora._walk import suffix_table
 
 TABLE = suffix_table(("python",))
 INFO = "demo-1.0.dist-info/METADATA"

@@ -62,7 +62,7 @@ def test_a_mask_in_the_words_is_no_mask(tmp_path: Path) -> None:
         ([{**ENTRY, "pl_tokens": ["<mask>", 1]}], "not a string"),
         ([{**ENTRY, "idx": "all-1"}], "of no known test; known: maxmin"),
         ([ENTRY, ENTRY], "entry 2: idx 'maxmin-1' is that of entry 1"),
-        ([1, 2, 3, 4, 5, 6, 7], "; and 2 more$"),
+        ([1, 2, 3, 4, 5, 6, 7], "; and 2 more entries$"),
     ],
 )
 def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, entries: object, message: str) -> None:

@@ -13,7 +13,8 @@ import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli import app
 from sonde.corpora import CORPORA
-from sonde.languages import LANGUAGES, has_facet
+from sonde.languages import LANGUAGES, facet_of, has_facet, java
+from sonde.languages._edits import Edits
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
 from sonde.tasks import TASKS
@@ -123,6 +124,15 @@ def test_a_language_is_a_folder_for_label_align_and_corpora(outside: Path) -> No
     code = "from sonde.languages import LANGUAGES; print(LANGUAGES.load('notes').suffixes)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "('.note',)\n"
+
+
+def test_a_query_is_a_facet_of_a_language_from_outside(outside: Path) -> None:
+    shutil.copytree(Path(java.__file__).parent, outside / "coffee")
+    assert LANGUAGES.hand_in("./coffee") == "coffee"
+    (place,) = facet_of("coffee", "edits", Edits).places("class A { int a; }", "type")
+    assert place.surface == "int"
+    (outside / "coffee" / "bugs.scm").unlink()
+    assert not has_facet("coffee", "bugs")
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_propagation_is_one_step_and_only_on_request() -> None:
     assert [call.name for call in PYTHON.read(text).calls] == ["m.C", "m.D"]
     found = PYTHON.read(text, propagate=True).calls
     assert [call.name for call in found] == ["m.C", "m.C.f", "m.C.g", "m.D"]
-    assert [call.imported.variable for call in found] == [False, True, True, False]
+    assert [call.imported.bound for call in found] == ["m", "x", "x", "m"]
 
 
 def test_calls_in_broken_code_are_left_out() -> None:

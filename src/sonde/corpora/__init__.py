@@ -24,7 +24,7 @@ from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._spans_index import kept_imports
 from sonde.corpora._splits import reserved, split
-from sonde.corpora._suffixes import language_of_path
+from sonde.corpora._walk import language_of_path
 
 __all__ = [
     "BEYOND_CAP",

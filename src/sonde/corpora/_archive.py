@@ -18,7 +18,7 @@ from sonde.corpora._bounded import MAX_METADATA, Meter, Unpacked
 from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import MAX_BYTES, decode
 from sonde.corpora._distribution import inside
-from sonde.corpora._suffixes import language_of
+from sonde.corpora._walk import language_of
 
 _DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
 

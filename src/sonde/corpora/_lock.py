@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,14 +144,23 @@ def resolve(
         for row in lock.items
         if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in found
     ]
-    problems = [
-        f"{len(names)} {what} ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})"
-        for what, names in (("files missing", missing), ("files changed", changed), ("items not found", gone))
-        if names
-    ]
+    problems = differences({"files missing": missing, "files changed": changed, "items not found": gone})
     if problems:
         raise InputError(
-            f"lock file {str(path)!r} of corpus {lock.corpus!r}: {'; '.join(problems)}; "
+            f"lock file {str(path)!r} of corpus {lock.corpus!r}: {problems}; "
             "use the corpus in the version that was locked, or lock it again"
         )
     return tuple(found[row.path, row.offset, row.item_id] for row in lock.items)
+
+
+def differences(found: Mapping[str, Sequence[str]]) -> str:
+    """What is not as it was, in words: all are counted and the first few named; empty where there is nothing.
+
+    Args:
+        found: What is wrong, as ``files missing``, with the names of what it is wrong with.
+    """
+    return "; ".join(
+        f"{len(names)} {what} ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})"
+        for what, names in found.items()
+        if names
+    )

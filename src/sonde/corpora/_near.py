@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt32
@@ -32,18 +32,6 @@ _SEED = 1
 Signature = UInt32[np.ndarray, " minimum"]
 
 
-class DuplicateFinder(Protocol):
-    """Items kept so far, by number, and whether another nearly repeats one of them."""
-
-    def find(self, number: int) -> int | None:
-        """The first item added that is a near-duplicate of this one, or None."""
-        ...
-
-    def add(self, number: int) -> None:
-        """Keep an item, so that others are compared with it."""
-        ...
-
-
 class ExactFinder:
     """Every pair over the thresholds, by a prefix filter.
 
@@ -56,12 +44,12 @@ class ExactFinder:
         self._index = NearDuplicateIndex.of_numbers(bags.frequencies())
 
     def find(self, number: int) -> int | None:
-        """See `DuplicateFinder.find`."""
+        """The first item added that is a near-duplicate of this one, or None."""
         found = self._index.find(self._bags[number])
         return None if found is None else int(found)
 
     def add(self, number: int) -> None:
-        """See `DuplicateFinder.add`."""
+        """Keep an item, so that others are compared with it."""
         self._index.add(str(number), self._bags[number])
 
 
@@ -84,7 +72,7 @@ class MinHashFinder:
         self._order: dict[int, int] = {}
 
     def find(self, number: int) -> int | None:
-        """See `DuplicateFinder.find`."""
+        """The first item added that is a near-duplicate of this one, or None."""
         signature = self._signatures[number]
         if signature is None:
             return None
@@ -98,7 +86,7 @@ class MinHashFinder:
         return next((other for other in likely if near(own, self._tokens(other))), None)
 
     def add(self, number: int) -> None:
-        """See `DuplicateFinder.add`."""
+        """Keep an item, so that others are compared with it."""
         signature = self._signatures[number]
         if signature is not None:
             self._order[number] = len(self._order)
@@ -113,6 +101,9 @@ class MinHashFinder:
             hashvalues=signature, permutations=self._base.permutations, scheme=self._base.scheme, seed=_SEED
         )
 
+
+DuplicateFinder = ExactFinder | MinHashFinder
+"""Items kept so far, by number, and whether another nearly repeats one of them."""
 
 _LEAST_ALIKE = 0.65
 """Six standard deviations below a share of 0.8 of 252 minima."""

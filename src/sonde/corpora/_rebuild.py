@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._build import SPOOL, finish, write_splits
 from sonde.corpora._corpus import Intake, SourceFile
+from sonde.corpora._lock import differences
 from sonde.corpora._manifest import Manifest, ManifestRow, manifest_text, read_manifest
 from sonde.corpora._open import read_files
 from sonde.corpora._select import content_hash
 from sonde.corpora._spool import Candidate, LineFile
 from sonde.corpora._workplace import check_free, workplace
-
-_NAMED = 3
 
 
 def rebuild_corpus(
@@ -50,14 +48,15 @@ def rebuild_corpus(
         raise UsageError(f"output {str(output)!r} holds a corpus already; name another folder with -o")
     languages = tuple(manifest.head["asked"]["languages"])
     kept: list[Candidate] = []
-    wrong = _Wrong()
+    missing: list[str] = []
+    changed: list[str] = []
     with workplace(output) as place:
         with LineFile(place.folder / SPOOL) as lines:
             for number, name in enumerate(corpora or names):
                 rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
-                kept += _found(rows, read_files(name, languages, Intake()), lines, wrong)
+                kept += _found(rows, read_files(name, languages, Intake()), lines, missing, changed)
                 report(f"read: {len(rows):,} files of {name}")
-        if problems := wrong.told():
+        if problems := differences({"files missing": missing, "files changed": changed}):
             raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
         sides = {row.path: row.split for row in manifest.rows}
         text = write_splits(place, kept, sides, manifest.head)
@@ -67,26 +66,14 @@ def rebuild_corpus(
     return read_manifest(output)
 
 
-@dataclass(slots=True)
-class _Wrong:
-    """Files of a manifest that are not as they were."""
-
-    missing: list[str] = field(default_factory=list[str])
-    changed: list[str] = field(default_factory=list[str])
-
-    def told(self) -> str:
-        """What is wrong, in words; empty where nothing is."""
-        return "; ".join(
-            f"{len(names)} {what} ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})"
-            for what, names in (("files missing", self.missing), ("files changed", self.changed))
-            if names
-        )
-
-
 def _found(
-    rows: Mapping[str, ManifestRow], files: Iterable[SourceFile], lines: LineFile, wrong: _Wrong
+    rows: Mapping[str, ManifestRow],
+    files: Iterable[SourceFile],
+    lines: LineFile,
+    missing: list[str],
+    changed: list[str],
 ) -> list[Candidate]:
-    """The files of one corpus, written with what the manifest says of them."""
+    """The files of one corpus, written with what the manifest says of them; others are noted by name."""
     kept: list[Candidate] = []
     left = dict(rows)
     for file in files:
@@ -97,7 +84,7 @@ def _found(
         if content != row.content:
             same = file.version == row.version
             versions = "" if same else f": version {row.version} then, {file.version} now"
-            wrong.changed.append(file.path + versions)
+            changed.append(file.path + versions)
             continue
         known = dataclasses.replace(
             file,
@@ -108,7 +95,7 @@ def _found(
         )
         at = lines.add_file(known, row.path)
         kept.append(Candidate(row.corpus, row.source_path, row.path, row.language, row.cluster, content, at))
-    wrong.missing += sorted(left)
+    missing += sorted(left)
     return kept
 
 

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Protocol
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import unit_hash
+from sonde.corpora._corpus import Item
+from sonde.corpora._spool import Candidate
 
 SPLITS = ("train", "valid", "test")
 
 
-class Clustered(Protocol):
-    """What can be given to a split: an item, or a file."""
-
-    @property
-    def item_id(self) -> str:
-        """Its identity among the others."""
-        ...
-
-    @property
-    def cluster(self) -> str:
-        """What stays together."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """Each language has its shares."""
-        ...
+Clustered = Item | Candidate
+"""What can be given to a split: an item, or a file."""
 
 
 def split(

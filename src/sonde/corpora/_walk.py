@@ -1,13 +1,14 @@
-"""Walking a folder: sorted, symbolic links not followed, what is not source left out."""
+"""Which files are source: a walk over a folder, and the language of a file by its suffix."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import is_unicode
+from sonde.languages import LANGUAGES
 
 NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 """Folders that hold what was compiled, installed or fetched."""
@@ -55,3 +56,30 @@ def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[st
             else:
                 yield path
         pending.extend(reversed(below))
+
+
+_PROSE = {"text"}
+"""Read where it is asked for by name: notes and licences beside code are no code."""
+
+
+def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
+    """File suffix (with its dot) to the public name of its language.
+
+    Args:
+        languages: Public names; empty means every language of code.
+
+    Raises:
+        UnknownNameError: A language that does not exist.
+    """
+    names = languages or sorted(set(LANGUAGES.names()) - _PROSE)
+    return {suffix: name for name in names for suffix in LANGUAGES.load(name).suffixes}
+
+
+def language_of(path: str, table: dict[str, str]) -> str | None:
+    """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
+    return table.get(PurePosixPath(path).suffix)
+
+
+def language_of_path(path: str) -> str | None:
+    """The language of a path by its suffix, prose included; None where no language has it."""
+    return language_of(path, suffix_table(LANGUAGES.names()))

@@ -7,23 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
-from sonde.corpora._bounded import read_document
+from sonde.base.errors import InputError
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import EntryError, Faults, json_list, named_file
 from sonde.languages import LANGUAGES, facet_of, has_facet
 from sonde.languages._relations import Delimiters, Relations, Words
 
 _TASK = "syntax_relations"
-_REPORTED = 5
 
 # The published files say nothing of splits: samples from CodeSearchNet's test set come first, those of its
 # validation set follow. First id of the latter, and number of samples of the published file.
 _PUBLISHED_SPLITS: Mapping[str, tuple[int, int]] = {"python": (8680, 18701), "java": (11009, 13711)}
-
-
-class _BadSampleError(Exception):
-    """What is wrong with one sample."""
 
 
 class CodeSyntax:
@@ -43,20 +38,19 @@ class CodeSyntax:
                 them are looked for, and the first few are named by number.
             UsageError: FILE is missing.
         """
-        if not argument:
-            raise UsageError("corpus 'codesyntax' needs a file; name it as codesyntax:FILE")
+        path = named_file("codesyntax", argument)
         for name in languages:
             LANGUAGES.load(name)
         corpus = f"codesyntax:{argument}"
-        samples = _samples(corpus, Path(argument).expanduser())
+        samples = _samples(corpus, path)
         language = _language(corpus, samples, languages)
         boundary, size = _PUBLISHED_SPLITS.get(language, (0, -1))
         seen: dict[str, int] = {}
-        bad: list[tuple[int, str]] = []
+        bad = Faults(corpus, "samples")
         for number, sample in enumerate(samples, 1):
             identifier = str(sample["id"])
             if identifier in seen:
-                bad.append((number, f"id {identifier!r} is that of sample {seen[identifier]}"))
+                bad.note(f"sample {number}", f"id {identifier!r} is that of sample {seen[identifier]}")
             seen.setdefault(identifier, number)
             words = _words(sample, language)
             if words is None:
@@ -67,8 +61,8 @@ class CodeSyntax:
                 split = "test" if int(identifier) < boundary else "valid"
             try:
                 given = tuple(_given(sample, words, split))
-            except _BadSampleError as error:
-                bad.append((number, str(error)))
+            except EntryError as error:
+                bad.note(f"sample {number}", error)
                 continue
             if not bad and is_usable(sample["code"], identifier, intake):
                 yield SourceFile(
@@ -81,7 +75,7 @@ class CodeSyntax:
                     identifier=identifier,
                     given=given,
                 )
-        _refuse(corpus, bad)
+        bad.refuse()
 
 
 def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
@@ -90,16 +84,12 @@ def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
     Raises:
         InputError: See `CodeSyntax.files`.
     """
-    if not path.is_file():
-        raise InputError(f"corpus {corpus!r}: no such file")
-    try:
-        samples = json.loads(read_document(path, corpus))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"corpus {corpus!r}: not JSON ({str(error).partition(':')[0]})") from None
-    if not isinstance(samples, list):
-        raise InputError(f"corpus {corpus!r}: not a list of samples; unpack CodeSyntax's archives first")
-    checks = ((number, _fault(sample)) for number, sample in enumerate(samples, 1))
-    _refuse(corpus, [(number, fault) for number, fault in checks if fault])
+    samples = json_list(corpus, path, "samples; unpack CodeSyntax's archives first")
+    bad = Faults(corpus, "samples")
+    for number, sample in enumerate(samples, 1):
+        if fault := _fault(sample):
+            bad.note(f"sample {number}", fault)
+    bad.refuse()
     return samples
 
 
@@ -154,19 +144,12 @@ def _given(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Give
                     pass
                 case _:
                     told = json.dumps(edge)[:60]
-                    raise _BadSampleError(f"edge {told} of {relation!r} is not within {len(words)} tokens")
+                    raise EntryError(f"edge {told} of {relation!r} is not within {len(words)} tokens")
             yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
 
 
 def _within(edge: Sequence[int], count: int) -> bool:
     return min(edge) >= 0 and max(edge) < count and edge[1] <= edge[2]
-
-
-def _refuse(corpus: str, bad: list[tuple[int, str]]) -> None:
-    if bad:
-        shown = "; ".join(f"sample {number}: {reason}" for number, reason in bad[:_REPORTED])
-        more = f"; and {len(bad) - _REPORTED} more samples" if len(bad) > _REPORTED else ""
-        raise InputError(f"corpus {corpus!r}: {shown}{more}")
 
 
 source = CodeSyntax()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
-from sonde.corpora._bounded import read_document
+from sonde.base.errors import InputError
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import Faults, json_list, named_file
 from sonde.languages import LANGUAGES
 
 MASK = "<mask>"
@@ -25,7 +24,6 @@ WORD_LIST = "cloze_test_words.txt"
 """The words of other tests, one a line, beside a file or in the folder above it."""
 
 _SEPARATOR = "<CODESPLIT>"
-_REPORTED = 5
 _TEXT = "text"
 
 
@@ -47,9 +45,7 @@ class CodeXGlue:
                 them are looked for, and the first few are named by number.
             UsageError: FILE is missing.
         """
-        if not argument:
-            raise UsageError("corpus 'codexglue' needs a file; name it as codexglue:FILE")
-        corpus, path = f"codexglue:{argument}", Path(argument).expanduser()
+        corpus, path = f"codexglue:{argument}", named_file("codexglue", argument)
         language = _language(path)
         for name in languages:
             LANGUAGES.load(name)
@@ -112,28 +108,18 @@ def _entries(corpus: str, path: Path, *, known: bool) -> list[dict[str, Any]]:
     Raises:
         InputError: See `CodeXGlue.files`.
     """
-    if not path.is_file():
-        raise InputError(f"corpus {corpus!r}: no such file")
-    try:
-        entries = json.loads(read_document(path, corpus))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"corpus {corpus!r}: not JSON ({str(error).partition(':')[0]})") from None
-    if not isinstance(entries, list):
-        raise InputError(f"corpus {corpus!r}: not a list of entries")
+    entries = json_list(corpus, path, "entries")
     seen: dict[str, int] = {}
-    bad: list[tuple[int, str]] = []
+    bad = Faults(corpus, "entries")
     for number, entry in enumerate(entries, 1):
         fault = _fault(entry, known=known)
         if not fault and entry["idx"] in seen:
             fault = f"idx {entry['idx']!r} is that of entry {seen[entry['idx']]}"
         if fault:
-            bad.append((number, fault))
+            bad.note(f"entry {number}", fault)
         else:
             seen[entry["idx"]] = number
-    if bad:
-        shown = "; ".join(f"entry {number}: {fault}" for number, fault in bad[:_REPORTED])
-        more = f"; and {len(bad) - _REPORTED} more" if len(bad) > _REPORTED else ""
-        raise InputError(f"corpus {corpus!r}: {shown}{more}")
+    bad.refuse()
     return entries
 
 

@@ -14,16 +14,12 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import EntryError, Faults, named_file
 from sonde.languages import LANGUAGES
 
 _TASK = "syntax_relations"
 _LANGUAGE = "text"
-_REPORTED = 5
 _OPTION = "root=included"
-
-
-class _BadSentenceError(Exception):
-    """What is wrong with one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +62,20 @@ class Treebank:
         corpus = f"conllu:{argument}"
         document = ""
         seen: dict[str, int] = {}
-        bad: list[tuple[int, str]] = []
+        bad = Faults(corpus, "sentences")
         for number, (tokens, metadata) in enumerate(_sentences(corpus, path, bad), 1):
             document = _document(metadata, document)
             identifier = metadata.get("sent_id") or str(number)
             if identifier in seen:
-                bad.append((number, f"sent_id {identifier!r} is that of sentence {seen[identifier]}"))
+                bad.note(
+                    f"sentence {number}", f"sent_id {identifier!r} is that of sentence {seen[identifier]}"
+                )
             seen.setdefault(identifier, number)
             try:
                 text, words = _placed(tokens, intake)
                 given = tuple(_relations(words, rooted, intake))
-            except _BadSentenceError as error:
-                bad.append((number, str(error)))
+            except EntryError as error:
+                bad.note(f"sentence {number}", error)
                 continue
             if not given:
                 intake.note("no relation", identifier)
@@ -95,27 +93,18 @@ class Treebank:
                     identifier=identifier,
                     given=given,
                 )
-        if bad:
-            shown = "; ".join(f"sentence {number}: {reason}" for number, reason in bad[:_REPORTED])
-            more = f"; and {len(bad) - _REPORTED} more sentences" if len(bad) > _REPORTED else ""
-            raise InputError(f"corpus {corpus!r}: {shown}{more}")
+        bad.refuse()
 
 
 def _argument(argument: str) -> tuple[Path, bool]:
     name, _, option = argument.partition("?")
-    if not name:
-        raise UsageError("corpus 'conllu' needs a file; name it as conllu:FILE")
+    path = named_file("conllu", argument, name)
     if option and option != _OPTION:
         raise UsageError(f"corpus 'conllu:{argument}': unknown option {option!r}; known: {_OPTION}")
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise InputError(f"corpus 'conllu:{argument}': no such file")
     return path, bool(option)
 
 
-def _sentences(
-    corpus: str, path: Path, bad: list[tuple[int, str]]
-) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
+def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
     """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
     with path.open("rb") as handle:
         blocks = conllu.parse_sentences(cast(TextIO, _decoded(handle, corpus)))
@@ -131,7 +120,7 @@ def _sentences(
             try:
                 parsed = conllu.parse_token_and_metadata(block)
             except (ParseException, ValueError, IndexError) as error:
-                bad.append((number, str(error).partition("\n")[0][:120]))
+                bad.note(f"sentence {number}", str(error).partition("\n")[0][:120])
                 yield [], {}
                 continue
             yield [dict(token) for token in parsed], dict(parsed.metadata)
@@ -161,7 +150,7 @@ def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list
     """The text of a sentence, and its syntactic words with their places in it.
 
     Raises:
-        _BadSentenceError: A word has no form, or the words are not numbered from one on.
+        EntryError: A word has no form, or the words are not numbered from one on.
     """
     text = ""
     words: list[_Word] = []
@@ -170,7 +159,7 @@ def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list
     for token in tokens:
         identifier, form = token.get("id"), token.get("form")
         if not isinstance(form, str) or not form:
-            raise _BadSentenceError(f"word {identifier!r} has no form")
+            raise EntryError(f"word {identifier!r} has no form")
         match identifier:
             case int() if identifier <= covered and covering:
                 place = covering.pop(0)
@@ -186,7 +175,7 @@ def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list
                 intake.note("empty node", form)
                 continue
         if identifier != len(words) + 1:
-            raise _BadSentenceError(f"word {len(words) + 1} is numbered {identifier}")
+            raise EntryError(f"word {len(words) + 1} is numbered {identifier}")
         words.append(_Word(identifier, *place, token.get("head"), token.get("deprel") or ""))
     return text.rstrip(" "), words
 
@@ -194,7 +183,7 @@ def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list
 def _forms(tokens: Sequence[dict[str, Any]], first: int, last: int) -> list[str]:
     forms = [str(token.get("form")) for token in tokens if token.get("id") in range(first, last + 1)]
     if len(forms) != last + 1 - first:
-        raise _BadSentenceError(f"words {first} to {last} are not all there")
+        raise EntryError(f"words {first} to {last} are not all there")
     return forms
 
 
@@ -220,9 +209,9 @@ def _relations(words: Sequence[_Word], rooted: bool, intake: Intake) -> Iterator
         if word.head is None:
             continue
         if not word.relation:
-            raise _BadSentenceError(f"word {word.identifier} has a head and no relation to it")
+            raise EntryError(f"word {word.identifier} has a head and no relation to it")
         if not 0 <= word.head <= len(words) or word.head == word.identifier:
-            raise _BadSentenceError(f"word {word.identifier} has the head {word.head} of {len(words)} words")
+            raise EntryError(f"word {word.identifier} has the head {word.head} of {len(words)} words")
         if word.head == 0 and not rooted:
             continue
         head = words[word.head - 1] if word.head else word

@@ -13,11 +13,11 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import EntryError, Faults, not_json
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._program import Program, untokenize
 from sonde.languages._program_subtokens import Subtokens, characters, joined
 
-_REPORTED = 5
 _SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 
 # `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
@@ -31,10 +31,6 @@ _TASK_OF: Mapping[str, str] = {
 }
 _HOLE = "__HOLE__"
 _LANGUAGE = "python"
-
-
-class _BadLineError(Exception):
-    """What is wrong with one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class Cubert:
         for name in languages:
             LANGUAGES.load(name)
         corpus = f"cubert:{argument}"
-        bad: list[str] = []
+        bad = Faults(corpus, "lines")
         task = ""
         for path, split in _paths(corpus, Path(argument).expanduser()):
             lines = list(_lines(path, split, bad))
@@ -73,15 +69,13 @@ class Cubert:
             for line in lines:
                 try:
                     file = _file(line, task, path)
-                except _BadLineError as error:
-                    bad.append(f"{path.name} line {line.number}: {error}")
+                except EntryError as error:
+                    bad.note(f"{path.name} line {line.number}", error)
                     continue
                 wanted = not languages or file.language in languages
                 if not bad and wanted and is_usable(file.text, file.path, intake):
                     yield file
-        if bad:
-            more = f"; and {len(bad) - _REPORTED} more lines" if len(bad) > _REPORTED else ""
-            raise InputError(f"corpus {corpus!r}: {'; '.join(bad[:_REPORTED])}{more}")
+        bad.refuse()
 
 
 def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
@@ -100,18 +94,18 @@ def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def _lines(path: Path, split: str, bad: list[str]) -> Iterator[_Line]:
+def _lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
     with path.open("rb") as handle:
         for number, line in numbered_lines(handle, f"cubert:{path}"):
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                bad.append(f"{path.name} line {number}: not JSON ({str(error).partition(':')[0]})")
+                bad.note(f"{path.name} line {number}", not_json(error))
                 continue
             if isinstance(row, dict):
                 yield _Line(row, number, split)
             else:
-                bad.append(f"{path.name} line {number}: not a JSON object")
+                bad.note(f"{path.name} line {number}", "not a JSON object")
 
 
 def _task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
@@ -175,21 +169,21 @@ def _repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
     pieces = row.get("function")
     masks = [row.get(name) for name in ("error_location_mask", "target_mask", "candidate_mask")]
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise _BadLineError("'function' is not a list of subtokens")
+        raise EntryError("'function' is not a list of subtokens")
     for name, mask in zip(("error_location_mask", "target_mask", "candidate_mask"), masks, strict=True):
         if not isinstance(mask, list) or len(mask) != len(pieces):
-            raise _BadLineError(f"{name!r} is not a list of {len(pieces)} numbers")
+            raise EntryError(f"{name!r} is not a list of {len(pieces)} numbers")
     errors = [place for place, flag in enumerate(masks[0] or ()) if flag]
     targets = [place for place, flag in enumerate(masks[1] or ()) if flag]
     if len(errors) != 1:
-        raise _BadLineError(f"'error_location_mask' marks {len(errors)} places, not 1")
+        raise EntryError(f"'error_location_mask' marks {len(errors)} places, not 1")
     try:
         whole = joined(pieces)
         facet = facet_of(_LANGUAGE, "program", Program)
         text = untokenize(facet, whole.pieces)
         places = characters(facet, text, whole)
     except ValueError as error:
-        raise _BadLineError(str(error)) from None
+        raise EntryError(str(error)) from None
     if errors[0] == 0 or not targets:
         return text, Given("misuse_repair", "Correct", 0, 0, split=split)
     error, repair = _spot(places, errors[0], whole), _spot(places, targets[0], whole)
@@ -198,14 +192,14 @@ def _repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
 
 def _spot(places: Mapping[int, tuple[int, int]], place: int, whole: Subtokens) -> tuple[int, int]:
     if place not in places:
-        raise _BadLineError(f"subtoken {place} of {whole.size} begins no word of the function")
+        raise EntryError(f"subtoken {place} of {whole.size} begins no word of the function")
     return places[place]
 
 
 def _string(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     if not isinstance(value, str):
-        raise _BadLineError(f"no {key!r}" if value is None else f"{key!r} is not a string")
+        raise EntryError(f"no {key!r}" if value is None else f"{key!r} is not a string")
     return value
 
 

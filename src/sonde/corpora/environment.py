@@ -13,7 +13,7 @@ from sonde.base.errors import UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
 from sonde.corpora._distribution import inside, is_test, licence_of, normalise
-from sonde.corpora._suffixes import language_of, suffix_table
+from sonde.corpora._walk import language_of, suffix_table
 
 _OWN_NAME = "sonde"
 

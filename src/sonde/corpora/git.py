@@ -14,7 +14,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
 from sonde.corpora._layout import Packages
-from sonde.corpora._suffixes import language_of, suffix_table
+from sonde.corpora._walk import language_of, suffix_table
 
 # A repository's own configuration may name programs (hooks, monitors, signature checks) and remotes to
 # fetch missing objects from. None of them may run because somebody reads code.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError
 from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Given, Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import named_file
 
 _SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 _LANGUAGE = "java"
@@ -60,11 +60,7 @@ class Inspect:
             UsageError: FILE is missing.
             InputError: The file does not exist, or is none of INSPECT's.
         """
-        if not argument:
-            raise UsageError("corpus 'inspect' needs a file; name it as inspect:FILE")
-        path = Path(argument).expanduser()
-        if not path.is_file():
-            raise InputError(f"corpus 'inspect:{argument}': no such file")
+        path = named_file("inspect", argument)
         try:
             content = read_document(path, f"inspect:{argument}").decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from sonde.base.errors import InputError
 from sonde.corpora._archive import read_zip
 from sonde.corpora._corpus import Intake, SourceFile
-from sonde.corpora._suffixes import suffix_table
+from sonde.corpora._walk import suffix_table
 
 _INSTALLED = Path("/usr/lib/jvm")
 _LICENCE = "GPL-2.0 WITH Classpath-exception-2.0"

@@ -4,38 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import UnknownNameError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Intake, SourceFile, Tag
 from sonde.corpora._decode import is_unicode, is_usable
+from sonde.corpora._entries import EntryError, Faults, named_file, not_json
 from sonde.languages import LANGUAGES
 
-_REPORTED = 5
 _OPTIONAL = ("unit", "path", "repository", "cluster", "licence", "name")
-
-
-class _BadLineError(Exception):
-    """What is wrong with one line."""
 
 
 def _string(row: dict[str, Any], key: str, default: str | None = None) -> str:
     value = row.get(key, default)
     if value is None:
-        raise _BadLineError(f"no {key!r}")
+        raise EntryError(f"no {key!r}")
     if not isinstance(value, str):
-        raise _BadLineError(f"{key!r} is not a string")
+        raise EntryError(f"{key!r} is not a string")
     if key != "code" and not is_unicode(value):
-        raise _BadLineError(f"{key!r} {value[:60]!a} holds half a character (a lone surrogate)")
+        raise EntryError(f"{key!r} {value[:60]!a} holds half a character (a lone surrogate)")
     return value
 
 
 def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
     given = row.get("tags") or []
     if not isinstance(given, list):
-        raise _BadLineError("'tags' is not a list")
+        raise EntryError("'tags' is not a list")
     tags: list[Tag] = []
     for tag in given:
         match tag:
@@ -43,11 +38,11 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
             case [int(start), int(end), str(label)] if label and bool not in (type(start), type(end)):
                 pass
             case _:
-                raise _BadLineError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')
+                raise EntryError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')
         if not is_unicode(label):
-            raise _BadLineError(f"tag {json.dumps(tag)[:60]} holds half a character (a lone surrogate)")
+            raise EntryError(f"tag {json.dumps(tag)[:60]} holds half a character (a lone surrogate)")
         if not 0 <= start < end <= length:
-            raise _BadLineError(f"tag {json.dumps(tag)[:60]} is outside the {length} characters of its code")
+            raise EntryError(f"tag {json.dumps(tag)[:60]} is outside the {length} characters of its code")
         tags.append(Tag(start, end, label))
     return tuple(tags)
 
@@ -56,23 +51,23 @@ def _parse(line: bytes, known: tuple[str, ...]) -> SourceFile:
     """One line as a source file.
 
     Raises:
-        _BadLineError: The line does not hold an item.
+        EntryError: The line does not hold an item.
     """
     try:
         row = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise _BadLineError("not UTF-8") from None
+        raise EntryError("not UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise _BadLineError(f"not JSON ({str(error).partition(':')[0]})") from None
+        raise EntryError(not_json(error)) from None
     if not isinstance(row, dict):
-        raise _BadLineError("not a JSON object")
+        raise EntryError("not a JSON object")
     identifier = str(row["id"]) if isinstance(row.get("id"), int) else _string(row, "id")
     code, language = _string(row, "code"), _string(row, "language")
     if language not in known:
-        raise _BadLineError(str(UnknownNameError("language", language, known)))
+        raise EntryError(str(UnknownNameError("language", language, known)))
     values = {key: _string(row, key, "") for key in _OPTIONAL}
     if values["unit"] not in ("", "function", "file"):
-        raise _BadLineError(f"'unit' is {values['unit']!r}, not 'function' or 'file'")
+        raise EntryError(f"'unit' is {values['unit']!r}, not 'function' or 'file'")
     return SourceFile(
         path=f"{values['path']}#{identifier}" if values["path"] else identifier,
         text=code,
@@ -103,34 +98,27 @@ class JsonLines:
                 for, and the first few are named by number.
             UsageError: FILE is missing.
         """
-        if not argument:
-            raise UsageError("corpus 'jsonl' needs a file; name it as jsonl:FILE")
-        path = Path(argument).expanduser()
-        if not path.is_file():
-            raise InputError(f"corpus 'jsonl:{argument}': no such file")
+        path = named_file("jsonl", argument)
         known = LANGUAGES.names()
         for name in languages:
             LANGUAGES.load(name)
         seen: dict[str, int] = {}
-        bad: list[tuple[int, str]] = []
+        bad = Faults(f"jsonl:{argument}", "lines")
         with path.open("rb") as handle:
             for number, line in numbered_lines(handle, f"jsonl:{argument}"):
                 try:
                     file = _parse(line, known)
                     if file.identifier in seen:
-                        raise _BadLineError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
-                except _BadLineError as error:
-                    bad.append((number, str(error)))
+                        raise EntryError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
+                except EntryError as error:
+                    bad.note(f"line {number}", error)
                     continue
                 seen[file.identifier] = number
                 wanted = not languages or file.language in languages
                 # After a bad line the corpus is refused; the rest is read for more of them only.
                 if not bad and wanted and is_usable(file.text, file.path, intake):
                     yield file
-        if bad:
-            shown = "; ".join(f"line {number}: {reason}" for number, reason in bad[:_REPORTED])
-            more = f"; and {len(bad) - _REPORTED} more lines" if len(bad) > _REPORTED else ""
-            raise InputError(f"corpus 'jsonl:{argument}': {shown}{more}")
+        bad.refuse()
 
 
 source = JsonLines()

@@ -10,8 +10,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
 from sonde.corpora._layout import Packages, holds_projects, is_project
-from sonde.corpora._suffixes import language_of, suffix_table
-from sonde.corpora._walk import NOT_SOURCE, walk
+from sonde.corpora._walk import NOT_SOURCE, language_of, suffix_table, walk
 
 _BUILT = frozenset({"build", "dist", "target"})
 

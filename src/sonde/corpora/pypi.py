@@ -16,7 +16,7 @@ from sonde.corpora._archive import read_metadata, read_tar, read_zip
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._distribution import is_test, licence_of, normalise
 from sonde.corpora._index import fetch, find_source
-from sonde.corpora._suffixes import suffix_table
+from sonde.corpora._walk import suffix_table
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
 _MAX_SECONDS = 600

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
-from sonde.corpora._suffixes import language_of, suffix_table
-from sonde.corpora._walk import NOT_SOURCE, TEST_FOLDERS, walk
+from sonde.corpora._walk import NOT_SOURCE, TEST_FOLDERS, language_of, suffix_table, walk
 
 _LEFT_OUT = NOT_SOURCE | TEST_FOLDERS | {"lib2to3", "idlelib"}
 

@@ -1,13 +1,40 @@
 """Executors: one map over jobs, in this process or in several."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 
 from sonde.base.registry import Registry
-from sonde.executors._executor import Executor
-
-EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
 
 __all__ = ["EXECUTORS", "Executor", "cores"]
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs a function over jobs. Jobs and results are small plain data: keys, never tensors."""
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int
+    ) -> Iterator[tuple[Job, Result]]:
+        """Yield each job with its result, in whatever order they finish.
+
+        Args:
+            function: A top-level function, importable in another process.
+            jobs: The jobs.
+            workers: How many at a time.
+
+        Raises:
+            SondeError: A job failed; results yielded before are unaffected.
+        """
+        ...
+
+
+EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
 
 
 def cores() -> int:

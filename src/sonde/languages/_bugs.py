@@ -20,12 +20,10 @@ Kanade et al. 2020, appendix B.2.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
@@ -142,13 +140,11 @@ class QueryBugs:
 
     Args:
         language: The language.
-        package: Its folder as a package.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+    def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        raw: dict[str, Any] = tomllib.loads((files(package) / "bugs.toml").read_text(encoding="utf-8"))
-        self._raw = raw
+        self._raw = language.table("bugs")
         self._read = lru_cache(maxsize=_KEPT)(self._read_once)
 
     @property
@@ -276,3 +272,8 @@ def _variables(
 
 def _inside(spot: Spot, literals: list[Spot]) -> bool:
     return any(literal.start < spot.start < literal.end for literal in literals)
+
+
+def facet(language: TreeSitterLanguage) -> QueryBugs:
+    """The facet ``bugs`` of every language whose folder has the query and the table."""
+    return QueryBugs(language)

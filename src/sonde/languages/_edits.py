@@ -16,12 +16,10 @@ grammar takes them apart (``whole``), and says in ``[confused]`` which operator 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
@@ -105,13 +103,11 @@ class QueryEdits:
 
     Args:
         language: The language.
-        package: Its folder as a package.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+    def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        raw: dict[str, Any] = tomllib.loads((files(package) / "edits.toml").read_text(encoding="utf-8"))
-        self._raw = raw
+        self._raw = language.table("edits")
         self._captured = lru_cache(maxsize=_KEPT)(self._capture)
         self._cut = lru_cache(maxsize=_KEPT)(self._cut_all)
         self._placed = lru_cache(maxsize=_KEPT)(self._place_all)
@@ -225,3 +221,8 @@ def _ordered(places: Iterable[TextPlace]) -> tuple[TextPlace, ...]:
 
 def _first(block: tuple[TextPlace, ...]) -> int:
     return block[0].start
+
+
+def facet(language: TreeSitterLanguage) -> QueryEdits:
+    """The facet ``edits`` of every language whose folder has the query and the table."""
+    return QueryEdits(language)

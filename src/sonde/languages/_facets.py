@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
@@ -18,13 +19,16 @@ from sonde.base.registry import Registry
 F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
+BY_QUERY = frozenset({"bugs", "edits", "flow"})
+"""Facets that are the same code over every language's query and table."""
 
 
 def facet_of(language: str, name: str, protocol: type[F]) -> F:
     """A facet of a language.
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and gives an object with the methods of ``protocol``.
+    and gives an object with the methods of ``protocol``. What a query and a table can say whole (`BY_QUERY`)
+    needs no module: a folder with ``<name>.scm`` has the facet.
 
     Args:
         language: Public name of the language.
@@ -51,7 +55,16 @@ def _checked(language: str, name: str, protocol: type[Any]) -> Any:
 @functools.cache
 def has_facet(language: str, name: str) -> bool:
     """Whether a language answers a facet, without importing the facet."""
-    return importlib.util.find_spec(f"{_languages().module_name(language)}.{name}") is not None
+    return bool(_module(language, name))
+
+
+def _module(language: str, name: str) -> str:
+    """The module that defines a facet of a language, its own or that of all; empty where it has none."""
+    package = _languages().module_name(language)
+    if importlib.util.find_spec(f"{package}.{name}") is not None:
+        return f"{package}.{name}"
+    said = name in BY_QUERY and (files(package) / f"{name}.scm").is_file()
+    return f"{LANGUAGE_PACKAGE}._{name}" if said else ""
 
 
 @functools.cache
@@ -61,7 +74,7 @@ def _facet(language: str, name: str) -> Any:
     if not has_facet(language, name):
         able = ", ".join(other for other in languages.names() if has_facet(other, name)) or "none"
         raise UsageError(f"language {language!r} has no {name}; languages that have: {able}")
-    return importlib.import_module(f"{languages.module_name(language)}.{name}").facet(of)
+    return importlib.import_module(_module(language, name)).facet(of)
 
 
 def _languages() -> Registry[Any]:

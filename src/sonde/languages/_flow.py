@@ -106,14 +106,12 @@ class FlowOf:
 
     Args:
         language: The language.
-        package: The language's package, which holds `flow.scm` and `metrics.toml`.
-        ordered: Whether a name means a variable only after its declaration.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str, *, ordered: bool) -> None:
+    def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._wrappers = read_table(package).wrappers
-        self._ordered = ordered
+        self._wrappers = read_table(language).wrappers
+        self._ordered = language.settings.declared_first
         self._found = lru_cache(maxsize=_KEPT)(self._find)
 
     def variables(self, text: str) -> tuple[Variable, ...]:
@@ -285,3 +283,8 @@ def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
 def _targets(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
     """Variables that a left side writes: every name of a pattern, the leading one of ``a.b`` and ``a[i]``."""
     return _owned(node, owner)[:1] if node.type in _LED else _owned(node, owner)
+
+
+def facet(language: TreeSitterLanguage) -> FlowOf:
+    """The facet ``flow`` of every language whose folder has the query."""
+    return FlowOf(language)

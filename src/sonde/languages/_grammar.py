@@ -94,6 +94,11 @@ def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
                 return spans
 
 
+def node_text(node: tree_sitter.Node) -> str:
+    """The characters that a node stands for."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
 def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """The subtrees to run a query on: the whole tree, unless it holds a very wide ERROR node.
 

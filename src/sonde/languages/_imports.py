@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
+from sonde.languages._treesitter import TreeSitterLanguage
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One name that an import binds.
+    """One name that an import binds, or a variable that stands for what an imported name gave.
 
     Attributes:
         bound: The name in the file.
@@ -31,7 +33,6 @@ class Imported:
         alias: What stands after ``as``; empty where nothing does.
         start: First character of the statement.
         end: One past its last character.
-        variable: Whether it is no import but a variable that stands for what an imported name gave.
     """
 
     bound: str
@@ -41,7 +42,6 @@ class Imported:
     alias: str
     start: int
     end: int
-    variable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,9 @@ class Imports(Protocol):
         ...
 
 
-def read_settings(language: str) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
+def read_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
     """Version, levels of a library's name and templates, from a language's ``imports.toml``."""
-    file = files("sonde.languages") / language / "imports.toml"
-    data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    data = language.table("imports")
     return data["version"], data["library_levels"], data["templates"]
 
 

@@ -13,13 +13,11 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
@@ -101,9 +99,9 @@ class MetricsFile:
     paper_operators: frozenset[str]
 
 
-def read_table(package: str) -> MetricsFile:
-    """Read the `metrics.toml` of a language's package."""
-    raw: dict[str, Any] = tomllib.loads((files(package) / "metrics.toml").read_text(encoding="utf-8"))
+def read_table(language: TreeSitterLanguage) -> MetricsFile:
+    """Read a language's `metrics.toml`."""
+    raw = language.table("metrics")
     return MetricsFile(
         wrappers=tuple((before, after) for before, after in raw["wrappers"]),
         strings=frozenset(raw["strings"]),
@@ -117,12 +115,11 @@ class MetricsOf:
 
     Args:
         language: The language.
-        package: The language's package, which holds `metrics.scm` and `metrics.toml`.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+    def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.table = read_table(package)
+        self.table = read_table(language)
         tokens = language.settings.tokens
         self._skipped = tokens.comments | tokens.layout
         self.reading = lru_cache(maxsize=_KEPT)(self._read)
@@ -235,11 +232,11 @@ class MetricsOf:
         return leaves(self.reading(text), self.table.strings, self._skipped)
 
 
-def braces(listed: tuple[Leaf, ...], opening: str = "{", closing: str = "}") -> int:
-    """How deep brackets stand in each other, by the tokens alone."""
+def braces(listed: tuple[Leaf, ...]) -> int:
+    """How deep curly brackets stand in each other, by the tokens alone."""
     depth = deepest_yet = 0
     for leaf in listed:
-        depth += (leaf.kind == opening) - (leaf.kind == closing and depth > 0)
+        depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
         deepest_yet = max(deepest_yet, depth)
     return deepest_yet
 

@@ -245,6 +245,7 @@ def whole_tokens(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED)
     return whole
 
 
+@lru_cache(maxsize=1 << 16)
 def split_identifier(identifier: str) -> tuple[str, ...]:
     """Split at runs of underscores, which stay with what is before them, and at case.
 
@@ -253,11 +254,6 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
     >>> split_identifier("__a_bCamelHTTPServer_")
     ('__', 'a_', 'b', 'Camel', 'HTTP', 'Server_')
     """
-    return _identifier_pieces(identifier)
-
-
-@lru_cache(maxsize=1 << 16)
-def _identifier_pieces(identifier: str) -> tuple[str, ...]:
     pieces: list[str] = []
     for match in _SNAKE.finditer(identifier):
         parts = _camel(match["word"]) if match["word"] else [match["leading"]]
@@ -333,7 +329,7 @@ def _pieces(lexeme: Lexeme, reserved: AbstractSet[str], table: Mapping[int, str]
     parts: Sequence[str] = (spelling,)
     if kind in _CUT and spelling not in reserved:
         if kind == IDENTIFIER:
-            parts = _identifier_pieces(spelling)
+            parts = split_identifier(spelling)
         elif kind in _TEXT:
             parts = split_text(spelling)
         parts = [part[at : at + LONGEST] for part in parts for at in range(0, len(part), LONGEST)]

@@ -46,6 +46,7 @@ class Settings:
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
+        declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
         tokens: From leaves to code tokens.
     """
 
@@ -54,12 +55,18 @@ class Settings:
     rules: int
     suffixes: tuple[str, ...]
     builtins: frozenset[str]
+    declared_first: bool
     tokens: TokenRules
+
+
+def read_table(package: str, name: str) -> dict[str, Any]:
+    """What a TOML file of a language's package says, ``name`` without its ``.toml``."""
+    return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def read_settings(package: str) -> Settings:
     """Read the `language.toml` of a language's package."""
-    raw: dict[str, Any] = tomllib.loads((files(package) / "language.toml").read_text(encoding="utf-8"))
+    raw = read_table(package, "language")
     tokens: dict[str, Any] = raw["tokens"]
     lists = ("keywords", "identifiers", "operators", "comments", "layout", "holds_text")
     return Settings(
@@ -68,6 +75,7 @@ def read_settings(package: str) -> Settings:
         rules=raw["rules"],
         suffixes=tuple(raw["suffixes"]),
         builtins=frozenset(raw["builtins"]),
+        declared_first=raw.get("declared_first", False),
         tokens=TokenRules(
             **{name: frozenset(tokens[name]) for name in lists},
             literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},

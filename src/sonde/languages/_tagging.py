@@ -9,12 +9,10 @@ objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 
 from __future__ import annotations
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from sonde.languages._leaves import Leaf, surfaces
 from sonde.languages._metrics import MetricsOf
@@ -80,9 +78,9 @@ class TaggingTables:
     more: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_tables(package: str) -> TaggingTables:
-    """Read the `tagging.toml` of a language's package."""
-    raw: dict[str, Any] = tomllib.loads((files(package) / "tagging.toml").read_text(encoding="utf-8"))
+def read_tables(language: TreeSitterLanguage) -> TaggingTables:
+    """Read a language's `tagging.toml`."""
+    raw = language.table("tagging")
     return TaggingTables(
         classes=surfaces(raw["classes"]),
         under=raw["under"],
@@ -96,14 +94,13 @@ class TaggingOf(ABC):
     """The `Tagging` of a language by its tables; a language says what its names name.
 
     Args:
-        language: The language.
-        package: The language's package, which holds `tagging.toml`, `tagging.scm` and what its metrics need.
+        language: The language, whose folder holds `tagging.toml`, `tagging.scm` and what its metrics need.
     """
 
-    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
+    def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.tables = read_tables(package)
-        self.metrics = MetricsOf(language, package)
+        self.tables = read_tables(language)
+        self.metrics = MetricsOf(language)
         self.kinds = language.settings.tokens.identifiers
 
     def keywords(self, text: str, *, paper: bool = False) -> tuple[Tagged, ...]:

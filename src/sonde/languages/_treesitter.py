@@ -21,7 +21,7 @@ from sonde.base.outside import public_stem
 from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._parse import columns
-from sonde.languages._settings import Settings, read_settings
+from sonde.languages._settings import Settings, read_settings, read_table
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
@@ -68,6 +68,10 @@ class TreeSitterLanguage:
     def grammar(self) -> Grammar:
         """The grammar and its queries."""
         return Grammar(self.settings.grammar, self._package)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """What a TOML file of the folder says, ``name`` without its ``.toml``; for facets."""
+        return read_table(self._package, name)
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
-
-import polars as pl
+from typing import Any, ClassVar, TypeVar
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
@@ -31,7 +29,7 @@ from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool, in_turns, tier_of
 from sonde.tasks._spread import ONE, ItemChunk, Spread
-from sonde.tasks._task import PAIR_SCHEMA, Repository
+from sonde.tasks._task import PAIR_SCHEMA, ItemLabels, Repository
 
 CORRECT = "Correct"
 AS_WRITTEN = "original"
@@ -93,7 +91,7 @@ class Choice:
             yield picked
 
 
-class BugTask(ABC):
+class BugTask(ItemLabels):
     """Base of CuBERT's tasks. A subclass gives ``name``, ``labels`` and `variants`.
 
     Attributes:
@@ -106,6 +104,7 @@ class BugTask(ABC):
     version: ClassVar[str] = "1"
     target: ClassVar[str] = "mutation"
     facet: ClassVar[str] = "bugs"
+    schema = PAIR_SCHEMA
     needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
     hint: ClassVar[str] = ""
@@ -113,22 +112,6 @@ class BugTask(ABC):
     @abstractmethod
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """The examples of a function, the one without a bug first; none where it is not eligible."""
-
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: AbstractSet[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels that the source gives; else those of the code as it was written, null where none fits.
-
-        Tables in `PAIR_SCHEMA`; the other place is null where there is none.
-
-        A corpus holds code without bugs; they come with a data set (`sonde.tasks.build`).
-        """
-        return {item.item_id: self._table(item) for item in items}
 
     def drawn(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
@@ -142,8 +125,15 @@ class BugTask(ABC):
         found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
-    def _table(self, item: Item) -> pl.DataFrame:
-        rows = [
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+    ) -> list[tuple[Any, ...]]:
+        """Labels that the source gives; else those of the code as it was written, null where none fits.
+
+        The other place is null where there is none. A corpus holds code without bugs; they come with a data
+        set (`sonde.tasks.build`).
+        """
+        rows: list[tuple[Any, ...]] = [
             (one.start, one.end, one.label, None, *_other(one))
             for one in item.given
             if one.task.lower() == self.name
@@ -152,7 +142,7 @@ class BugTask(ABC):
             able = has_facet(item.language, self.facet)
             found = self.as_written(item) if able else (0, len(item.text), None)
             rows = [(*found, None, None, None)]
-        return pl.DataFrame(rows, schema=dict(PAIR_SCHEMA), orient="row")
+        return rows
 
 
 def _other(given: Given) -> tuple[int | None, int | None]:

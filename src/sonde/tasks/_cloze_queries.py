@@ -262,14 +262,7 @@ class _Maker:
             statement = aliased(forms[form], levels, count, alias)
             (level,) = (level for level in statement.levels if level.index == row["level"])
             shift = level.start - row["level_start"]
-            moved = {
-                **row,
-                "template": ADVERSARIAL,
-                "alias": alias,
-                "level_start": level.start,
-                "level_end": level.end,
-            }
-            yield asked(moved, statement.text, row["start"] + shift, row["end"] + shift, row["query_id"])
+            yield _moved(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
         """The same queries behind words about the name: the shortest by tokens, then by text."""
@@ -278,16 +271,8 @@ class _Maker:
         for context in chosen[: self._wanted.contexts]:
             before = context + self._wanted.separator
             for row in rows:
-                shift = len(before)
-                moved = {
-                    **row,
-                    **_NO_CONTROLS,
-                    "context": context,
-                    "level_start": row["level_start"] + shift,
-                    "level_end": row["level_end"] + shift,
-                }
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield asked(moved, text, row["start"] + shift, row["end"] + shift, row["query_id"])
+                yield _moved(row, text, len(before), {**_NO_CONTROLS, "context": context})
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: Name, template: str, levels: Sequence[str]
@@ -302,16 +287,8 @@ class _Maker:
             for row in rows:
                 if row["mode"] not in _FRAMED:
                     continue
-                level = starts[row["level"]]
-                start = level.start + row["start"] - row["level_start"]
-                moved = {
-                    **row,
-                    **_NO_CONTROLS,
-                    "frame": frame,
-                    "level_start": level.start,
-                    "level_end": level.end,
-                }
-                yield asked(moved, statement.text, start, start + len(row["answer"]), row["query_id"])
+                shift = starts[row["level"]].start - row["level_start"]
+                yield _moved(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
 def _provenance(name: Name) -> dict[str, Any]:
@@ -348,6 +325,12 @@ def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "
         "end": end,
         "visible": answer in prefix or answer in suffix,
     }
+
+
+def _moved(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The query of a row in another text, ``by`` characters further on, to be compared with the row's."""
+    level = {name: row[name] + by for name in ("level_start", "level_end")}
+    return asked({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:

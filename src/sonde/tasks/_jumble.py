@@ -10,8 +10,6 @@ from typing import ClassVar
 from sonde.languages._edits import Edits, TextPlace
 from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings, replaced
 
-_DRAWS = 8
-
 
 class Shuffle(Mutation):
     """Base of the tasks whose fault is a share of the tokens shuffled among themselves.
@@ -35,7 +33,13 @@ class Shuffle(Mutation):
 
 
 class Exchange(Mutation):
-    """Base of the tasks whose fault is two stretches of code exchanged so that it still parses."""
+    """Base of the tasks whose fault is two stretches of code exchanged so that it still parses.
+
+    Attributes:
+        draws: Pairs that are tried.
+    """
+
+    draws: ClassVar[int] = 8
 
     @abstractmethod
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
@@ -46,13 +50,17 @@ class Exchange(Mutation):
         return () if any(self.pairs(text, around.edits)) else None
 
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
-        """Exchange one pair; None where there is none whose exchange parses."""
+        """Exchange one pair; None where no exchange is taken."""
         pairs = list(self.pairs(text, around.edits))
-        for first, second in draw.sample(pairs, min(_DRAWS, len(pairs))):
+        for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
             changed = exchanged(text, first, second)
-            if around.edits.parses(changed):
+            if self.stands(changed, around):
                 return Fault(changed, ())
         return None
+
+    def stands(self, changed: str, around: Surroundings) -> bool:
+        """Whether an exchange is taken."""
+        return around.edits.parses(changed)
 
 
 def exchanged(text: str, first: TextPlace, second: TextPlace) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from abc import abstractmethod
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-
-import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.tasks._task import LabelRow, Repository, label_tables
+from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def binned(*names: str) -> Classes:
     return Classes(tuple(ranges))
 
 
-class Measured(ABC):
+class Measured(ItemLabels):
     """A task about a number of the whole function.
 
     A subclass gives ``name``, ``corrected`` and, where the released labels follow another definition, its
@@ -77,24 +75,13 @@ class Measured(ABC):
         """The classes of a mode, in order."""
         return self._classes(self._is_paper(mode, quirks)).names
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """One row an item in `LABEL_SCHEMA`: ``label`` null where no class fits, ``value`` the number.
-
-        A label that the item brings for this task is taken as it is.
-        """
-        return label_tables(self, items, repositories, mode=mode, quirks=quirks)
-
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> list[LabelRow]:
-        """The label of an item; see `sonde.tasks._task.RowLabels`."""
+        """One row: ``label`` null where no class fits, ``value`` the number.
+
+        A label that the item brings for this task is taken as it is.
+        """
         paper = self._is_paper(mode, quirks)
         value = float(self.value(item.text, item.language, paper))
         given = next((one.label for one in item.given if one.task.lower() == self.name), None)

@@ -9,7 +9,7 @@ put in, how often it stands there now) and the length.
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-import polars as pl
-
 from sonde.base.fingerprint import derive_seed
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits, TextPlace
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""
@@ -56,7 +54,7 @@ class Fault:
     stratum: Stratum
 
 
-class Mutation(ABC):
+class Mutation(ItemLabels):
     """Base of the tasks whose faults are made.
 
     A task defines `fault` and, where a fault leaves a trace, `stratum` and `survey`.
@@ -74,20 +72,6 @@ class Mutation(ABC):
     needs_repository: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: AbstractSet[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels that the source gives; else ``ORIG`` for code that a fault can be put into, null for other.
-
-        A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
-        """
-        return {item.item_id: self._table(item, mode) for item in items}
-
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Counts over the pool that faults are drawn by; empty where none are needed."""
         return {}
@@ -100,16 +84,21 @@ class Mutation(ABC):
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Put the fault into a text; None where it has no place for it."""
 
-    def _table(self, item: Item, mode: str) -> pl.DataFrame:
-        schema = dict(LABEL_SCHEMA)
-        given = [(one.start, one.end, one.label, None) for one in item.given if one.task.lower() == self.name]
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
+    ) -> list[LabelRow]:
+        """Labels that the source gives; else ``ORIG`` for code that a fault can be put into, null for other.
+
+        A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
+        """
+        given = [one for one in item.given if one.task.lower() == self.name]
         if given:
-            return pl.DataFrame(given, schema=schema, orient="row")
+            return [(one.start, one.end, one.label, None) for one in given]
         edits = facet_of(item.language, "edits", Edits)
         around = Surroundings(edits, "train", mode == "paper", self.survey([item.text], edits))
         draw = Random(derive_seed(self.name, item.item_id))
         label = ORIGINAL if self.stratum(item.text, around, draw) is not None else None
-        return pl.DataFrame([(0, len(item.text), label, None)], schema=schema, orient="row")
+        return [(0, len(item.text), label, None)]
 
 
 def mutated(item: Item, text: str, task: str) -> Item:

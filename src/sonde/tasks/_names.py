@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, Function, facet_of, has_facet
 from sonde.languages._imports import ApiCall, Imports
 
@@ -19,28 +19,8 @@ SCOPES = (SHARED, PUBLIC, ALL)
 """Names that others can use, names without a leading underscore on their path, and all names."""
 
 
-class File(Protocol):
-    """What is read of a file of a corpus, or of an item that is a whole file."""
-
-    @property
-    def path(self) -> str:
-        """Path inside the corpus."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The content."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """Public name of the language."""
-        ...
-
-    @property
-    def repository(self) -> str:
-        """The repository."""
-        ...
+File = SourceFile | Item
+"""A file of a corpus, or an item that is a whole file."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import NamedTuple
-
-import polars as pl
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, NamedTuple
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow, Variable, VariablePlace
 from sonde.languages._metrics import Metrics
-from sonde.tasks._task import PAIR_SCHEMA, Repository
+from sonde.tasks._task import PAIR_SCHEMA, ItemLabels, Repository
 
 # More stand in whole files only, where pairs of all variables would be millions.
 _BETWEEN = 100
@@ -27,7 +25,7 @@ class MarkedPair(NamedTuple):
     value: float | None = None
 
 
-class VariablePairs(ABC):
+class VariablePairs(ItemLabels):
     """A task about pairs of places of variables. A subclass gives ``name``, ``labels`` and `pairs`."""
 
     name: str
@@ -35,30 +33,22 @@ class VariablePairs(ABC):
     version = "1"
     target = "pair"
     needs_repository = False
-
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """One row a pair in `PAIR_SCHEMA`; the first place is the earlier one."""
-        return {item.item_id: self._table(item) for item in items}
+    schema = PAIR_SCHEMA
 
     @abstractmethod
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """The pairs of a text."""
 
-    def _table(self, item: Item) -> pl.DataFrame:
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[tuple[Any, ...]]:
+        """One row a pair; the first place is the earlier one."""
         flow = facet_of(item.language, "flow", Flow)
         metrics = facet_of(item.language, "metrics", Metrics)
-        rows = [
+        return [
             (*pair.place, pair.label, pair.value, *pair.other)
             for pair in self.pairs(item.text, flow, metrics)
         ]
-        return pl.DataFrame(rows, schema=dict(PAIR_SCHEMA), orient="row")
 
 
 def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.tasks._spread import ItemChunk, Spread
-from sonde.tasks._task import Repository, Task, row_labels
+from sonde.tasks._task import LABEL_SCHEMA, ItemLabels, Repository, Task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -65,8 +65,8 @@ def picks_of(
     quirks: AbstractSet[str],
 ) -> tuple[Pick, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    if (by_row := row_labels(task)) is not None:
-        labelled = by_row.label_rows(item, repositories, mode=mode, quirks=quirks)
+    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
+        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
         rows = [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
     else:
         table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from types import MappingProxyType
 
-import polars as pl
-
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._tagging import Tagged, Tagging
-from sonde.tasks._task import LabelRow, Repository, label_tables
+from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
-class TokenClasses(ABC):
+class TokenClasses(ItemLabels):
     """A task about the class of tokens. A subclass gives ``name``, ``labels`` and `tags`."""
 
     name: str
@@ -26,24 +24,13 @@ class TokenClasses(ABC):
     needs_imports = False
     quirks: Mapping[str, str] = MappingProxyType({})
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """One row a token that has a class, in `LABEL_SCHEMA`.
-
-        Labels that the item brings for this task are taken as they are.
-        """
-        return label_tables(self, items, repositories, mode=mode, quirks=quirks)
-
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> list[LabelRow]:
-        """The labels of an item; see `sonde.tasks._task.RowLabels`."""
+        """One row a token that has a class.
+
+        Labels that the item brings for this task are taken as they are.
+        """
         given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
         known = repositories.get(item.repository)
         imports = known.imports.get(item.path, "") if known is not None else ""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import polars as pl
 
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, Definition, has_facet
-from sonde.results.columns import Columns, schema_of
+from sonde.results.columns import Columns, ColumnType, schema_of
 from sonde.tasks._examples import Dataset
 
 LABEL_COLUMNS: Columns = {
@@ -104,43 +104,38 @@ class Task(Protocol):
         ...
 
 
-@runtime_checkable
-class RowLabels(Protocol):
-    """A task that gives the labels of an item without a table, which takes longer to make than they do."""
+class ItemLabels(ABC):
+    """Base of the tasks that label each item by itself. A subclass gives `label_rows`.
 
+    Attributes:
+        schema: Columns of the rows. Of those in `LABEL_SCHEMA` no table is made where labels alone are
+            wanted: it takes longer to make than they do.
+    """
+
+    schema: ClassVar[Mapping[str, ColumnType]] = LABEL_SCHEMA
+
+    def label(
+        self,
+        items: Iterable[Item],
+        repositories: Mapping[str, Repository],
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+    ) -> dict[str, pl.DataFrame]:
+        """Labels of each item as a table, by item id; see `Task.label`."""
+        schema = dict(self.schema)
+        return {
+            item.item_id: pl.DataFrame(
+                self.label_rows(item, repositories, mode=mode, quirks=quirks), schema=schema, orient="row"
+            )
+            for item in items
+        }
+
+    @abstractmethod
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> Sequence[LabelRow]:
-        """The rows of the item's table in `Task.label`, whose columns are those of `LABEL_SCHEMA` alone."""
-        ...
-
-
-def row_labels(task: Task) -> RowLabels | None:
-    """The task as one of `RowLabels`, if it is: a protocol is slow to answer that for each item."""
-    return cast("RowLabels", task) if _has_row_labels(type(task)) else None
-
-
-@functools.cache
-def _has_row_labels(kind: type[Task]) -> bool:
-    return issubclass(kind, RowLabels)
-
-
-def label_tables(
-    task: RowLabels,
-    items: Iterable[Item],
-    repositories: Mapping[str, Repository],
-    *,
-    mode: str,
-    quirks: Set[str],
-) -> dict[str, pl.DataFrame]:
-    """The answer of `Task.label` of a task that gives rows."""
-    schema = dict(LABEL_SCHEMA)
-    return {
-        item.item_id: pl.DataFrame(
-            task.label_rows(item, repositories, mode=mode, quirks=quirks), schema=schema, orient="row"
-        )
-        for item in items
-    }
+    ) -> Sequence[tuple[Any, ...]]:
+        """The rows of the item's table."""
 
 
 def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:

@@ -7,19 +7,17 @@ spans (quirk ``codetokenizers.argument_names``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
-
-import polars as pl
+from collections.abc import Mapping, Set
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.tasks._repository import elsewhere, repository_of
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 _WORD = re.compile(r"\w+")
 
 
-class ArgumentNames:
+class ArgumentNames(ItemLabels):
     """Labels identifiers that stand directly in an argument list and that another file defines."""
 
     name = "argument_names"
@@ -28,26 +26,18 @@ class ArgumentNames:
     labels = ("internal",)
     needs_repository = True
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels of each item in `LABEL_SCHEMA`, by item id.
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """One row an argument.
 
         Raises:
-            InputError: An item's repository is not among ``repositories``.
+            InputError: The item's repository is not among ``repositories``.
         """
-        return {item.item_id: self._table(item, repository_of(item, repositories)) for item in items}
-
-    def _table(self, item: Item, repository: Repository) -> pl.DataFrame:
+        repository = repository_of(item, repositories)
         internal = {word for word in _WORD.findall(item.text) if elsewhere(word, item.path, repository)}
         spans = _arguments(item, internal) if internal else []
-        rows = [(start, end, "internal", None) for start, end in spans]
-        return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
+        return [(start, end, "internal", None) for start, end in spans]
 
 
 def _arguments(item: Item, names: set[str]) -> list[tuple[int, int]]:

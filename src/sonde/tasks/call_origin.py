@@ -7,7 +7,7 @@ not seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 
 import polars as pl
 
@@ -15,7 +15,7 @@ from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Call
 from sonde.results.columns import Columns, schema_of
 from sonde.tasks._repository import elsewhere, repository_of
-from sonde.tasks._task import LABEL_COLUMNS, Repository
+from sonde.tasks._task import LABEL_COLUMNS, ItemLabels, Repository
 
 CALL_COLUMNS: Columns = {
     **LABEL_COLUMNS,
@@ -26,8 +26,11 @@ CALL_COLUMNS: Columns = {
 
 CALL_SCHEMA = schema_of(CALL_COLUMNS)
 
+CallRow = tuple[int, int, str | None, None, str, str, str]
+"""A row in `CALL_SCHEMA`."""
 
-class CallOrigin:
+
+class CallOrigin(ItemLabels):
     """Labels every call by name, in two spans: its name and its arguments, brackets included.
 
     - ``builtin``: called bare under a name that the language provides, unless the item's own file defines a
@@ -45,31 +48,25 @@ class CallOrigin:
     target = "span"
     labels = ("internal", "local", "builtin", "external")
     needs_repository = True
+    schema = CALL_SCHEMA
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels of each item in `CALL_SCHEMA`, two rows a call, by item id.
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[CallRow]:
+        """Two rows a call.
 
         Raises:
-            InputError: An item's repository is not among ``repositories``.
+            InputError: The item's repository is not among ``repositories``.
         """
-        return {item.item_id: self._table(item, repository_of(item, repositories)) for item in items}
-
-    def _table(self, item: Item, repository: Repository) -> pl.DataFrame:
+        repository = repository_of(item, repositories)
         language = LANGUAGES.load(item.language)
-        rows: list[tuple[int, int, str | None, None, str, str, str]] = []
+        rows: list[CallRow] = []
         for call in language.calls(item.text):
             label = None if call.in_error else origin(call, item.path, repository, language.builtins)
             form = "method" if call.is_method else "bare"
             rows.append((call.start, call.end, label, None, "name", form, call.name))
             rows.append((call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name))
-        return pl.DataFrame(rows, schema=dict(CALL_SCHEMA), orient="row")
+        return rows
 
 
 def origin(call: Call, path: str, repository: Repository, builtins: frozenset[str]) -> str:

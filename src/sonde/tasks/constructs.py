@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-
-import polars as pl
+from collections.abc import Mapping, Set
 
 from sonde.corpora import Item
 from sonde.languages import CONSTRUCT_LABELS, LANGUAGES
-from sonde.tasks._task import LABEL_SCHEMA, Repository
+from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
-class Constructs:
+class Constructs(ItemLabels):
     """Labels every construct of an item; spans nest and may overlap."""
 
     name = "constructs"
@@ -20,23 +18,13 @@ class Constructs:
     labels = CONSTRUCT_LABELS
     needs_repository = False
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels of each item in `LABEL_SCHEMA`, by item id; ``repositories`` is not looked at."""
-        return {item.item_id: _table(item) for item in items}
-
-
-def _table(item: Item) -> pl.DataFrame:
-    language = LANGUAGES.load(item.language)
-    found = language.constructs(language.parse(item.text))
-    rows = [(construct.start, construct.end, construct.label, None) for construct in found]
-    return pl.DataFrame(rows, schema=dict(LABEL_SCHEMA), orient="row")
+    def label_rows(
+        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
+    ) -> list[LabelRow]:
+        """One row a construct."""
+        language = LANGUAGES.load(item.language)
+        found = language.constructs(language.parse(item.text))
+        return [(construct.start, construct.end, construct.label, None) for construct in found]
 
 
 task = Constructs()

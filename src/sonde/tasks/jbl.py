@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Iterator
 
-from sonde.tasks._jumble import exchanged, neighbours
-from sonde.tasks._mutation import ORIGINAL, REPLACED, Fault, Mutation, Stratum, Surroundings
+from sonde.languages._edits import Edits, TextPlace
+from sonde.tasks._jumble import Exchange, neighbours
+from sonde.tasks._mutation import ORIGINAL, REPLACED, Surroundings
 
-_DRAWS = 40
 
-
-class JumbledTokens(Mutation):
+class JumbledTokens(Exchange):
     """Code as written, or with two neighbouring tokens of one line exchanged.
 
     That a parser answers lies in the fault: in a grammar where ``a b`` can stand, ``b a`` mostly cannot
@@ -23,19 +22,15 @@ class JumbledTokens(Mutation):
 
     name = "jbl"
     labels = (ORIGINAL, REPLACED)
+    draws = 40
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
-        """Nothing to match: the tokens are the same."""
-        return () if any(neighbours(text, around.edits.tokens(text))) else None
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+        """Neighbours on one line."""
+        return neighbours(text, edits.tokens(text))
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
-        """Exchange one pair; None where no two neighbours differ."""
-        pairs = list(neighbours(text, around.edits.tokens(text)))
-        for first, second in draw.sample(pairs, min(_DRAWS, len(pairs))):
-            changed = exchanged(text, first, second)
-            if not around.paper or not around.edits.parses(changed):
-                return Fault(changed, ())
-        return None
+    def stands(self, changed: str, around: Surroundings) -> bool:
+        """Any does; in paper mode, one that does not parse."""
+        return not around.paper or not around.edits.parses(changed)
 
 
 task = JumbledTokens()

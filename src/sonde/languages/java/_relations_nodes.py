@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+
+from sonde.languages._settings import read_table
 
 Part = tuple[str, "Node"]
 
@@ -109,8 +109,7 @@ class RelationTables:
 @cache
 def tables() -> RelationTables:
     """The tables of `relations.toml`, read once."""
-    text = (files("sonde.languages.java") / "relations.toml").read_text(encoding="utf-8")
-    data = tomllib.loads(text)
+    data = read_table("sonde.languages.java", "relations")
     leaves: dict[str, list[str]] = data["leaves"]
     nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans
+from sonde.languages._grammar import error_spans, node_text
 from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -24,7 +24,7 @@ _METHOD = "()"
 
 def facet(language: TreeSitterLanguage) -> JavaImports:
     """The facet ``imports``."""
-    return JavaImports(language, *read_settings(language.name))
+    return JavaImports(language, *read_settings(language))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _scopes(captures: Mapping[str, list[tree_sitter.Node]], end: int) -> Scopes:
     scopes = Scopes(spans, end, see_through_classes=True)
     for capture, suffix in (("bind", ""), ("method", _METHOD)):
         for node in captures.get(capture, []):
-            scopes.bind(node.start_byte, _text(node) + suffix)
+            scopes.bind(node.start_byte, node_text(node) + suffix)
     return scopes
 
 
@@ -105,7 +105,7 @@ def _calls(
 def _called(node: tree_sitter.Node, capture: str) -> Called | None:
     """The call of a captured name; None where what stands before it is no chain of names."""
     if capture == "bare":
-        return Called((_text(node),), "call", node.start_byte, node.end_byte)
+        return Called((node_text(node),), "call", node.start_byte, node.end_byte)
     if capture == "new":
         levels = _levels(node)
         return None if levels is None else Called(levels, "new", node.start_byte, node.end_byte)
@@ -113,7 +113,7 @@ def _called(node: tree_sitter.Node, capture: str) -> Called | None:
     levels = None if receiver is None else _levels(receiver)
     if receiver is None or levels is None:
         return None
-    return Called((*levels, _text(node)), "call", receiver.start_byte, node.end_byte)
+    return Called((*levels, node_text(node)), "call", receiver.start_byte, node.end_byte)
 
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
@@ -123,12 +123,8 @@ def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
         inner = [child for child in node.children if child.is_named and not child.is_extra]
         if len(inner) != 2:
             return None
-        levels.append(_text(inner[1]))
+        levels.append(node_text(inner[1]))
         node = inner[0]
     if node.type not in ("identifier", "type_identifier"):
         return None
-    return (*reversed([*levels, _text(node)]),)
-
-
-def _text(node: tree_sitter.Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return (*reversed([*levels, node_text(node)]),)

@@ -176,4 +176,4 @@ def _labels(group: tree_sitter.Node) -> tuple[int, bool]:
 
 def facet(language: TreeSitterLanguage) -> JavaMetrics:
     """Java's metrics."""
-    return JavaMetrics(language, __package__ or "")
+    return JavaMetrics(language)

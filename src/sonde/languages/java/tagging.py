@@ -64,4 +64,4 @@ class JavaTagging(TaggingOf):
 
 def facet(language: TreeSitterLanguage) -> JavaTagging:
     """Java's classes of tokens."""
-    return JavaTagging(language, __package__ or "")
+    return JavaTagging(language)

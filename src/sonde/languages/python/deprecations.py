@@ -17,6 +17,7 @@ import tree_sitter
 
 from sonde.languages import facet_of
 from sonde.languages._deprecations import NOT_ITSELF, Deprecation, said
+from sonde.languages._grammar import node_text
 from sonde.languages._imports import Imports
 from sonde.languages._treesitter import TreeSitterLanguage
 from sonde.languages.python._exports import exports, module_of
@@ -277,4 +278,4 @@ def _levels(node: tree_sitter.Node) -> tuple[str, ...]:
 
 
 def _text(node: tree_sitter.Node | None) -> str:
-    return "" if node is None else (node.text or b"").decode("utf-8", "replace")
+    return "" if node is None else node_text(node)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import tree_sitter
 
-from sonde.languages._grammar import error_spans
+from sonde.languages._grammar import error_spans, node_text
 from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -22,7 +22,7 @@ _PACKAGE_FILE = "__init__"
 
 def facet(language: TreeSitterLanguage) -> PythonImports:
     """The facet ``imports``."""
-    return PythonImports(language, *read_settings(language.name))
+    return PythonImports(language, *read_settings(language))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ def _scopes(captures: _Captures, end: int) -> Scopes:
     scopes = Scopes(spans, end, see_through_classes=False)
     for where in ("global", "nonlocal"):
         for node in captures.get(where):
-            scopes.declare(node.start_byte, _text(node), where)
+            scopes.declare(node.start_byte, node_text(node), where)
     for capture in ("bind", "bind.past"):
         for node in captures.get(capture):
-            scopes.bind(node.start_byte, _text(node), past_comprehensions=capture == "bind.past")
+            scopes.bind(node.start_byte, node_text(node), past_comprehensions=capture == "bind.past")
     return scopes
 
 
@@ -143,9 +143,9 @@ def _propagate(captures: _Captures, scopes: Scopes, source: EncodedText) -> None
         if found is not None:
             name = ".".join([found.name, *levels[1:]])
             at = (source.at(target.parent.start_byte), source.at(target.parent.end_byte))
-            reached.append((target, Imported(_text(target), name, name, False, "", *at, variable=True)))
+            reached.append((target, Imported(node_text(target), name, name, False, "", *at)))
     for target, value in reached:
-        scopes.propagate(target.start_byte, _text(target), value)
+        scopes.propagate(target.start_byte, node_text(target), value)
 
 
 def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
@@ -155,11 +155,11 @@ def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
         name, inner = node.child_by_field_name("attribute"), node.child_by_field_name("object")
         if name is None or inner is None:
             return None
-        levels.append(_text(name))
+        levels.append(node_text(name))
         node = inner
     if node.type != "identifier":
         return None
-    return (*reversed([*levels, _text(node)]),)
+    return (*reversed([*levels, node_text(node)]),)
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class _Reader:
             return None if node is None else _dotted(node)
         prefix = next(child for child in node.children if child.type == "import_prefix")
         rest = [_dotted(child) for child in node.children if child.type == "dotted_name"]
-        up = _text(prefix).count(".") - 1
+        up = node_text(prefix).count(".") - 1
         if not self.package or up >= len(self.package):
             return None
         return ".".join([*self.package[: len(self.package) - up], *rest])
@@ -204,12 +204,8 @@ class _Reader:
 
 def _name_and_alias(node: tree_sitter.Node) -> tuple[str, str]:
     name, alias = node.child_by_field_name("name"), node.child_by_field_name("alias")
-    return (_dotted(node), "") if name is None or alias is None else (_dotted(name), _text(alias))
+    return (_dotted(node), "") if name is None or alias is None else (_dotted(name), node_text(alias))
 
 
 def _dotted(node: tree_sitter.Node) -> str:
-    return ".".join(_text(child) for child in node.children if child.type == "identifier")
-
-
-def _text(node: tree_sitter.Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+    return ".".join(node_text(child) for child in node.children if child.type == "identifier")

@@ -141,4 +141,4 @@ def _match(case: tree_sitter.Node) -> tree_sitter.Node | None:
 
 def facet(language: TreeSitterLanguage) -> PythonMetrics:
     """Python's metrics."""
-    return PythonMetrics(language, __package__ or "")
+    return PythonMetrics(language)

@@ -18,8 +18,8 @@ _KEPT_IMPORTS = 4_096
 class PythonTagging(TaggingOf):
     """Python's `Tagging`."""
 
-    def __init__(self, language: TreeSitterLanguage, package: str) -> None:
-        super().__init__(language, package)
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        super().__init__(language)
         # The functions of a file, asked one after the other or not, share its import statements.
         self._modules = lru_cache(maxsize=_KEPT_IMPORTS)(self._bound)
 
@@ -95,4 +95,4 @@ class PythonTagging(TaggingOf):
 
 def facet(language: TreeSitterLanguage) -> PythonTagging:
     """Python's classes of tokens."""
-    return PythonTagging(language, __package__ or "")
+    return PythonTagging(language)

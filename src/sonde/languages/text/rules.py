@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cached_property
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
 from sonde.base.outside import public_stem
+from sonde.languages._settings import read_table
 from sonde.languages._tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
 # A word may hold apostrophes inside; a number may hold points and commas inside; a sign stands alone.
@@ -34,7 +33,7 @@ class PlainText:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        return tomllib.loads((files(self._package) / "language.toml").read_text(encoding="utf-8"))
+        return read_table(self._package, "language")
 
     @property
     def name(self) -> str:

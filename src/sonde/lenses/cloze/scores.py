@@ -25,8 +25,8 @@ from sonde.lenses.cloze.judged import (
     judged,
     with_agreement,
     with_common,
-    with_seen,
     with_random_weights,
+    with_seen,
 )
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL

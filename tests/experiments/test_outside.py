@@ -13,6 +13,7 @@ import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli import app
 from sonde.corpora import CORPORA
+from sonde.experiments.catalogue import REGISTRIES
 from sonde.languages import LANGUAGES, facet_of, has_facet, java
 from sonde.languages._edits import Edits
 from sonde.lenses import LENSES
@@ -84,6 +85,8 @@ executor = Told()
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an extension of each kind; what is handed in is forgotten afterwards."""
     monkeypatch.setenv("SONDE_OUTSIDE", "{}")
+    for registry in REGISTRIES.values():
+        monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mentions_number.py").write_text(TASK)
     (tmp_path / "written.py").write_text(CORPUS)

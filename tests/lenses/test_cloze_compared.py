@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
 
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.judged import with_seen
+from sonde.lenses.cloze.ranked import with_seen
 from sonde.lenses.cloze.rates import KS
 from sonde.results.scores import Score
 from sonde.tasks._cloze_queries import path_number

@@ -15,10 +15,10 @@ from sonde.lenses import LensSettings, Scoring
 from sonde.lenses._lens import Control, ControlObservations
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import vocabulary as cloze_vocabulary
-from sonde.lenses.cloze.judged import contested, judged, with_agreement, with_seen
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL, candidate_ids, statements
 from sonde.lenses.cloze.predictions import preferred
+from sonde.lenses.cloze.ranked import contested, ranked_answers, with_agreement, with_seen
 from sonde.lenses.cloze.scores import KS
 from sonde.lenses.cloze.vocabulary import vocabulary_of
 from sonde.models import ModelSpec, load_tokenizer
@@ -188,14 +188,16 @@ def test_several_right_answers() -> None:
     queries = [query(number, **prompt, answer=name) for number, name in enumerate(["ones", "zeros", "full"])]
     queries.append(query(3, prefix="os.", answer="path"))
     answers = [answer("q0", 2), answer("q1", 5), answer("q2", 9), answer("q3", 4)]
-    frame = judged(*tables(queries, answers))
+    frame = ranked_answers(*tables(queries, answers))
     assert frame["rank_filtered"].to_list() == [2, 4, 7, 4]
     assert frame["rank_any"].to_list() == [2, 2, 2, 4]
 
 
 def test_the_same_statement_asked_twice_is_one_answer() -> None:
     prompt = {"prefix": "import a as k\nk.", "suffix": "(", "answer": "f", "template": "adversarial"}
-    frame = judged(*tables([query(0, **prompt), query(1, **prompt)], [answer("q0", 3), answer("q1", 3)]))
+    frame = ranked_answers(
+        *tables([query(0, **prompt), query(1, **prompt)], [answer("q0", 3), answer("q1", 3)])
+    )
     assert frame["rank_filtered"].to_list() == [3, 3]
 
 
@@ -376,7 +378,7 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     queries = [query(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
     ranks = [(12, 3), (99, 60), (5, None), (1, 1)]
     answers = [answer(f"q{number}", rank, rank_unified=shared) for number, (rank, shared) in enumerate(ranks)]
-    frame = with_agreement(judged(*tables(queries, answers)), models)
+    frame = with_agreement(ranked_answers(*tables(queries, answers)), models)
     cut = [
         load_tokenizer(ModelSpec(name=name))(
             [one["answer"] for one in queries], add_special_tokens=False
@@ -430,7 +432,7 @@ def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> Non
         query(1, library="a", paths=[path_number("z.py")]),
         query(2, library="b", paths=[path_number("y.py")]),
     ]
-    frame = judged(*tables(queries, [answer(f"q{number}", 1) for number in range(3)]))
+    frame = ranked_answers(*tables(queries, [answer(f"q{number}", 1) for number in range(3)]))
     assert with_seen(frame, str(tmp_path))["seen"].to_list() == [True, True, False]
     assert with_seen(frame, "org/unknown")["seen"].to_list() == [None] * 3
 

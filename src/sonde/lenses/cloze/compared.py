@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses.cloze.judged import PUBLISHED_MODES
+from sonde.lenses.cloze.ranked import PUBLISHED_MODES
 from sonde.lenses.cloze.rates import KS, at_k, by_library, by_template, hit
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.intervals import Kind

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from sonde.lenses._lens import Scoring
-from sonde.lenses.cloze.judged import RANDOM_WEIGHTS
 from sonde.lenses.cloze.observe import CAUSAL, PLL
 from sonde.lenses.cloze.plan import candidate_ids
+from sonde.lenses.cloze.ranked import RANDOM_WEIGHTS
 from sonde.lenses.cloze.rates import by_library
 from sonde.results import Mean, Score
 from sonde.results.grouped import By

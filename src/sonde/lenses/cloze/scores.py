@@ -16,21 +16,21 @@ from sonde.lenses.cloze.compared import (
     paired_aliases,
     seen_against_unseen,
 )
-from sonde.lenses.cloze.judged import (
+from sonde.lenses.cloze.options import ClozeOptions
+from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
+from sonde.lenses.cloze.predictions import prediction_scores
+from sonde.lenses.cloze.ranked import (
     MATCHINGS,
     PUBLISHED_MODES,
     RANDOM_WEIGHTS,
     SHARED,
     contested,
-    judged,
+    ranked_answers,
     with_agreement,
     with_common,
     with_random_weights,
     with_seen,
 )
-from sonde.lenses.cloze.options import ClozeOptions
-from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
-from sonde.lenses.cloze.predictions import prediction_scores
 from sonde.lenses.cloze.rates import COMPETING, KS, NAMES, at_k, by_library, by_template, chance, hit, mrr
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.results import Mean, Score, means
@@ -134,9 +134,9 @@ def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, ba
 
 def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
-    frame = with_common(judged(scoring.observations.collect(), labels), scoring.beside)
+    frame = with_common(ranked_answers(scoring.observations.collect(), labels), scoring.beside)
     frame = with_seen(frame, model)
-    frame = with_random_weights(frame, scoring, labels, judged)
+    frame = with_random_weights(frame, scoring, labels, ranked_answers)
     compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 

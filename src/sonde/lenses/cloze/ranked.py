@@ -42,7 +42,7 @@ _BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
 _MOST = "20+"
 
 
-def judged(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def ranked_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
 
     Args:
@@ -60,7 +60,7 @@ def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataF
     model has a log-probability of it. As they are where the run has one model.
 
     Args:
-        frame: From `judged`.
+        frame: From `ranked_answers`.
         beside: The answers of every other model of the run.
     """
     if not beside:
@@ -136,7 +136,7 @@ def with_random_weights(
     """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
 
     Args:
-        frame: From `judged` or `contested`.
+        frame: From `ranked_answers` or `contested`.
         scoring: What the lens scores with.
         labels: The queries.
         ranked: The same function.
@@ -153,7 +153,7 @@ def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
     """Add ``agree``: whether the tokenizers of all models cut the level alike.
 
     Args:
-        frame: From `judged` or `contested`.
+        frame: From `ranked_answers` or `contested`.
         models: The models that are compared.
     """
     levels = frame.select(

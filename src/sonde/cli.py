@@ -116,10 +116,17 @@ def run(
 
 
 @app.command()
-def report(directory: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+def report(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    plot: Annotated[
+        list[str] | None, typer.Option("--plot", help="Add a section of your own (FILE.py).")
+    ] = None,
+) -> None:
     """Build the page of a finished run again."""
-    from sonde.report import build_report
+    from sonde.report import PLOTS, build_report
 
+    for name in plot or ():
+        PLOTS.hand_in(name)
     typer.echo(build_report(directory))
 
 

@@ -5,8 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from sonde.report import PLOTS, Plot, build_report
+import sonde
+from sonde.cli import app
+from sonde.report import PLOTS, Plot
 
 PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "plot.md"
 
@@ -17,14 +20,15 @@ def test_the_plot_that_the_page_prints_is_drawn(
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
     path = tmp_path / "kind_counts.py"
     path.write_text(block, encoding="utf-8")
-    plot = PLOTS.load(str(path))
-    assert isinstance(plot, Plot)
-    monkeypatch.setitem(PLOTS._loaded, "kind_counts", plot)
-    names = PLOTS.names()
-    monkeypatch.setattr(PLOTS, "names", lambda: (*names, "kind_counts"))
+    assert isinstance(PLOTS.load(str(path)), Plot)
+    monkeypatch.setenv("SONDE_OUTSIDE", "{}")
+    monkeypatch.setattr(PLOTS, "_loaded", dict(PLOTS._loaded))
     folder = tmp_path / "run"
     shutil.copytree(run_directory, folder)
-    page = build_report(folder).read_text(encoding="utf-8")
+    ended = CliRunner().invoke(app, ["report", str(folder), "--plot", str(path)])
+    assert ended.exit_code == 0, ended.output
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert "How many subwords of each kind" in page
     assert "Most subwords are of the kind" in page
     assert '"kind-counts"' in page
+    assert sonde.Run(folder).plot(str(path)).table is not None

@@ -51,6 +51,11 @@ ITEMS_COLUMNS: Columns = {
 
 ITEMS_SCHEMA = schema_of(ITEMS_COLUMNS)
 
+SCORED_ITEMS = (
+    "item_id", "language", "unit", "path", "name", "cluster", "repository", "licence", "bytes", "characters",
+)  # fmt: skip
+"""Columns of the items that lenses score with."""
+
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 

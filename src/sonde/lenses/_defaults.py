@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
@@ -10,6 +11,7 @@ from sonde.base.options import Option, Options
 from sonde.corpora import Item
 from sonde.lenses._lens import Control, LensSettings
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 
@@ -24,6 +26,8 @@ class LensDefaults:
 
     takes: frozenset[str] = frozenset()
     draws: bool = False
+    compared: tuple[Compared, ...] = ()
+    compared_with: Mapping[str, Option] = MappingProxyType({})
     typed_options: type[Options] = Options
 
     @property

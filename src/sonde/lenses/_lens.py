@@ -13,6 +13,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
 from sonde.models import Capabilities, ModelSpec
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 
@@ -184,6 +185,16 @@ class Lens(Protocol):
     @property
     def takes(self) -> frozenset[str]:
         """Targets of the tasks that a user may name in place of `tasks`; empty where they are fixed."""
+        ...
+
+    @property
+    def compared(self) -> tuple[Compared, ...]:
+        """Which of its scores a comparison of two models holds against each other."""
+        ...
+
+    @property
+    def compared_with(self) -> Mapping[str, Option]:
+        """Options of a comparison's scoring, without what qualifies numbers that are not compared."""
         ...
 
     @property

@@ -89,7 +89,7 @@ def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> E
             that differ.
     """
     value, deviations = _left_out(sums)
-    variance = _jackknife_variance(sums.total(deviations**2), sums.counted)
+    variance = jackknife_variance(sums.total(deviations**2), sums.counted)
     if squares is not None:
         variance = np.maximum(variance, least_paired_variance(value, squares, sums.total(sums.w)))
     return estimated(
@@ -132,7 +132,7 @@ def differences(
     joint = np.bincount(inverse, np.concatenate([left, -right]), minlength=len(pairs))
     owner = pairs // width
     n_clusters = np.bincount(owner, minlength=n_groups)
-    variance = _jackknife_variance(np.bincount(owner, joint**2, minlength=n_groups), n_clusters)
+    variance = jackknife_variance(np.bincount(owner, joint**2, minlength=n_groups), n_clusters)
     effective = np.minimum(first.effective, second.effective)
     value = one - two
     n_one, n_two = first.total(first.w), second.total(second.w)
@@ -180,7 +180,7 @@ def jackknife(
     without = statistic(total - sums)
     present = (sums != 0).any(axis=1)
     n_clusters = np.array([int(present.sum())])
-    variance = _jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
+    variance = jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
     size = np.array([weight.sum()])
     if kind == "difference":
         # So many observations at least were told apart.
@@ -200,11 +200,20 @@ def jackknife(
         return found
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = to_scale(without[present], kind) - to_scale(value, kind)
-        on_scale = np.sqrt(_jackknife_variance((moved**2).sum(keepdims=True), n_clusters))
+        on_scale = np.sqrt(jackknife_variance((moved**2).sum(keepdims=True), n_clusters))
     if not np.isfinite(on_scale).all():
         return found
     bounds = student_on_scale(value, on_scale, found.df, kind)
     return dataclasses.replace(found, low=bounds.low, high=bounds.high)
+
+
+def left_out_one(
+    statistic: Statistic, sums: Float[np.ndarray, "cluster total"]
+) -> Float[np.ndarray, " cluster"]:
+    """By how much a function of totals changes when each cluster is left out; 0 for clusters without sums."""
+    total = sums.sum(axis=0, keepdims=True)
+    present = (sums != 0).any(axis=1)
+    return np.where(present, statistic(total - sums) - statistic(total), 0.0)
 
 
 def bootstrap(
@@ -378,7 +387,8 @@ def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
     return value, np.where((sums.w == 0) & (sums.x == 0), 0.0, moved)
 
 
-def _jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -> Column:
+def jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -> Column:
+    """Variance from summed squares of how far numbers move without each cluster; NaN for one cluster."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(n_clusters > 1, squares * (n_clusters - 1) / n_clusters, np.nan)
 

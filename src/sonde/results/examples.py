@@ -14,12 +14,13 @@ from jaxtyping import Float
 from scipy import sparse
 
 from sonde.results.clusters import Clusters, added_up, sums_of
-from sonde.results.estimate import Statistic, bootstrap, jackknife, ratios
+from sonde.results.contributions import Contributions, of_ratios
+from sonde.results.estimate import Statistic, bootstrap, jackknife, left_out_one, ratios
 from sonde.results.intervals import Kind
 from sonde.results.metrics import r_squared, weighted_spearman
 from sonde.results.rows import rows_of
 from sonde.results.scores import Score
-from sonde.results.seeds import BySeed, trained_difference, trained_mean
+from sonde.results.seeds import BySeed, between_seeds, trained_difference, trained_mean
 
 Fields = Mapping[str, Any]
 """Columns of a score by name."""
@@ -41,9 +42,11 @@ def mean_rows(
         fields: What sets each row apart.
         kind: What the values are.
     """
-    found = ratios(sums_of(np.asarray(values, dtype=np.float64), clusters), kind)
+    sums = sums_of(np.asarray(values, dtype=np.float64), clusters)
     templates = [dataclasses.replace(template, **own) for own in fields]
-    return list(rows_of(found, templates, [values.shape[1]] * len(templates)))
+    parts = of_ratios(sums, np.unique(clusters), kind)
+    counts = [values.shape[1]] * len(templates)
+    return list(rows_of(ratios(sums, kind), templates, counts, contributions=parts))
 
 
 def share_rows(
@@ -83,11 +86,16 @@ def trained_rows(
         One score, whose interval holds both seeds and clusters.
     """
     own = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    apart, sides, kind = own.mean(0), [own], "proportion"
     if less is None:
         found = trained_mean(own, clusters)
     else:
-        found = trained_difference(own, np.atleast_2d(np.asarray(less, dtype=np.float64)), clusters)
-    return list(rows_of(found, [template], [own.shape[1]]))
+        other = np.atleast_2d(np.asarray(less, dtype=np.float64))
+        found = trained_difference(own, other, clusters)
+        apart, sides, kind = apart - other.mean(0), [own, other], "difference"
+    noise = tuple(term for side in sides if (term := between_seeds(side))[1])
+    parts = of_ratios(sums_of(apart[None], clusters), np.unique(clusters), kind, noise)
+    return list(rows_of(found, [template], [own.shape[1]], contributions=parts))
 
 
 def statistic_rows(
@@ -99,6 +107,7 @@ def statistic_rows(
     *,
     n: float | None = None,
     seed: int | None = None,
+    clusters: np.ndarray | None = None,
 ) -> list[Score]:
     """A function of sums over clusters, for example of `sonde.results.grouped.cells`.
 
@@ -111,16 +120,21 @@ def statistic_rows(
         n: Observations behind it; None counts them by ``weight``.
         seed: For statistics without derivatives (ranks, absolute values), the seed of draws of clusters; None
             leaves one cluster out at a time.
+        clusters: Name or number of each cluster; without them the number can be compared with no other's.
 
     Returns:
         One score; none where the statistic is not defined.
     """
+    parts: list[Contributions] | None = None
     if seed is not None:
         found = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
     else:
         dense = sums.toarray() if isinstance(sums, sparse.csr_array) else sums
         found = jackknife(statistic, dense, weight, kind)
-    return list(rows_of(found, [template], [weight.sum() if n is None else n]))
+        if clusters is not None:
+            moved = left_out_one(statistic, dense)
+            parts = [Contributions(clusters=clusters, weight=weight, moved=moved, kind=kind)]
+    return list(rows_of(found, [template], [weight.sum() if n is None else n], contributions=parts))
 
 
 def r2_rows(
@@ -135,8 +149,9 @@ def r2_rows(
     rows: list[Score] = []
     for values, own in zip(predicted, fields, strict=True):
         columns = np.column_stack([np.ones(len(gold)), centred, centred**2, (gold - values) ** 2])
-        _, totals = added_up(columns, clusters)
-        rows += statistic_rows(dataclasses.replace(template, **own), r_squared, totals, totals[:, 0], "r2")
+        kept, totals = added_up(columns, clusters)
+        named = dataclasses.replace(template, **own)
+        rows += statistic_rows(named, r_squared, totals, totals[:, 0], "r2", clusters=kept)
     return rows
 
 

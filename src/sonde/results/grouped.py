@@ -18,6 +18,7 @@ from jaxtyping import Int
 from scipy import sparse
 
 from sonde.results.clusters import ClusterSums
+from sonde.results.contributions import Contributions, of_ratios
 from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Estimates, differences, ratios
 from sonde.results.intervals import DIFFERENCE_OF, Column, Kind
@@ -90,7 +91,8 @@ def means(
     templates = held.templates(template)
     for place, one in enumerate(asked):
         weights = held.of("w", place)
-        yield from _rows(held.estimates(one, place), one, templates, weights.total(weights.w))
+        found, parts = held.estimates(one, place), held.contributions(one, place)
+        yield from _rows(found, one, templates, weights.total(weights.w), parts)
 
 
 def mean_differences(
@@ -166,10 +168,12 @@ class _Sums:
         sums: A row a group (``_group``) and cluster (``_cluster``), in order; of each mean, by its place, the
             sums of values ``x``, weights ``w``, subtracted values ``y`` and squares ``s``.
         groups: The fields and dimensions of each group.
+        clusters: Name of each cluster, by its number.
     """
 
     sums: pl.DataFrame
     groups: Sequence[tuple[Mapping[str, Any], Dimensions]]
+    clusters: np.ndarray
 
     def of(self, column: str, place: int) -> ClusterSums:
         """A column of sums over the weights of the mean at a place."""
@@ -186,6 +190,13 @@ class _Sums:
         if one.less is not None:
             return differences(own, self.of("y", place), one.estimated, discordant=total)
         return ratios(own, one.kind, squares=total)
+
+    def contributions(self, one: Mean, place: int) -> Iterator[Contributions]:
+        """What each cluster contributes to the mean at a place, in every group."""
+        own = self.of("x", place)
+        if one.less is not None:
+            own = dataclasses.replace(own, x=own.x - self.of("y", place).x)
+        return of_ratios(dataclasses.replace(own, x=own.x * one.factor), self.clusters, one.estimated)
 
     def templates(self, template: Score) -> list[Score]:
         """What the scores of each group share."""
@@ -232,11 +243,19 @@ def _added(
             )
             for own, text in zip(groups.select(keys).rows(), texts, strict=True)
         ],
+        held["_cluster"].unique().sort().to_numpy(),
     )
 
 
-def _rows(found: Estimates, one: Mean, templates: Sequence[Score], n: Column) -> Iterator[Score]:
-    return rows_of(found, templates, n, factor=one.factor, fields={"metric": one.metric, **one.fields})
+def _rows(
+    found: Estimates,
+    one: Mean,
+    templates: Sequence[Score],
+    n: Column,
+    contributions: Iterable[Contributions] | None = None,
+) -> Iterator[Score]:
+    fields = {"metric": one.metric, **one.fields}
+    return rows_of(found, templates, n, factor=one.factor, fields=fields, contributions=contributions)
 
 
 def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:

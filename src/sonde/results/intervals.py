@@ -24,7 +24,8 @@ Kind = Literal["real", "nonnegative", "proportion", "unit", "difference", "corre
 """
 
 DIFFERENCE_OF: Mapping[Kind, Kind] = {
-    "nonnegative": "real", "real": "real", "proportion": "difference", "unit": "difference"
+    "nonnegative": "real", "real": "real", "proportion": "difference", "unit": "difference",
+    "r2": "real", "correlation": "real",
 }  # fmt: skip
 """What the difference of two numbers of a kind is."""
 

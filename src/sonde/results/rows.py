@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from sonde.results.contributions import Contributions
 from sonde.results.estimate import Estimates
 from sonde.results.scores import Score
 
@@ -22,6 +23,7 @@ def rows_of(
     *,
     factor: float = 1.0,
     fields: Mapping[str, Any] = MappingProxyType({}),
+    contributions: Iterable[Contributions] | None = None,
 ) -> Iterator[Score]:
     """One row an estimate; those without a value are left out, and what is not known is null.
 
@@ -31,8 +33,10 @@ def rows_of(
         counts: Observations behind each.
         factor: By which values and intervals are multiplied (nats to bits).
         fields: Columns that all rows share beside their templates.
+        contributions: What each cluster contributes to each, before ``factor``; None where that is not known.
     """
-    for place, (template, n) in enumerate(zip(templates, counts, strict=True)):
+    parts = [None] * len(templates) if contributions is None else contributions
+    for place, (template, n, part) in enumerate(zip(templates, counts, parts, strict=True)):
         value = float(found.value[place])
         if not math.isfinite(value):
             continue
@@ -50,6 +54,7 @@ def rows_of(
             n_eff=_finite(found.n_eff[place]),
             df=_finite(found.df[place]),
             p_value=_finite(found.p_value[place]),
+            contributions=part,
             **fields,
         )
 

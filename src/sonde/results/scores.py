@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from sonde.results.columns import Columns, schema_of
 from sonde.results.dimensions import DIMENSIONS, REASON, Dimensions
 from sonde.results.schema1 import from_schema1, is_schema1, slice_of
+
+if TYPE_CHECKING:
+    from sonde.results.contributions import Contributions
 
 SCHEMA_VERSION = 2
 
@@ -90,7 +94,12 @@ SCORES_SCHEMA = schema_of(SCORES_COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One number of a run; fields as the columns of `SCORES_COLUMNS`, which says what they hold."""
+    """One number of a run; fields as the columns of `SCORES_COLUMNS`, which says what they hold.
+
+    Attributes:
+        contributions: What each cluster contributes to it, for paired comparisons; in no table. None where
+            the number has no such parts.
+    """
 
     model: str
     lens: str
@@ -136,6 +145,7 @@ class Score:
     mode: str = "corrected"
     fingerprint: str = ""
     schema_version: int = SCHEMA_VERSION
+    contributions: Contributions | None = field(default=None, repr=False, compare=False)
 
     @property
     def slice(self) -> str:
@@ -145,6 +155,12 @@ class Score:
     def within(self, *dimensions: tuple[str, str]) -> Score:
         """The same score with further dimensions, inside those that it has."""
         return dataclasses.replace(self, dimensions=(*self.dimensions, *dimensions))
+
+    def over(self, clusters: Sequence[str]) -> Score:
+        """The same score with the clusters that contribute to it by name, where they were numbers."""
+        if self.contributions is None:
+            return self
+        return dataclasses.replace(self, contributions=self.contributions.named(clusters))
 
 
 LEFT_OUT = "left_out"

@@ -9,12 +9,14 @@ cautious. One training has no seeds to tell from: then the interval is over exam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
 from sonde.results.clusters import Clusters, ClusterSums, least_icc, sums_of
 from sonde.results.estimate import Estimates, estimated, ratios
-from sonde.results.intervals import Kind
+from sonde.results.intervals import Column, Kind
 
 BySeed = Float[np.ndarray, "seed example"]
 
@@ -31,7 +33,7 @@ def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
     """
     sums = sums_of(values.mean(0)[None], clusters)
     alone = ratios(sums, "proportion")
-    return _with_noise(alone, sums, "proportion", [_between_seeds(values)])
+    return _over(alone, sums, "proportion", [between_seeds(values)])
 
 
 def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Estimates:
@@ -46,16 +48,39 @@ def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Est
     apart = one - two
     sums = sums_of(apart[None], clusters)
     alone = ratios(sums, "difference", squares=np.array([(apart**2).sum()]))
-    return _with_noise(alone, sums, "difference", [_between_seeds(first), _between_seeds(second)])
+    return _over(alone, sums, "difference", [between_seeds(first), between_seeds(second)])
 
 
-def _between_seeds(values: BySeed) -> tuple[float, int]:
+def between_seeds(values: BySeed) -> tuple[float, int]:
     """Variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
     seeds = len(values)
     return (float(values.mean(1).var(ddof=1)) / seeds, seeds - 1) if seeds > 1 else (0.0, 0)
 
 
-def _with_noise(alone: Estimates, sums: ClusterSums, kind: Kind, noise: list[tuple[float, int]]) -> Estimates:
+def _over(alone: Estimates, sums: ClusterSums, kind: Kind, noise: Sequence[tuple[float, int]]) -> Estimates:
+    size = {"n": sums.total(sums.w), "mean_size": sums.mean_size, "icc": least_icc(sums)}
+    return with_noise(alone, kind, noise, **size)
+
+
+def with_noise(
+    alone: Estimates,
+    kind: Kind,
+    noise: Sequence[tuple[float, int]],
+    *,
+    n: Column,
+    mean_size: Column,
+    icc: Column,
+) -> Estimates:
+    """Estimates whose intervals are over clusters, with what training adds.
+
+    Args:
+        alone: The estimates.
+        kind: What they are.
+        noise: Variance and degrees of freedom of each set of seeds.
+        n: Observations behind each.
+        mean_size: See `ClusterSums.mean_size`.
+        icc: Least intraclass correlations.
+    """
     terms = [(variance, df) for variance, df in noise if variance > 0]
     if not terms:
         return alone
@@ -70,9 +95,9 @@ def _with_noise(alone: Estimates, sums: ClusterSums, kind: Kind, noise: list[tup
         alone.n_clusters,
         alone.effective,
         kind,
-        n=sums.total(sums.w),
-        mean_size=sums.mean_size,
-        icc=least_icc(sums),
+        n=n,
+        mean_size=mean_size,
+        icc=icc,
         method=f"seeds and {alone.method.partition(',')[0]}",
         df=np.where(np.isfinite(alone.df) & (alone.df >= 1), welch, np.nan),
     )

@@ -43,9 +43,10 @@ from sonde.lenses.attention.scores import (
     offset_scores,
 )
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
-from sonde.lenses.attention.sums import clusters_of, collect
+from sonde.lenses.attention.sums import cluster_names, clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
@@ -65,6 +66,7 @@ class Attention(LensDefaults):
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
+    compared = (Compared(metric="first_hit", better="higher", k=1, without=("followed",)),)
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that show no attention weights cannot be read."""
@@ -184,7 +186,8 @@ class Attention(LensDefaults):
                 random, _ = heads(side, mine, observations.observations, splits, quirks)
                 of_control = Side(mine, {"random_weights": random}, averaged)
                 found += all_scores(of_control, "random_weights", on_side)
-        return found
+        names = cluster_names(splits, clusters)
+        return [score.over(names) for score in found]
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """The best head of each relation, to be asked what it picks where it misses."""

@@ -180,7 +180,7 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
             .toarray()
             .reshape(-1, len(values) + 1, len(names))
         )
-        weight = table[:, -1].sum(axis=1)
+        weight, clusters = table[:, -1].sum(axis=1), rows["cluster"].unique().sort().to_numpy()
         about = dataclasses.replace(
             _of(predictor, template).within(*part), n_relations=len(names), compared_to=over or None
         )
@@ -188,7 +188,9 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
             own = table[:, [*range(at, len(values), size), -1]].reshape(len(table), -1)
             named = dataclasses.replace(about, metric=one.metric, **one.fields)
             kind = "difference" if over else "proportion"
-            yield from statistic_rows(named, _mean_of_ratios(len(names)), own, weight, kind)
+            yield from statistic_rows(
+                named, _mean_of_ratios(len(names)), own, weight, kind, clusters=clusters
+            )
 
 
 def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:

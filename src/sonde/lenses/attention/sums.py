@@ -98,6 +98,11 @@ def clusters_of(items: pl.DataFrame) -> dict[str, str]:
     return dict(named.iter_rows())
 
 
+def cluster_names(splits: Mapping[str, str], clusters: Mapping[str, str]) -> list[str]:
+    """The clusters of some items, each at the place of its number, see `RelationEdges.cluster`."""
+    return sorted({clusters.get(item, item) for item in splits})
+
+
 def collect(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str]
 ) -> dict[Key, RelationEdges]:
@@ -111,8 +116,8 @@ def collect(
     parts: dict[Key, _Parts] = {}
     numbers = {item: number for number, item in enumerate(splits)}
     test = np.array([split == "test" for split in splits.values()], np.bool_)
-    names = [clusters.get(item, item) for item in splits]
-    cluster = np.unique(np.array(names, object), return_inverse=True)[1].astype(np.int64)
+    numbered = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
+    cluster = np.array([numbered[clusters.get(item, item)] for item in splits], np.int64)
     for key, rows in _groups(observations, splits):
         ranks = _ranks(rows)
         layers, heads = ranks.shape[2:]

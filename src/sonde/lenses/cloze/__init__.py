@@ -45,6 +45,7 @@ from sonde.lenses.cloze.predictions import write_predictions
 from sonde.lenses.cloze.scores import score_candidates, score_masked
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 from sonde.tasks._cloze_given import GIVEN
@@ -68,6 +69,10 @@ class Cloze(LensDefaults):
     tasks = (TASK,)
     takes = frozenset({"corpus"})
     draws = True
+    compared = (
+        Compared(metric="p_at_k", better="higher", k=1, without=("library",)),
+        Compared(metric="preferred", better="higher"),
+    )
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that cannot fill in what is left out are refused, decoders excepted."""

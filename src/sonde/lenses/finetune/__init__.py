@@ -32,6 +32,7 @@ from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
 from sonde.lenses.finetune.sweep import arm_of, variants
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES, MODEL
 
@@ -52,6 +53,10 @@ class Finetune(LensDefaults):
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})
     draws = True
+    compared = tuple(
+        Compared(metric=metric, better="higher", without=("seed",))
+        for metric in ("accuracy", "classification", "localisation_repair")
+    )
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""

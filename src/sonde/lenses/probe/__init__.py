@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import polars as pl
 
@@ -21,6 +22,7 @@ from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
 from sonde.lenses.probe.options import CONTROL_SEEDS, PREFIX, QUIRKS, ProbeOptions, read_options
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.tasks import TASKS as TASK_REGISTRY
 
@@ -41,6 +43,8 @@ class Probe(LensDefaults):
     tasks = TASKS
     takes = frozenset({"item", "span", "pair", "mutation"})
     draws = True
+    compared = (Compared(metric="accuracy", better="higher"), Compared(metric="r2", better="higher"))
+    compared_with = MappingProxyType({"controls": False, "curves": False, "mdl": False})
 
     @property
     def quirks(self) -> Mapping[str, str]:

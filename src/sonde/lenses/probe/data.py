@@ -32,7 +32,7 @@ class Examples:
         labels: Class of each example.
         values: The number before classes; NaN where there is none.
         lengths: Code tokens and characters of each text.
-        clusters: What is resampled as one, from 0.
+        clusters: What is resampled as one, by its number among all clusters of the task.
         folds: Rows that train, choose and are tested, in each fold; one fold where a split is given.
     """
 
@@ -83,7 +83,9 @@ class Examples:
             Parts(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
             for one in self.folds
         ]
-        return replace(Examples.of(self.task, self.frame[rows]), folds=tuple(folds))
+        # Clusters keep their numbers, which name them.
+        kept = Examples.of(self.task, self.frame[rows])
+        return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
 
     @property
     def tested(self) -> Int[np.ndarray, " tested"]:

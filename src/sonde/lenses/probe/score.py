@@ -84,6 +84,13 @@ def _packed_size(scoring: Scoring) -> int:
 
 def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
     """Every row of a task; one that says why where it cannot be scored."""
+    labelled = scoring.labels[task].filter(pl.col("label").is_not_null())
+    names = labelled["cluster"].unique().sort().to_list()
+    for row in _rows_of(scoring, task, options):
+        yield row.over(names)
+
+
+def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
     template = dataclasses.replace(scoring.template, task=task, split="test")
     try:
         examples = Examples.of(task, scoring.labels[task])

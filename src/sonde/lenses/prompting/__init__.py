@@ -19,6 +19,7 @@ from sonde.lenses.prompting.options import PromptingOptions
 from sonde.lenses.prompting.scores import MATCHING, score_prompted
 from sonde.models import Capabilities, ModelSpec
 from sonde.results.dimensions import dimensions_are
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("decoder", "endpoint")
@@ -35,6 +36,7 @@ class Prompting(LensDefaults):
     typed_options = PromptingOptions
     tasks = (TASK,)
     draws = True
+    compared = (Compared(metric="p_at_k", better="higher", k=1),)
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that write no text are refused."""

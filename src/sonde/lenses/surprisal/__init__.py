@@ -31,6 +31,7 @@ from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
+from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder")
@@ -47,6 +48,10 @@ class Surprisal(LensDefaults):
     quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
+    compared = (
+        Compared(metric="bits", better="lower", without=("subword", "name"), one_tokenizer=True),
+        Compared(metric="bits_per_character", better="lower"),
+    )
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Encoder-decoders and encoders without a mask are refused."""

@@ -1,0 +1,243 @@
+"""Paired comparison of two models: differences of their scores over the same clusters, all tested together.
+
+Pure arithmetic over scores that know what each cluster contributes (`sonde.results.contributions`); which
+scores answer the same question is decided in `sonde.results.pairing`. Formulas: paired differences by
+leaving out one cluster of both sides at once, on Fisher's scale where the numbers are bounded; false
+discovery rate by Benjamini and Hochberg over everything that is compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+from scipy.stats import false_discovery_control
+
+from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
+from sonde.results.contributions import Contributions
+from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
+from sonde.results.intervals import DIFFERENCE_OF, Kind, quantile, two_sided_p
+from sonde.results.pairing import Direction
+from sonde.results.scores import Score
+from sonde.results.seeds import with_noise
+from sonde.results.verdict import why_no_verdict
+
+FALSE_DISCOVERIES = 0.05
+"""Share of the findings of a comparison that may be false, on average."""
+
+_POWER = 0.8
+
+Outcome = Literal["better", "worse", "higher", "lower", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far a model is from the one that it is held against, in one number.
+
+    Attributes:
+        base: The score that it is held against.
+        score: The model's score.
+        better: Which values are better.
+        value: ``score`` less ``base``.
+        low: Lower end of the 95 % interval; NaN where none is known, as the others.
+        high: Upper end.
+        method: How the interval was found.
+        n_clusters: Clusters that either side has.
+        effective: Effective clusters.
+        df: Degrees of freedom.
+        p_value: Of no difference, by the test that the interval inverts.
+        p_adjusted: The same among all that were compared (Benjamini and Hochberg 1995).
+        effect: Cohen's h of two proportions; NaN for other numbers, whose difference is in their unit.
+        detectable: The difference that would have been found in four of five such comparisons.
+        why: Why there is no verdict, in words; empty where one is allowed.
+    """
+
+    base: Score
+    score: Score
+    better: Direction
+    value: float
+    low: float
+    high: float
+    method: str
+    n_clusters: int
+    effective: float
+    df: float
+    p_value: float
+    p_adjusted: float = math.nan
+    effect: float
+    detectable: float
+    why: str
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the comparison says; ``undecided`` says nothing of equality, see `detectable`."""
+        if self.why or not self.p_adjusted < FALSE_DISCOVERIES:
+            return "undecided"
+        higher = self.value > 0
+        if not self.better:
+            return "higher" if higher else "lower"
+        return "better" if higher == (self.better == "higher") else "worse"
+
+
+def compared(pairs: Sequence[tuple[Score, Score, Direction]]) -> list[Difference]:
+    """Differences of pairs of scores, in their order, with p-values adjusted over all that may be findings.
+
+    What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
+    value is unknown.
+
+    Args:
+        pairs: The score that is held against, the model's, and which values are better. Both know what each
+            cluster contributes, and are of one kind.
+    """
+    alike: dict[tuple[Kind, bool], list[int]] = {}
+    for place, (base, score, _) in enumerate(pairs):
+        ratio = _of(base).sums is not None and _of(score).sums is not None
+        alike.setdefault((_of(base).kind, ratio), []).append(place)
+    found: dict[int, Difference] = {}
+    for (kind, ratio), places in alike.items():
+        bases, scores = ([pairs[place][side] for place in places] for side in (0, 1))
+        estimates = _of_ratios(bases, scores, kind) if ratio else _of_statistics(bases, scores, kind)
+        for row, place in enumerate(places):
+            found[place] = _difference(*pairs[place], estimates, row)
+    return adjusted([found[place] for place in range(len(pairs))])
+
+
+def adjusted(differences: Sequence[Difference]) -> list[Difference]:
+    """The same with p-values adjusted over those that may be findings (Benjamini and Hochberg 1995)."""
+    places = [place for place, one in enumerate(differences) if not one.why and math.isfinite(one.p_value)]
+    found = list(differences)
+    if places:
+        values = false_discovery_control([found[place].p_value for place in places])
+        for place, value in zip(places, values.tolist(), strict=True):
+            found[place] = dataclasses.replace(found[place], p_adjusted=value)
+    return found
+
+
+def _of(score: Score) -> Contributions:
+    assert score.contributions is not None
+    return score.contributions
+
+
+def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
+    """Differences of ratios of sums, paired by cluster."""
+    names = np.unique(np.concatenate([_of(one).clusters.astype(str) for one in (*bases, *scores)]))
+    own, base = (_stacked([_of(one) for one in side], names) for side in (scores, bases))
+    discordant = None
+    if (difference := DIFFERENCE_OF[kind]) == "difference":
+        # What clusters differ by is at most what their observations differ by; of these nothing is known.
+        apart = np.zeros(len(bases))
+        if kind == "proportion":
+            width = len(names)
+            both = np.zeros(len(bases) * width)
+            np.add.at(both, own.group * width + own.cluster, own.x)
+            np.subtract.at(both, base.group * width + base.cluster, base.x)
+            apart = np.abs(both).reshape(len(bases), width).sum(axis=1)
+        discordant = apart
+    found = differences(own, base, difference, discordant=discordant)
+    noise = [_of(one).noise + _of(two).noise for one, two in zip(bases, scores, strict=True)]
+    size = {"n": own.total(own.w), "mean_size": own.mean_size, "icc": np.full(len(bases), LEAST_ICC)}
+    if not any(noise):
+        return found
+    rows = [
+        with_noise(
+            _row(found, at), difference, terms, **{name: held[at : at + 1] for name, held in size.items()}
+        )
+        for at, terms in enumerate(noise)
+    ]
+    return _joined(rows)
+
+
+def _of_statistics(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
+    """Differences of other statistics, of which it is known how they move without each cluster."""
+    return _joined([_of_statistic(base, score, kind) for base, score in zip(bases, scores, strict=True)])
+
+
+def _of_statistic(base: Score, score: Score, kind: Kind) -> Estimates:
+    one, two = _of(base), _of(score)
+    names, inverse = np.unique(np.concatenate([two.clusters, one.clusters]).astype(str), return_inverse=True)
+    assert one.moved is not None and two.moved is not None
+    moved = np.bincount(inverse, np.concatenate([two.moved, -one.moved]), minlength=len(names))
+    value = np.array([score.value - base.value])
+    n_clusters = np.array([len(names)])
+    size = np.array([min(one.weight.sum(), two.weight.sum())])
+    return estimated(
+        value,
+        jackknife_variance((moved**2).sum(keepdims=True), n_clusters),
+        n_clusters,
+        np.array([min(kish(one.weight), kish(two.weight))]),
+        DIFFERENCE_OF[kind],
+        n=size,
+        mean_size=(two.weight**2).sum() / np.maximum(size, 1.0),
+        icc=np.full(1, LEAST_ICC),
+        method=f"paired {JACKKNIFE}",
+    )
+
+
+def _stacked(parts: Sequence[Contributions], names: np.ndarray) -> ClusterSums:
+    sizes = [len(one.clusters) for one in parts]
+    return ClusterSums(
+        np.repeat(np.arange(len(parts)), sizes),
+        np.searchsorted(names, np.concatenate([one.clusters.astype(str) for one in parts])),
+        np.concatenate([one.sums for one in parts if one.sums is not None]),
+        np.concatenate([one.weight for one in parts]),
+        len(parts),
+    )
+
+
+_COLUMNS = ("value", "low", "high", "n_clusters", "effective", "n_eff", "df", "error", "p_value")
+
+
+def _row(found: Estimates, at: int) -> Estimates:
+    cut = {name: getattr(found, name)[at : at + 1] for name in _COLUMNS}
+    return dataclasses.replace(found, **cut)
+
+
+def _joined(rows: Sequence[Estimates]) -> Estimates:
+    held = {name: np.concatenate([getattr(one, name) for one in rows]) for name in _COLUMNS}
+    return Estimates(**held, method=rows[0].method)
+
+
+def _difference(base: Score, score: Score, better: Direction, found: Estimates, at: int) -> Difference:
+    row, kind = _row(found, at), DIFFERENCE_OF[_of(base).kind]
+    value, error, df = (float(one[0]) for one in (row.value, row.error, row.df))
+    # Differences of what has no bounds are tested on their own scale.
+    tested = two_sided_p(row.value, row.error, row.df, "real") if kind == "real" else row.p_value
+    p_value = float(tested[0])
+    seeds = [one.seeds for one in (base, score) if one.seeds is not None]
+    low, high = float(row.low[0]), float(row.high[0])
+    with np.errstate(invalid="ignore"):
+        reach = float(quantile(row.df)[0]) + float(stdtrit(df, _POWER)) if df >= 1 else math.nan
+    qualified = {
+        "value": value,
+        "ci_low": low,
+        "ci_high": high,
+        "effective_clusters": float(row.effective[0]),
+        "seeds": min(seeds, default=None),
+    }
+    return Difference(
+        base=base,
+        score=score,
+        better=better,
+        value=value,
+        low=low,
+        high=high,
+        method=row.method,
+        n_clusters=int(row.n_clusters[0]),
+        effective=float(row.effective[0]),
+        df=df,
+        p_value=p_value,
+        effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
+        detectable=reach * error,
+        why=why_no_verdict(qualified),
+    )
+
+
+def _cohens_h(base: float, value: float) -> float:
+    """Difference of two proportions on the scale on which their variance is constant (Cohen 1988)."""
+    first, second = (math.asin(math.sqrt(min(max(one, 0.0), 1.0))) for one in (base, value))
+    return 2 * (second - first)

@@ -1,0 +1,179 @@
+"""Which scores of two models answer the same question, and why others cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sonde.results.scores import Score
+
+Direction = Literal["higher", "lower", ""]
+"""Which values of a metric are better; empty where neither is."""
+
+IDENTITY = (
+    "lens", "task", "language", "split", "dimensions", "side", "pooling", "metric", "of_metric",
+    "compared_to", "k", "method", "matching", "aggregation", "objective", "weighting", "binning", "unit",
+    "mode",
+)  # fmt: skip
+"""Columns that say what a number is; layer and head are apart, since a model chooses its own."""
+
+_PLACE = ("layer", "head")
+
+_DEFINITION = ("pooling", "objective", "matching", "aggregation", "method", "weighting", "side", "k", "mode")
+"""Columns by which two numbers may differ that look alike otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Scores that a lens wants compared between models: one metric speaks for each thing that is measured.
+
+    Attributes:
+        metric: The metric.
+        better: Which values are better; empty where neither is.
+        k: Only rows with this ``k``; None for any.
+        without: Dimensions that these rows do not have, for what is looked at otherwise.
+        one_tokenizer: Whether the numbers are of subwords, and so mean the same within one tokenizer alone.
+    """
+
+    metric: str
+    better: Direction = ""
+    k: int | None = None
+    without: tuple[str, ...] = ()
+    one_tokenizer: bool = False
+
+    def takes(self, score: Score) -> bool:
+        """Whether it is about a score: one of the model itself, not of what it was trained or chosen on."""
+        return (
+            score.metric == self.metric
+            and score.control is None
+            and score.split not in ("train", "valid")
+            and self.k in (None, score.k)
+            and not any(name in self.without for name, _ in score.dimensions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaired:
+    """Scores that stand alone, and why.
+
+    Attributes:
+        lens: Public name.
+        reason: What differs, in words.
+        count: How many scores.
+        example: One of them in words.
+    """
+
+    lens: str
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Scores of two models that answer the same question.
+
+    Attributes:
+        pairs: The score that is held against, the model's, and which values are better.
+        unpaired: How many scores of either side could not be paired, by lens and reason.
+    """
+
+    pairs: list[tuple[Score, Score, Direction]] = field(default_factory=list[tuple[Score, Score, Direction]])
+    unpaired: list[Unpaired] = field(default_factory=list[Unpaired])
+
+
+def paired(
+    bases: Iterable[Score], scores: Iterable[Score], wanted: Sequence[Compared], *, same_tokens: bool
+) -> Pairs:
+    """Pair the scores of two models over the same items.
+
+    A layer or head is a part of the question where a model has several such scores; where each has one, it is
+    what the model chose.
+
+    Args:
+        bases: Scores of the model that is held against, all of one lens, corpus and language.
+        scores: Scores of the other.
+        wanted: Which of them are compared.
+        same_tokens: Whether both models read the items in the same subwords.
+    """
+    found = Pairs()
+    for one in wanted:
+        sides = [_by_question(score for score in side if one.takes(score)) for side in (bases, scores)]
+        if one.one_tokenizer and not same_tokens:
+            _leave(found, [score for side in sides for score in side.values()], "tokenizers differ")
+            continue
+        first, second = sides
+        nearly = [_Nearly(side.values()) for side in sides]
+        for question in dict.fromkeys((*first, *second)):
+            base, score = first.get(question), second.get(question)
+            if base is None or score is None:
+                for alone, others in ((score, nearly[0]), (base, nearly[1])):
+                    if alone is not None:
+                        _leave(found, [alone], others.why_alone(alone))
+            elif base.contributions is None or score.contributions is None:
+                _leave(found, [score], "no paired test is known for this number")
+            elif "difference" in (base.contributions.kind, score.contributions.kind):
+                _leave(found, [score], "a difference is not compared once more")
+            elif not base.contributions.over_the_same(score.contributions):
+                _leave(found, [score], f"observations differ: {base.n:,} against {score.n:,}")
+            else:
+                found.pairs.append((base, score, one.better))
+    return found
+
+
+def _by_question(scores: Iterable[Score]) -> dict[Hashable, Score]:
+    """Scores by what they answer."""
+    held: dict[Hashable, list[Score]] = {}
+    for score in scores:
+        held.setdefault(tuple(getattr(score, name) for name in IDENTITY), []).append(score)
+    found: dict[Hashable, Score] = {}
+    for question, some in held.items():
+        for score in some:
+            place = () if len(some) == 1 else tuple(getattr(score, name) for name in _PLACE)
+            found.setdefault((question, place), score)
+    return found
+
+
+class _Nearly:
+    """Scores by what they answer in all but one column."""
+
+    def __init__(self, scores: Iterable[Score]) -> None:
+        self._held: dict[Hashable, Score] = {}
+        for score in scores:
+            for name, question in self._questions(score):
+                self._held.setdefault((name, question), score)
+
+    def why_alone(self, score: Score) -> str:
+        """What alone keeps a score, which none of these answers, from one of them."""
+        for name, question in self._questions(score):
+            if (other := self._held.get((name, question))) is not None:
+                own, theirs = _shown(getattr(score, name)), _shown(getattr(other, name))
+                return f"{name} differs: {' against '.join(sorted((own, theirs)))}"
+        return "only one side has such a number"
+
+    @staticmethod
+    def _questions(score: Score) -> Iterable[tuple[str, Hashable]]:
+        values = {name: getattr(score, name) for name in (*IDENTITY, *_PLACE)}
+        for name in _DEFINITION:
+            yield name, tuple(value for other, value in values.items() if other != name)
+
+
+def _shown(value: object) -> str:
+    return "none" if value in (None, "", ()) else str(value)
+
+
+def _leave(found: Pairs, scores: Sequence[Score], reason: str) -> None:
+    """Count scores that stand alone under their reason."""
+    for score in scores:
+        for at, one in enumerate(found.unpaired):
+            if (one.lens, one.reason) == (score.lens, reason):
+                found.unpaired[at] = Unpaired(one.lens, reason, one.count + 1, one.example)
+                break
+        else:
+            found.unpaired.append(Unpaired(score.lens, reason, 1, _in_words(score)))
+
+
+def _in_words(score: Score) -> str:
+    about = ", ".join(f"{name} {value}" for name, value in score.dimensions)
+    return " ".join(filter(None, (score.task, score.metric, f"({about})" if about else "")))

@@ -7,6 +7,8 @@ other, on the items and examples that both have, so that a difference is never o
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,55 +17,20 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint
-from sonde.experiments.labels import label_path
+from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.plan import group_prefix
+from sonde.experiments.sides import Side, sides_of
 from sonde.experiments.tables import SCORED_ITEMS, scan_inputs
 from sonde.lenses import LENSES, Lens, LensSettings, Scoring
 from sonde.models import frequencies
-from sonde.results.columns import scan_tables
-from sonde.results.comparison import Difference, compared
-from sonde.results.pairing import Unpaired, paired
-from sonde.results.scores import Score
-from sonde.store.rundir import RunDirectory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One model of one run.
-
-    Attributes:
-        run: The folder of the run.
-        summary: Its ``run.json``.
-        model: What ``run.json`` says of the model.
-        label: The model as a comparison names it: with its run where the names of models are the same.
-    """
-
-    run: RunDirectory
-    summary: Mapping[str, Any]
-    model: Mapping[str, Any]
-    label: str
-
-    @property
-    def name(self) -> str:
-        """The model as its run names it."""
-        return str(self.model["name"])
-
-    def lens(self, name: str) -> Mapping[str, Any] | None:
-        """The settings of a lens of the run, by public name."""
-        return next((one for one in self.summary.get("lenses") or () if one["name"] == name), None)
-
-    def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
-        """What a lens observed of the model over one corpus and language; None where there is nothing."""
-        folder = self.run.root / self.run.observations(lens, self.name)
-        files = sorted(folder.glob(f"{prefix}*.parquet"))
-        return scan_tables(files) if files else None
-
-    def labels(self, task: str, prefix: str) -> pl.DataFrame | None:
-        """The labels or data set of a task; None where the run has none."""
-        path = self.run.root / label_path(task, prefix)
-        return scan_tables([path]).collect() if path.is_file() else None
+from sonde.results.comparison import Difference, adjusted, compared
+from sonde.results.differences import differences_frame
+from sonde.results.pairing import Direction, Unpaired, paired
+from sonde.results.scores import SCHEMA_VERSION, Score
+from sonde.store.rundir import slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,61 +73,37 @@ class Comparison:
     covered: list[Covered] = field(default_factory=list[Covered])
 
 
-def sides_of(directories: Sequence[Path]) -> list[tuple[Side, Side]]:
-    """What is held against what: the first model of one run against its others, the first run against others.
+def compare(directories: Sequence[Path], progress: Progress | None = None) -> list[Comparison]:
+    """Compare the models of one run with its first, or those of further runs with the first run's.
 
-    Of several runs, models of one name are compared with each other; where no two have one, the first models.
+    Args:
+        directories: Folders of finished runs.
+        progress: Is told how far it is.
+
+    Returns:
+        One comparison a pair of models; p-values are adjusted over all of them together.
 
     Raises:
-        InputError: A folder holds no run.
+        InputError: A folder holds no run, or two have nothing in common.
         UsageError: There is one model only.
     """
-    runs = [_models_of(RunDirectory(directory)) for directory in directories]
-    first, *others = runs
-    if not others:
-        base, *rest = first
-        if not rest:
-            raise UsageError(
-                f"{directories[0]}: one model alone; name a second run, or run several models (-m A -m B)"
-            )
-        return [(base, side) for side in rest]
-    pairs: list[tuple[Side, Side]] = []
-    for run in others:
-        same = [(base, side) for base in first for side in run if base.name == side.name]
-        pairs += same or [(first[0], run[0])]
-    return [_apart(base, side) for base, side in pairs]
+    sides = sides_of(directories)
+    teller = progress or Silent()
+    found: list[Comparison] = []
+    with teller.stage("comparing", len(sides)) as advance:
+        for base, side in sides:
+            found.append(_compared(base, side))
+            advance()
+    together = iter(adjusted([one for comparison in found for one in comparison.differences]))
+    for comparison in found:
+        comparison.differences = [next(together) for _ in comparison.differences]
+    return found
 
 
-def _models_of(run: RunDirectory) -> list[Side]:
-    summary = run.read_summary()
-    models = [one for one in summary.get("models") or () if one.get("name")]
-    if not models:
-        raise InputError(f"{run.root}: the run names no model")
-    return [Side(run=run, summary=summary, model=one, label=str(one["name"])) for one in models]
-
-
-def _apart(base: Side, side: Side) -> tuple[Side, Side]:
-    """Both sides under names that tell them apart."""
-    if base.label != side.label:
-        return base, side
-    names = [one.run.root.resolve().name for one in (base, side)]
-    if names[0] == names[1]:
-        names = [str(one.run.root) for one in (base, side)]
-    base, side = (
-        dataclasses.replace(one, label=f"{one.label} ({name})")
-        for one, name in zip((base, side), names, strict=True)
-    )
-    return base, side
-
-
-def compare(base: Side, side: Side) -> Comparison:
-    """Score two sides together and test every difference.
-
-    Raises:
-        InputError: The runs have no lens over the same language in common.
-    """
+def _compared(base: Side, side: Side) -> Comparison:
+    """Score two sides together and test every difference."""
     found = Comparison(base=base, side=side)
-    pairs: list[Any] = []
+    pairs: list[tuple[Score, Score, Direction]] = []
     lenses = [str(one["name"]) for one in base.summary.get("lenses") or ()]
     for name in lenses:
         ours, theirs = base.lens(name), side.lens(name)
@@ -377,3 +320,35 @@ def _alike(first: pl.DataFrame, second: pl.DataFrame) -> bool:
         return False
     order = [name for name, kind in first.schema.items() if not kind.is_nested()]
     return first.sort(order).equals(second.sort(order))
+
+
+def write_comparison(found: Sequence[Comparison], output: Path) -> Path:
+    """Write ``comparison.parquet`` and ``comparison.json`` into a folder, which is made where it is missing.
+
+    Raises:
+        StoreError: A file cannot be written.
+    """
+    buffer = io.BytesIO()
+    every = [one for comparison in found for one in comparison.differences]
+    differences_frame(every).write_parquet(buffer, compression="zstd", statistics=False)
+    write_atomic(output / "comparison.parquet", buffer.getvalue())
+    about = [
+        {
+            "base": comparison.base.facts(),
+            "model": comparison.side.facts(),
+            "covered": [dataclasses.asdict(one) for one in comparison.covered],
+            "unpaired": [dataclasses.asdict(one) for one in comparison.unpaired],
+        }
+        for comparison in found
+    ]
+    content = {"schema_version": SCHEMA_VERSION, "comparisons": about}
+    write_atomic(output / "comparison.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return output
+
+
+def default_output(directories: Sequence[Path]) -> Path:
+    """Where a comparison is written: into the one run, else beside the first."""
+    if len(directories) == 1:
+        return directories[0] / "comparison"
+    names = "-".join(slug(directory.resolve().name) for directory in directories)
+    return directories[0].parent / slug(f"compare-{names}")

@@ -100,7 +100,7 @@ def compared(pairs: Sequence[tuple[Score, Score, Direction]]) -> list[Difference
         alike.setdefault((_of(base).kind, ratio), []).append(place)
     found: dict[int, Difference] = {}
     for (kind, ratio), places in alike.items():
-        bases, scores = ([pairs[place][side] for place in places] for side in (0, 1))
+        bases, scores = [pairs[place][0] for place in places], [pairs[place][1] for place in places]
         estimates = _of_ratios(bases, scores, kind) if ratio else _of_statistics(bases, scores, kind)
         for row, place in enumerate(places):
             found[place] = _difference(*pairs[place], estimates, row)

@@ -19,6 +19,9 @@ DIMENSIONS = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 REASON = "reason"
 """Dimension of a row that stands for what was not scored: why."""
 
+SELECTION = "selection"
+"""Dimension of the one number of several, for example of several layers, that validation chose."""
+
 _COLUMN = pl.col("dimensions")
 
 

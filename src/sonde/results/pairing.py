@@ -33,14 +33,15 @@ class Compared:
         better: Which values are better; empty where neither is.
         k: Only rows with this ``k``; None for any.
         without: Dimensions that these rows do not have, for what is looked at otherwise.
-        one_tokenizer: Whether the numbers are of subwords, and so mean the same within one tokenizer alone.
+        tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
+            ``other`` for what stands in their place between tokenizers; empty for what does not depend on it.
     """
 
     metric: str
     better: Direction = ""
     k: int | None = None
     without: tuple[str, ...] = ()
-    one_tokenizer: bool = False
+    tokenizers: Literal["same", "other", ""] = ""
 
     def takes(self, score: Score) -> bool:
         """Whether it is about a score: one of the model itself, not of what it was trained or chosen on."""
@@ -100,8 +101,9 @@ def paired(
     found = Pairs()
     for one in wanted:
         sides = [_by_question(score for score in side if one.takes(score)) for side in (bases, scores)]
-        if one.one_tokenizer and not same_tokens:
-            _leave(found, [score for side in sides for score in side.values()], "tokenizers differ")
+        if one.tokenizers == ("other" if same_tokens else "same"):
+            if not same_tokens:
+                _leave(found, [*sides[1].values()], "tokenizers differ, and it is counted by subword")
             continue
         first, second = sides
         nearly = [_Nearly(side.values()) for side in sides]

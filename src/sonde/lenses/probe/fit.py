@@ -12,13 +12,14 @@ from jaxtyping import Bool, Float, Int, Num
 
 from sonde.lenses.probe.data import Examples, States
 from sonde.lenses.probe.options import Probing
+from sonde.results.dimensions import SELECTION
 from sonde.training.probes.parts import Parts, check_folds, check_states
 
 if TYPE_CHECKING:
     from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import Probed
 
-BEST = ("selection", "best")
+BEST = (SELECTION, "best")
 """Dimension of scores of the layer that was chosen on validation."""
 
 

@@ -49,8 +49,8 @@ class Surprisal(LensDefaults):
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
     compared = (
-        Compared(metric="bits", better="lower", without=("subword", "name"), one_tokenizer=True),
-        Compared(metric="bits_per_character", better="lower"),
+        Compared(metric="bits", better="lower", without=("subword", "name"), tokenizers="same"),
+        Compared(metric="bits_per_character", better="lower", tokenizers="other"),
     )
 
     def refuses(self, capabilities: Capabilities) -> str | None:

@@ -1,0 +1,110 @@
+"""The sides of a comparison: models of finished runs, and which of them is held against which."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, UsageError
+from sonde.experiments.labels import label_path
+from sonde.results.columns import scan_tables
+from sonde.store.rundir import RunDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One model of one run.
+
+    Attributes:
+        run: The folder of the run.
+        summary: Its ``run.json``.
+        model: What ``run.json`` says of the model.
+        label: The model as a comparison names it: with its run where the names of models are the same.
+    """
+
+    run: RunDirectory
+    summary: Mapping[str, Any]
+    model: Mapping[str, Any]
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The model as its run names it."""
+        return str(self.model["name"])
+
+    def facts(self) -> dict[str, Any]:
+        """What identifies it, for ``comparison.json``."""
+        return {
+            "label": self.label,
+            "model": self.name,
+            "revision": self.model.get("revision") or "",
+            "run": self.run.root.resolve().name,
+            "fingerprint": self.summary.get("fingerprint") or "",
+        }
+
+    def lens(self, name: str) -> Mapping[str, Any] | None:
+        """The settings of a lens of the run, by public name."""
+        return next((one for one in self.summary.get("lenses") or () if one["name"] == name), None)
+
+    def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
+        """What a lens observed of the model over one corpus and language; None where there is nothing."""
+        folder = self.run.root / self.run.observations(lens, self.name)
+        files = sorted(folder.glob(f"{prefix}*.parquet"))
+        return scan_tables(files) if files else None
+
+    def labels(self, task: str, prefix: str) -> pl.DataFrame | None:
+        """The labels or data set of a task; None where the run has none."""
+        path = self.run.root / label_path(task, prefix)
+        return scan_tables([path]).collect() if path.is_file() else None
+
+
+def sides_of(directories: Sequence[Path]) -> list[tuple[Side, Side]]:
+    """What is held against what: the first model of one run against its others, the first run against others.
+
+    Of several runs, models of one name are compared with each other; where no two have one, the first models.
+
+    Raises:
+        InputError: A folder holds no run.
+        UsageError: There is one model only.
+    """
+    runs = [_models_of(RunDirectory(directory)) for directory in directories]
+    first, *others = runs
+    if not others:
+        base, *rest = first
+        if not rest:
+            raise UsageError(
+                f"{directories[0]}: one model alone; name a second run, or run several models (-m A -m B)"
+            )
+        return [(base, side) for side in rest]
+    pairs: list[tuple[Side, Side]] = []
+    for run in others:
+        same = [(base, side) for base in first for side in run if base.name == side.name]
+        pairs += same or [(first[0], run[0])]
+    return [_apart(base, side) for base, side in pairs]
+
+
+def _models_of(run: RunDirectory) -> list[Side]:
+    summary = run.read_summary()
+    models = [one for one in summary.get("models") or () if one.get("name")]
+    if not models:
+        raise InputError(f"{run.root}: the run names no model")
+    return [Side(run=run, summary=summary, model=one, label=str(one["name"])) for one in models]
+
+
+def _apart(base: Side, side: Side) -> tuple[Side, Side]:
+    """Both sides under names that tell them apart."""
+    if base.label != side.label:
+        return base, side
+    names = [one.run.root.resolve().name for one in (base, side)]
+    if names[0] == names[1]:
+        names = [str(one.run.root) for one in (base, side)]
+    base, side = (
+        dataclasses.replace(one, label=f"{one.label} ({name})")
+        for one, name in zip((base, side), names, strict=True)
+    )
+    return base, side

@@ -1,0 +1,174 @@
+"""A comparison as people read it: an overview first, then what got better, worse, and what cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.results.dimensions import SELECTION, in_words
+from sonde.results.formats import COUNT, Format, Interval, Number, Row
+from sonde.results.tables import Column, Table
+from sonde.results.words import plain_words
+
+OUTCOMES: Mapping[str, str] = {
+    "better": "better",
+    "worse": "worse",
+    "higher": "higher",
+    "lower": "lower",
+    "undecided": "cannot be told",
+}
+"""What a comparison says of a number, in the words of page and terminal."""
+
+_IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
+
+
+def with_words(differences: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``comparison.parquet`` with what tables and charts show of them.
+
+    Added are ``what`` (the number in words), ``about`` (its dimensions, layer and pooling), ``dimension``
+    (their names alone), ``said`` (the outcome in words) and ``strength``, the difference as a multiple of the
+    one that would have been detected.
+    """
+    parts = pl.concat_list(
+        in_words(without=(SELECTION,)),
+        pl.when(pl.col("layer").is_null() | pl.col("base_layer").is_null())
+        .then(pl.lit(""))
+        .when(pl.col("layer") == pl.col("base_layer"))
+        .then(pl.format("layer {}", "layer"))
+        .otherwise(pl.format("layer {} against {}", "layer", "base_layer")),
+        pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head")),
+        pl.when(pl.col("pooling") == "").then(pl.lit("")).otherwise(pl.format("pooling {}", "pooling")),
+        pl.col("matching").fill_null(""),
+        pl.col("aggregation").fill_null(""),
+        pl.when(pl.col("side") == "").then(pl.lit("")).otherwise(pl.format("side {}", "side")),
+    )
+    k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
+    named = k.otherwise(pl.col("metric").str.replace_all("_", " "))
+    task = pl.when(pl.col("task") == "").then(pl.lit("")).otherwise(pl.format("{}: ", "task"))
+    return differences.with_columns(
+        what=pl.concat_str(task, named),
+        about=parts.list.eval(pl.element().filter(pl.element() != "")).list.join(", "),
+        dimension=_names().list.join(", "),
+        said=pl.col("outcome").replace(OUTCOMES),
+        strength=(pl.col("difference") / pl.col("detectable")).abs(),
+    )
+
+
+def overview(differences: pl.DataFrame) -> pl.DataFrame:
+    """One row a pair of models, lens, task and language: the number that is over the most."""
+    chosen = _names().list.contains(SELECTION)
+    ranked = differences.with_row_index("_place").with_columns(
+        _inner=_names().list.len() - chosen.cast(pl.UInt32),
+        _layered=pl.col("layer").is_not_null() & ~chosen,
+    )
+    keys = ["base", "model", "lens", "task", "language", "side"]
+    first = ranked.sort("_inner", "_layered", "_place").group_by(keys, maintain_order=True).first()
+    return first.sort("_place").select(differences.columns)
+
+
+def _names() -> pl.Expr:
+    return pl.col("dimensions").list.eval(pl.element().struct.field("name"))
+
+
+def changed(differences: pl.DataFrame, outcome: str) -> pl.DataFrame:
+    """The differences with an outcome, the strongest first."""
+    rows = differences.filter(pl.col("outcome") == outcome)
+    return rows.sort("strength", descending=True, nulls_last=True, maintain_order=True)
+
+
+def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
+    """How many numbers of each lens got better and worse, and of how many it cannot be told, and why."""
+    rows: list[dict[str, Any]] = []
+    for (base, model, lens), part in differences.group_by("base", "model", "lens", maintain_order=True):
+        said = dict(part.group_by("outcome").len().iter_rows())
+        too_few = part.filter(pl.col("why") != "").height
+        rows.append(
+            {
+                "base": base,
+                "model": model,
+                "lens": lens,
+                "compared": part.height,
+                **{name: said.get(name, 0) for name in OUTCOMES},
+                "undecided": said.get("undecided", 0) - too_few,
+                "no_verdict": too_few,
+            }
+        )
+    return rows
+
+
+def in_sentence(row: Mapping[str, Any]) -> str:
+    """The counts of a lens in words, for example ``"3 better, 2 worse, 40 cannot be told"``."""
+    said = [f"{row[name]:,} {words}" for name, words in OUTCOMES.items() if row[name] or name == "undecided"]
+    few = f", {row['no_verdict']:,} rest on too little for a verdict" if row["no_verdict"] else ""
+    return f"{', '.join(said)}{few}; of {row['compared']:,} numbers"
+
+
+def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, outcome: bool = True) -> Table:
+    """Differences as one table.
+
+    Args:
+        summary: What it holds.
+        rows: Rows with what `with_words` adds.
+        several: Whether there are several pairs of models, which then have a column.
+        outcome: Whether the outcome has a column.
+    """
+    pair = Column(title="Model", value="model", help="The model that is compared with the first one.")
+    return Table(
+        summary=summary,
+        columns=[
+            *([pair] if several else []),
+            Column(title="Lens", value="lens"),
+            Column(title="Number", value="what"),
+            Column(title="Of what", value="about", format=Format(missing="")),
+            Column(title="Held against", value="base_value", format=_form(Number)),
+            Column(title="Value", value="value", format=_form(Number)),
+            Column(title="Difference", value="difference", format=_form(Number)),
+            Column(title="95 % interval", value=_bounds, format=_form(Interval)),
+            Column(
+                title="Adjusted p",
+                value="p_adjusted",
+                format=Number(digits=4),
+                help="The p-value among all numbers that are compared (Benjamini and Hochberg).",
+            ),
+            Column(
+                title="Detectable",
+                value="detectable",
+                format=_form(Number),
+                help="The difference that four of five such comparisons would have found.",
+            ),
+            Column(title="n", value="n", format=COUNT, help="Observations behind each of the two numbers."),
+            Column(
+                title="Clusters",
+                value="effective_clusters",
+                format=Number(digits=1),
+                help="Equally large clusters that the observations are worth; below ten no verdict is drawn.",
+            ),
+            *([Column(title="Outcome", value="said")] if outcome else []),
+        ],
+        rows=rows,
+    )
+
+
+def _form(kind: type[Number]) -> Any:
+    """Shares in per cent, other numbers with three decimals."""
+
+    def form(row: Row) -> Format:
+        return kind(digits=1 if row["metric"] in _IN_PERCENT else 3, scale=scale_of(row))
+
+    return form
+
+
+def _bounds(row: Row) -> Row:
+    return {"value": row["difference"], "ci_low": row["ci_low"], "ci_high": row["ci_high"]}
+
+
+def unit_of(row: Row) -> str:
+    """The unit of a number's difference, for the axis of a chart."""
+    return "percentage points" if row["metric"] in _IN_PERCENT else plain_words(row["metric"])
+
+
+def scale_of(row: Row) -> float:
+    """By which a number is multiplied where it is shown."""
+    return 100.0 if row["metric"] in _IN_PERCENT else 1.0

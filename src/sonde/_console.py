@@ -29,11 +29,15 @@ from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
+from sonde.report import read_compared
+from sonde.results import changes
 from sonde.results.formats import Format
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 
 _SECONDS_BETWEEN_LINES = 10.0
+_STRONGEST = 8
+"""Differences of an outcome that are printed."""
 _WIDEST = 10_000
 """Columns of what is no terminal: no row is wrapped, so that it can be searched."""
 
@@ -174,3 +178,29 @@ def print_catalogue(headers: Sequence[Header]) -> None:
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
     _print(Declared(summary="", columns=columns, rows=rows), headed=False)
+
+
+def print_comparison(folder: Path, page: Path) -> None:
+    """What a comparison found: its counts by lens, the overview, and the strongest changes."""
+    compared = read_compared(folder)
+    rows = changes.with_words(compared.differences)
+    for one in compared.comparisons:
+        sys.stdout.write(f"{one['model']['label']} held against {one['base']['label']}\n")
+        own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
+        mine = rows.filter(own)
+        for row in changes.counts(mine):
+            sys.stdout.write(f"  {row['lens']}: {changes.in_sentence(row)}\n")
+        for alone in one["unpaired"]:
+            sys.stdout.write(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}\n")
+        shown = {"Over everything": changes.overview(mine)}
+        for outcome in ("worse", "better", "lower", "higher"):
+            shown[f"What got {outcome}, the strongest first"] = changes.changed(mine, outcome).head(
+                _STRONGEST
+            )
+        for title, some in shown.items():
+            if some.height:
+                sys.stdout.write(f"\n{title}\n")
+                found = changes.table(title, some, several=False, outcome=title == "Over everything")
+                sys.stdout.writelines(f"{line}\n" for line in found.lines(indent=2))
+        sys.stdout.write("\n")
+    sys.stdout.write(f"comparison: {folder / 'comparison.parquet'}\nreport: {page}\n")

@@ -130,6 +130,27 @@ def report(
     typer.echo(build_report(directory))
 
 
+@app.command()
+def compare(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder of the comparison; by default beside the run."),
+    ] = None,
+) -> None:
+    """Hold models against each other on the same items: what got better, worse, or cannot be told."""
+    from sonde._console import print_comparison, progress
+    from sonde.experiments.comparing import compare as held_against
+    from sonde.experiments.comparing import default_output, write_comparison
+    from sonde.report import build_comparison
+
+    found = held_against(directories, progress())
+    folder = write_comparison(found, output or default_output(directories))
+    print_comparison(folder, build_comparison(folder))
+
+
 @app.command(cls=Explained)
 def label(
     task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],

@@ -1,5 +1,7 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
+from sonde.report._comparison.page import build_comparison, read_compared
+from sonde.report._comparison.sections import sentences as comparison_sentences
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import Section, build_report, draw
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot
@@ -19,7 +21,10 @@ __all__ = [
     "Section",
     "Table",
     "as_svg",
+    "build_comparison",
     "build_report",
+    "comparison_sentences",
     "draw",
+    "read_compared",
     "sized_spec",
 ]

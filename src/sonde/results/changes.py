@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.results.dimensions import SELECTION, in_words
-from sonde.results.formats import COUNT, Format, Interval, Number, Row
+from sonde.results.formats import COUNT, Format, Interval, Number, PValue, Row
 from sonde.results.tables import Column, Table
 from sonde.results.words import plain_words
 
@@ -129,7 +129,7 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
             Column(
                 title="Adjusted p",
                 value="p_adjusted",
-                format=Number(digits=4),
+                format=PValue(),
                 help="The p-value among all numbers that are compared (Benjamini and Hochberg).",
             ),
             Column(
@@ -166,7 +166,8 @@ def _bounds(row: Row) -> Row:
 
 def unit_of(row: Row) -> str:
     """The unit of a number's difference, for the axis of a chart."""
-    return "percentage points" if row["metric"] in _IN_PERCENT else plain_words(row["metric"])
+    unit = "percentage points" if row["metric"] in _IN_PERCENT else plain_words(row["metric"])
+    return f"{unit} ({row['better']} is better)" if row["better"] else unit
 
 
 def scale_of(row: Row) -> float:

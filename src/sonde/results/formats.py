@@ -181,6 +181,20 @@ class General(Number):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PValue(Number):
+    """A p-value; one too small for its decimals is said to be below the least that they show."""
+
+    digits: int = 4
+
+    def text(self, held: Any) -> str:
+        """For example ``0.0312``, or ``< 0.0001``."""
+        value, least = _value(held), 10.0**-self.digits
+        if value is None:
+            return self.missing
+        return f"< {number(least, self.digits)}" if value < least else number(value, self.digits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interval(Number):
     """The 95 % interval of a score row; low and high are two columns of a CSV file."""
 

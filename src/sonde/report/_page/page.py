@@ -101,15 +101,6 @@ def draw(run: RunData, name: str) -> Section | None:
 
 def render(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
-    environment = Environment(
-        loader=FunctionLoader(_template),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["json"] = embedded_json
-    environment.filters["terms"] = with_terms
     charts = [chart for section in sections for chart in section.figure.charts]
     declared = titles(run)
     tops = {lens: title.top(run) for lens, title in declared.items()}
@@ -128,37 +119,55 @@ def render(run: RunData, sections: list[Section]) -> str:
         for section in sections
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
-    return environment.get_template("_page/page.html.j2").render(
-        run=run,
-        sections=sections,
-        contents=_contents(sections),
-        top=top,
-        leads=header.leads(run, said, titled),
-        explained=[
-            title.explained
-            for lens, title in declared.items()
-            if title.explained and any(section.plot.lens == lens for section in sections)
-        ],
-        corpora=header.corpus_facts(run),
-        glance=header.glance(run, method),
-        models=header.model_facts(run),
-        method=method,
-        rerun=header.rerun(run),
-        min_clusters=ENOUGH_CLUSTERS,
-        specs={chart.name: page_spec(chart) for chart in charts},
-        themes=themes(),
-        scripts=dict.fromkeys(
-            section.figure.embed.script
-            for section in sections
-            if section.figure.embed and section.figure.embed.script
-        ),
-        runtime=Markup(vega_runtime()) if charts else "",
-        colours={mode: css_variables(mode) for mode in MODES},
-        fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
-        heat_steps=HEAT_STEPS,
-        version=sonde.__version__,
-        asset=_asset,
+    return (
+        templates()
+        .get_template("_page/page.html.j2")
+        .render(
+            run=run,
+            sections=sections,
+            contents=_contents(sections),
+            top=top,
+            leads=header.leads(run, said, titled),
+            explained=[
+                title.explained
+                for lens, title in declared.items()
+                if title.explained and any(section.plot.lens == lens for section in sections)
+            ],
+            corpora=header.corpus_facts(run),
+            glance=header.glance(run, method),
+            models=header.model_facts(run),
+            method=method,
+            rerun=header.rerun(run),
+            min_clusters=ENOUGH_CLUSTERS,
+            specs={chart.name: page_spec(chart) for chart in charts},
+            themes=themes(),
+            scripts=dict.fromkeys(
+                section.figure.embed.script
+                for section in sections
+                if section.figure.embed and section.figure.embed.script
+            ),
+            runtime=Markup(vega_runtime()) if charts else "",
+            colours={mode: css_variables(mode) for mode in MODES},
+            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
+            heat_steps=HEAT_STEPS,
+            version=sonde.__version__,
+            asset=asset,
+        )
     )
+
+
+def templates() -> Environment:
+    """The templates of this package; all texts are escaped."""
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json"] = embedded_json
+    environment.filters["terms"] = with_terms
+    return environment
 
 
 def _contents(sections: list[Section]) -> list[tuple[str, str]]:
@@ -196,6 +205,6 @@ def _template(name: str) -> str:
     return (files("sonde.report") / name).read_text(encoding="utf-8")
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
     """A style sheet or script of this package, as it is."""
     return Markup(_template(name))

@@ -1,0 +1,90 @@
+"""``sonde.compare``: what ``sonde compare`` does, from Python."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+from markupsafe import Markup
+
+from sonde.base.errors import UsageError
+from sonde.experiments.arguments import Place
+from sonde.experiments.comparing import compare as held_against
+from sonde.experiments.comparing import default_output, write_comparison
+from sonde.facade.finished import Run
+from sonde.report import build_comparison, read_compared
+from sonde.report import comparison_sentences as sentences
+from sonde.results import changes
+
+
+class ComparedModels:
+    """A finished comparison. In a notebook it shows what changed.
+
+    Args:
+        directory: The folder that `compare` or ``sonde compare`` wrote.
+
+    Attributes:
+        directory: The folder.
+
+    Raises:
+        InputError: There is no comparison in the folder.
+    """
+
+    def __init__(self, directory: Place) -> None:
+        self.directory: Path = Path(directory)
+        self._data = read_compared(self.directory)
+
+    @property
+    def differences(self) -> pl.DataFrame:
+        """One row a difference with its interval, p-values and outcome; columns as in ``docs/files.md``."""
+        return self._data.differences
+
+    @cached_property
+    def overview(self) -> pl.DataFrame:
+        """Of each pair of models, lens and task the difference that is over the most."""
+        return changes.overview(self.differences)
+
+    @property
+    def page(self) -> Path:
+        """The page, one file that needs no network."""
+        page = self.directory / "comparison.html"
+        return page if page.is_file() else build_comparison(self.directory)
+
+    def __repr__(self) -> str:
+        pairs = [f"{one['model']['label']} against {one['base']['label']}" for one in self._data.comparisons]
+        return f"<sonde.compare {'; '.join(pairs)}>"
+
+    def _repr_html_(self) -> str:
+        rows = changes.with_words(self.overview)
+        lines = [*sentences(self._data), "", *changes.table("", rows, several=self._data.several).lines()]
+        return str(
+            Markup("<div><p><strong>{}</strong></p><pre>{}</pre></div>").format(repr(self), "\n".join(lines))
+        )
+
+
+def compare(*runs: Place | Run, output: Place | None = None) -> ComparedModels:
+    """Hold models against each other on the same items: what got better, worse, or cannot be told.
+
+    Of one run its first model is held against by the others; of several runs the models of the first are held
+    against by those of one name in the others, or the first model by the first where no names are the same.
+    Nothing is forwarded: the observations that the runs hold are scored together.
+
+    Args:
+        runs: Folders of finished runs, or what `sonde.run` gave.
+        output: Folder of the comparison; by default beside the first run.
+
+    Returns:
+        Every difference, tested together.
+
+    Raises:
+        UsageError: No run is named, or one with a single model.
+        InputError: A folder holds no run, or the runs have nothing in common.
+    """
+    if not runs:
+        raise UsageError("sonde.compare takes one run with several models, or several runs")
+    folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
+    target = Path(output) if output is not None else default_output(folders)
+    folder = write_comparison(held_against(folders), target)
+    build_comparison(folder)
+    return ComparedModels(folder)

@@ -1,0 +1,75 @@
+"""``comparison.html``: a comparison as one file that needs no network, from its finished files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+from markupsafe import Markup
+
+import sonde
+from sonde.base.errors import InputError
+from sonde.base.files import write_atomic
+from sonde.report._comparison.sections import Compared, parts, sentences
+from sonde.report._drawing.clean import cleaned
+from sonde.report._drawing.render import page_spec, themes, vega_runtime
+from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
+from sonde.report._page.page import asset, templates
+
+PAGE = "comparison.html"
+
+
+def read_compared(directory: Path) -> Compared:
+    """The finished files of a comparison.
+
+    Raises:
+        InputError: There is none in the folder, or it cannot be read.
+    """
+    table, facts = directory / "comparison.parquet", directory / "comparison.json"
+    if not table.is_file() or not facts.is_file():
+        raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
+    try:
+        held = json.loads(facts.read_text(encoding="utf-8"))
+        return Compared(differences=pl.read_parquet(table), comparisons=held["comparisons"])
+    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
+
+
+def build_comparison(directory: Path) -> Path:
+    """Write ``comparison.html``.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: There is no comparison in the folder.
+        StoreError: The page cannot be written.
+    """
+    page = directory / PAGE
+    write_atomic(page, render(read_compared(directory)))
+    return page
+
+
+def render(compared: Compared) -> str:
+    """The page as text; every text is escaped."""
+    made = [(part, cleaned(part.figure)) for part in parts(compared)]
+    charts = [chart for _, figure in made for chart in figure.charts]
+    return (
+        templates()
+        .get_template("_comparison/page.html.j2")
+        .render(
+            compared=compared,
+            parts=made,
+            sentences=list(sentences(compared)),
+            specs={chart.name: page_spec(chart) for chart in charts},
+            themes=themes(),
+            runtime=Markup(vega_runtime()) if charts else "",
+            colours={mode: css_variables(mode) for mode in MODES},
+            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
+            heat_steps=HEAT_STEPS,
+            version=sonde.__version__,
+            asset=asset,
+        )
+    )

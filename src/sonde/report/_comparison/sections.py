@@ -1,0 +1,195 @@
+"""Sections of a comparison: an overview, what changed by lens, what could not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from sonde.report._drawing.charts import differences as difference_chart
+from sonde.report._shared.plot import Chart, Figure
+from sonde.results.changes import (
+    changed,
+    counts,
+    in_sentence,
+    overview,
+    scale_of,
+    table,
+    unit_of,
+    with_words,
+)
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column, Table
+from sonde.results.words import plain_words
+from sonde.store.rundir import slug
+
+CHARTED = 24
+"""Differences that a chart shows of one lens, the strongest first."""
+
+_NOTHING = 8
+"""Differences that are charted where none is a finding."""
+
+TABLE_ROWS = 1000
+"""Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
+
+CAPTION = (
+    "Each dot is a difference on the same items: the model's number minus that of the model it is held "
+    "against, with its 95 % interval; what is hard for both drops out. Hollow dots rest on too little for a "
+    "verdict. A number is called better or worse where its p-value, adjusted over all that is compared, is "
+    "below 0.05."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What the sections of a comparison are made from.
+
+    Attributes:
+        differences: The rows of ``comparison.parquet``.
+        comparisons: What ``comparison.json`` says of each pair of models.
+    """
+
+    differences: pl.DataFrame
+    comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several pairs of models."""
+        return len(self.comparisons) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One section: its heading, how it is read, and its figure."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+def parts(compared: Compared) -> list[Part]:
+    """The sections, in the order of the page."""
+    rows = with_words(compared.differences)
+    found = [_first(compared, rows)]
+    for (lens,), part in rows.group_by("lens", maintain_order=True):
+        for (model,), own in part.group_by("model", maintain_order=True):
+            found.append(_of_lens(str(lens), str(model) if compared.several else "", own))
+    if unpaired := list(_unpaired(compared)):
+        found.append(_alone(unpaired))
+    return found
+
+
+def sentences(compared: Compared) -> Iterator[str]:
+    """What each pair of models and lens comes to, one line each."""
+    for row in counts(compared.differences):
+        of = f"{plain_words(row['model'])}, " if compared.several else ""
+        yield f"{of}{plain_words(row['lens'])}: {in_sentence(row)}"
+
+
+def _first(compared: Compared, rows: pl.DataFrame) -> Part:
+    best = overview(rows)
+    return Part(
+        name="overview",
+        title="What changed",
+        caption="For each lens and task the number that is over the most, on the same items for both models.",
+        figure=Figure(
+            answer="\n".join(sentences(compared)),
+            charts=list(_charts("overview", best, several=compared.several)),
+            table=table(f"{best.height:,} numbers", best, several=compared.several),
+        ),
+    )
+
+
+def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> Part:
+    """What changed of one lens, for one model where there are several."""
+    name = f"lens_{lens}_{model}" if model else f"lens_{lens}"
+    about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
+    strongest = pl.concat([changed(rows, name) for name in ("better", "worse", "higher", "lower")])
+    shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
+    rest = changed(rows, "undecided")
+    every = pl.concat([shown, rest])
+    kept = (
+        f"{every.height:,} numbers"
+        if every.height <= TABLE_ROWS
+        else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
+    )
+    nothing = "Nothing of this lens differs by more than chance allows; the table says what would be found."
+    charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
+    return Part(
+        name=slug(name),
+        title=f"{about}: what got better and what got worse",
+        caption=CAPTION,
+        figure=Figure(
+            answer="" if shown.height else nothing,
+            charts=list(_charts(name, charted, several=False)),
+            table=table(kept, every.head(TABLE_ROWS), several=False),
+        ),
+    )
+
+
+def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
+    """One chart a unit, since an axis has one."""
+    units = pl.Series([unit_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    for place, ((unit,), part) in enumerate(
+        rows.with_columns(unit=units).group_by("unit", maintain_order=True)
+    ):
+        records = [_record(row) for row in part.iter_rows(named=True)]
+        frame = pl.DataFrame(records, infer_schema_length=None)
+        order = frame["name"].unique(maintain_order=True).to_list()
+        title = f"Difference in {unit}" + (", by model" if several else "")
+        spec = difference_chart(frame, order, str(unit))
+        yield Chart(name=slug(f"{name}_{place}"), title=title, spec=spec, wide=True)
+
+
+def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+    scale = scale_of(row)
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else value * scale
+
+    about = ", ".join(filter(None, (str(row["what"]), str(row["about"]))))
+    return {
+        "name": about,
+        "shown": row["model"],
+        "value": row["difference"] * scale,
+        "ci_low": scaled(row["ci_low"]),
+        "ci_high": scaled(row["ci_high"]),
+        "ci_method": row["ci_method"],
+        "n": row["n"],
+        "n_clusters": row["n_clusters"],
+        "effective_clusters": row["effective_clusters"],
+        "n_eff": None,
+        "seeds": row["seeds"],
+    }
+
+
+def _unpaired(compared: Compared) -> Iterator[dict[str, Any]]:
+    for one in compared.comparisons:
+        for alone in one.get("unpaired") or ():
+            yield {"model": one["model"]["label"], **alone}
+
+
+def _alone(rows: Sequence[Mapping[str, Any]]) -> Part:
+    total = sum(int(row["count"]) for row in rows)
+    return Part(
+        name="not_compared",
+        title="What could not be compared",
+        caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
+        figure=Figure(
+            answer=f"{total:,} numbers stand on one side alone, or are not the same on both.",
+            table=Table(
+                summary=f"{len(rows):,} reasons",
+                columns=[
+                    Column(title="Model", value="model"),
+                    Column(title="Lens", value="lens"),
+                    Column(title="Reason", value="reason"),
+                    Column(title="Numbers", value="count", format=COUNT),
+                    Column(title="For example", value="example"),
+                ],
+                rows=rows,
+            ),
+        ),
+    )

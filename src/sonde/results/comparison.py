@@ -21,7 +21,7 @@ from scipy.stats import false_discovery_control
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
 from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
-from sonde.results.intervals import DIFFERENCE_OF, Kind, quantile, two_sided_p
+from sonde.results.intervals import DIFFERENCE_OF, Column, Kind, quantile, two_sided_p
 from sonde.results.pairing import Direction
 from sonde.results.scores import Score
 from sonde.results.seeds import with_noise
@@ -31,6 +31,9 @@ FALSE_DISCOVERIES = 0.05
 """Share of the findings of a comparison that may be false, on average."""
 
 _POWER = 0.8
+
+_ROUNDING = 1e-9
+"""Below this, sums are those of whole observations."""
 
 Outcome = Literal["better", "worse", "higher", "lower", "undecided"]
 
@@ -127,17 +130,7 @@ def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> E
     """Differences of ratios of sums, paired by cluster."""
     names = np.unique(np.concatenate([_of(one).clusters.astype(str) for one in (*bases, *scores)]))
     own, base = (_stacked([_of(one) for one in side], names) for side in (scores, bases))
-    discordant = None
-    if (difference := DIFFERENCE_OF[kind]) == "difference":
-        # What clusters differ by is at most what their observations differ by; of these nothing is known.
-        apart = np.zeros(len(bases))
-        if kind == "proportion":
-            width = len(names)
-            both = np.zeros(len(bases) * width)
-            np.add.at(both, own.group * width + own.cluster, own.x)
-            np.subtract.at(both, base.group * width + base.cluster, base.x)
-            apart = np.abs(both).reshape(len(bases), width).sum(axis=1)
-        discordant = apart
+    discordant = _least_discordant(own, base) if (difference := DIFFERENCE_OF[kind]) == "difference" else None
     found = differences(own, base, difference, discordant=discordant)
     noise = [_of(one).noise + _of(two).noise for one, two in zip(bases, scores, strict=True)]
     size = {"n": own.total(own.w), "mean_size": own.mean_size, "icc": np.full(len(bases), LEAST_ICC)}
@@ -150,6 +143,23 @@ def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> E
         for at, terms in enumerate(noise)
     ]
     return _joined(rows)
+
+
+def _least_discordant(own: ClusterSums, base: ClusterSums) -> Column:
+    """The least that the squares of what observations differ by can add up to, from their sums by cluster.
+
+    Of observations that are right or wrong so many differ as their numbers in each cluster do, at least; of
+    means over seeds the squares are at least those of equal differences.
+    """
+    width = int(max(own.cluster.max(initial=0), base.cluster.max(initial=0))) + 1
+    apart, weight = (np.zeros(own.n_groups * width) for _ in range(2))
+    np.add.at(apart, own.group * width + own.cluster, own.x)
+    np.subtract.at(apart, base.group * width + base.cluster, base.x)
+    np.add.at(weight, own.group * width + own.cluster, own.w)
+    apart, weight = (one.reshape(own.n_groups, width) for one in (apart, weight))
+    equal = (apart**2 / np.maximum(weight, 1.0)).sum(axis=1)
+    broken = sum(side.total(np.abs(side.x - np.round(side.x))) for side in (own, base)) > _ROUNDING
+    return np.where(broken, equal, np.abs(apart).sum(axis=1))
 
 
 def _of_statistics(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:

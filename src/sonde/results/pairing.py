@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from sonde.results.scores import Score
 
@@ -106,13 +106,13 @@ def paired(
                 _leave(found, [*sides[1].values()], "tokenizers differ, and it is counted by subword")
             continue
         first, second = sides
-        nearly = [_Nearly(side.values()) for side in sides]
+        nearly = [_Nearly(side) for side in sides]
         for question in dict.fromkeys((*first, *second)):
             base, score = first.get(question), second.get(question)
             if base is None or score is None:
                 for alone, others in ((score, nearly[0]), (base, nearly[1])):
                     if alone is not None:
-                        _leave(found, [alone], others.why_alone(alone))
+                        _leave(found, [alone], others.why_alone(question))
             elif base.contributions is None or score.contributions is None:
                 _leave(found, [score], "no paired test is known for this number")
             elif "difference" in (base.contributions.kind, score.contributions.kind):
@@ -124,12 +124,16 @@ def paired(
     return found
 
 
-def _by_question(scores: Iterable[Score]) -> dict[Hashable, Score]:
+_Question = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""What a score answers: its columns of `IDENTITY`, and layer and head where these are a part of it."""
+
+
+def _by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
     """Scores by what they answer."""
-    held: dict[Hashable, list[Score]] = {}
+    held: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
         held.setdefault(tuple(getattr(score, name) for name in IDENTITY), []).append(score)
-    found: dict[Hashable, Score] = {}
+    found: dict[_Question, Score] = {}
     for question, some in held.items():
         for score in some:
             place = () if len(some) == 1 else tuple(getattr(score, name) for name in _PLACE)
@@ -138,27 +142,29 @@ def _by_question(scores: Iterable[Score]) -> dict[Hashable, Score]:
 
 
 class _Nearly:
-    """Scores by what they answer in all but one column."""
+    """Questions that are answered, by all but one of the columns that define them."""
 
-    def __init__(self, scores: Iterable[Score]) -> None:
-        self._held: dict[Hashable, Score] = {}
-        for score in scores:
-            for name, question in self._questions(score):
-                self._held.setdefault((name, question), score)
+    def __init__(self, answered: Iterable[_Question]) -> None:
+        self._held: dict[Hashable, _Question] = {}
+        for question in answered:
+            for name, rest in self._but_one(question):
+                self._held.setdefault((name, rest), question)
 
-    def why_alone(self, score: Score) -> str:
-        """What alone keeps a score, which none of these answers, from one of them."""
-        for name, question in self._questions(score):
-            if (other := self._held.get((name, question))) is not None:
-                own, theirs = _shown(getattr(score, name)), _shown(getattr(other, name))
-                return f"{name} differs: {' against '.join(sorted((own, theirs)))}"
+    def why_alone(self, question: _Question) -> str:
+        """What alone keeps a question, which is not among these, from one of them."""
+        for name, rest in self._but_one(question):
+            if (other := self._held.get((name, rest))) is not None:
+                place = IDENTITY.index(name)
+                shown = sorted(_shown(one[0][place]) for one in (question, other))
+                return f"{name} differs: {' against '.join(shown)}"
         return "only one side has such a number"
 
     @staticmethod
-    def _questions(score: Score) -> Iterable[tuple[str, Hashable]]:
-        values = {name: getattr(score, name) for name in (*IDENTITY, *_PLACE)}
+    def _but_one(question: _Question) -> Iterable[tuple[str, Hashable]]:
+        values, place = question
         for name in _DEFINITION:
-            yield name, tuple(value for other, value in values.items() if other != name)
+            at = IDENTITY.index(name)
+            yield name, (values[:at], values[at + 1 :], place)
 
 
 def _shown(value: object) -> str:

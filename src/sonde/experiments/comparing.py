@@ -22,7 +22,7 @@ from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.plan import group_prefix
-from sonde.experiments.sides import Side, sides_of
+from sonde.experiments.sides import RunModel, sides_of
 from sonde.experiments.tables import SCORED_ITEMS, scan_inputs
 from sonde.lenses import LENSES, Lens, LensSettings, Scoring
 from sonde.models import frequencies
@@ -66,8 +66,8 @@ class Comparison:
         covered: What both sides have in common.
     """
 
-    base: Side
-    side: Side
+    base: RunModel
+    side: RunModel
     differences: Sequence[Difference] = ()
     unpaired: list[Unpaired] = field(default_factory=list[Unpaired])
     covered: list[Covered] = field(default_factory=list[Covered])
@@ -100,7 +100,7 @@ def compare(directories: Sequence[Path], progress: Progress | None = None) -> li
     return found
 
 
-def _compared(base: Side, side: Side) -> Comparison:
+def _compared(base: RunModel, side: RunModel) -> Comparison:
     """Score two sides together and test every difference."""
     found = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
@@ -150,7 +150,7 @@ def _shown(value: Any) -> str:
     )
 
 
-def _groups(base: Side, side: Side) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Corpora in one language that both runs have: of one name, else the only ones in that language."""
     ours, theirs = (list(one.summary.get("corpus") or ()) for one in (base, side))
     for group in ours:
@@ -173,7 +173,7 @@ class _Together:
     """
 
     def __init__(
-        self, base: Side, side: Side, lens: str, group: Mapping[str, Any], other: Mapping[str, Any]
+        self, base: RunModel, side: RunModel, lens: str, group: Mapping[str, Any], other: Mapping[str, Any]
     ) -> None:
         self.lens, self.refused, self._group = lens, list[Unpaired](), group
         self._sides = (base, side)

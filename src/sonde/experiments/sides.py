@@ -17,7 +17,7 @@ from sonde.store.rundir import RunDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class RunModel:
     """One model of one run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Side:
         return scan_tables([path]).collect() if path.is_file() else None
 
 
-def sides_of(directories: Sequence[Path]) -> list[tuple[Side, Side]]:
+def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
     """What is held against what: the first model of one run against its others, the first run against others.
 
     Of several runs, models of one name are compared with each other; where no two have one, the first models.
@@ -81,22 +81,22 @@ def sides_of(directories: Sequence[Path]) -> list[tuple[Side, Side]]:
                 f"{directories[0]}: one model alone; name a second run, or run several models (-m A -m B)"
             )
         return [(base, side) for side in rest]
-    pairs: list[tuple[Side, Side]] = []
+    pairs: list[tuple[RunModel, RunModel]] = []
     for run in others:
         same = [(base, side) for base in first for side in run if base.name == side.name]
         pairs += same or [(first[0], run[0])]
     return [_apart(base, side) for base, side in pairs]
 
 
-def _models_of(run: RunDirectory) -> list[Side]:
+def _models_of(run: RunDirectory) -> list[RunModel]:
     summary = run.read_summary()
     models = [one for one in summary.get("models") or () if one.get("name")]
     if not models:
         raise InputError(f"{run.root}: the run names no model")
-    return [Side(run=run, summary=summary, model=one, label=str(one["name"])) for one in models]
+    return [RunModel(run=run, summary=summary, model=one, label=str(one["name"])) for one in models]
 
 
-def _apart(base: Side, side: Side) -> tuple[Side, Side]:
+def _apart(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
     """Both sides under names that tell them apart."""
     if base.label != side.label:
         return base, side

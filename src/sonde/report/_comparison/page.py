@@ -11,7 +11,7 @@ from markupsafe import Markup
 import sonde
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
-from sonde.report._comparison.sections import Compared, parts, sentences
+from sonde.report._comparison.sections import ReadComparison, parts, sentences
 from sonde.report._drawing.clean import cleaned
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
@@ -20,7 +20,7 @@ from sonde.report._page.page import asset, templates
 PAGE = "comparison.html"
 
 
-def read_compared(directory: Path) -> Compared:
+def read_compared(directory: Path) -> ReadComparison:
     """The finished files of a comparison.
 
     Raises:
@@ -31,7 +31,7 @@ def read_compared(directory: Path) -> Compared:
         raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
     try:
         held = json.loads(facts.read_text(encoding="utf-8"))
-        return Compared(differences=pl.read_parquet(table), comparisons=held["comparisons"])
+        return ReadComparison(differences=pl.read_parquet(table), comparisons=held["comparisons"])
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
@@ -52,7 +52,7 @@ def build_comparison(directory: Path) -> Path:
     return page
 
 
-def render(compared: Compared) -> str:
+def render(compared: ReadComparison) -> str:
     """The page as text; every text is escaped."""
     made = [(part, cleaned(part.figure)) for part in parts(compared)]
     charts = [chart for _, figure in made for chart in figure.charts]

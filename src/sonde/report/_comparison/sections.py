@@ -43,7 +43,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ReadComparison:
     """What the sections of a comparison are made from.
 
     Attributes:
@@ -61,7 +61,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ComparisonSection:
     """One section: its heading, how it is read, and its figure."""
 
     name: str
@@ -70,7 +70,7 @@ class Part:
     figure: Figure
 
 
-def parts(compared: Compared) -> list[Part]:
+def parts(compared: ReadComparison) -> list[ComparisonSection]:
     """The sections, in the order of the page."""
     rows = with_words(compared.differences)
     found = [_first(compared, rows)]
@@ -82,16 +82,16 @@ def parts(compared: Compared) -> list[Part]:
     return found
 
 
-def sentences(compared: Compared) -> Iterator[str]:
+def sentences(compared: ReadComparison) -> Iterator[str]:
     """What each pair of models and lens comes to, one line each."""
     for row in counts(compared.differences):
         of = f"{plain_words(row['model'])}, " if compared.several else ""
         yield f"{of}{plain_words(row['lens'])}: {in_sentence(row)}"
 
 
-def _first(compared: Compared, rows: pl.DataFrame) -> Part:
+def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
     best = overview(rows)
-    return Part(
+    return ComparisonSection(
         name="overview",
         title="What changed",
         caption="For each lens and task the number that is over the most, on the same items for both models.",
@@ -103,7 +103,7 @@ def _first(compared: Compared, rows: pl.DataFrame) -> Part:
     )
 
 
-def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> Part:
+def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
     """What changed of one lens, for one model where there are several."""
     name = f"lens_{lens}_{model}" if model else f"lens_{lens}"
     about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
@@ -118,7 +118,7 @@ def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> Part:
     )
     nothing = "Nothing of this lens differs by more than chance allows; the table says what would be found."
     charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
-    return Part(
+    return ComparisonSection(
         name=slug(name),
         title=f"{about}: what got better and what got worse",
         caption=CAPTION,
@@ -166,15 +166,15 @@ def _record(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _unpaired(compared: Compared) -> Iterator[dict[str, Any]]:
+def _unpaired(compared: ReadComparison) -> Iterator[dict[str, Any]]:
     for one in compared.comparisons:
         for alone in one.get("unpaired") or ():
             yield {"model": one["model"]["label"], **alone}
 
 
-def _alone(rows: Sequence[Mapping[str, Any]]) -> Part:
+def _alone(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
     total = sum(int(row["count"]) for row in rows)
-    return Part(
+    return ComparisonSection(
         name="not_compared",
         title="What could not be compared",
         caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",

@@ -28,8 +28,9 @@ from sonde.lenses import LENSES, Lens, LensSettings, Scoring
 from sonde.models import frequencies
 from sonde.results.comparison import Difference, adjusted, compared
 from sonde.results.differences import differences_frame
+from sonde.results.dimensions import REASON
 from sonde.results.pairing import Direction, Unpaired, paired
-from sonde.results.scores import SCHEMA_VERSION, Score
+from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score
 from sonde.store.rundir import slug
 
 
@@ -124,10 +125,16 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             held = paired(bases, scores, lens.compared, same_tokens=together.same_tokens)
             pairs += held.pairs
             found.unpaired += held.unpaired
+            found.unpaired += [_not_scored(one) for one in (*bases, *scores) if one.metric == LEFT_OUT]
     if not found.covered and not found.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
     found.differences = compared(pairs)
     return found
+
+
+def _not_scored(score: Score) -> Unpaired:
+    about = " ".join(filter(None, (score.task, score.control)))
+    return Unpaired(score.lens, f"not scored: {dict(score.dimensions).get(REASON, '')}", 1, about)
 
 
 def _apart_in(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:

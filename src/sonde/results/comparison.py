@@ -32,6 +32,11 @@ FALSE_DISCOVERIES = 0.05
 
 _POWER = 0.8
 
+_PRECISION = 1e-5
+"""Forward passes of one model agree to this over batches and machines, so less is no difference of models."""
+
+_TOO_NEAR = "less than another batch or machine would change"
+
 _ROUNDING = 1e-9
 """Below this, sums are those of whole observations."""
 
@@ -218,6 +223,7 @@ def _difference(base: Score, score: Score, better: Direction, found: Estimates, 
     # Differences of what has no bounds are tested on their own scale.
     tested = two_sided_p(row.value, row.error, row.df, "real") if kind == "real" else row.p_value
     p_value = float(tested[0])
+    scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
     seeds = [one.seeds for one in (base, score) if one.seeds is not None]
     low, high = float(row.low[0]), float(row.high[0])
     with np.errstate(invalid="ignore"):
@@ -243,7 +249,7 @@ def _difference(base: Score, score: Score, better: Direction, found: Estimates, 
         p_value=p_value,
         effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
         detectable=reach * error,
-        why=why_no_verdict(qualified),
+        why=why_no_verdict(qualified) or (_TOO_NEAR if 0 < abs(value) <= _PRECISION * scale else ""),
     )
 
 

@@ -27,11 +27,16 @@ def read_compared(directory: Path) -> ReadComparison:
         InputError: There is none in the folder, or it cannot be read.
     """
     table, facts = directory / "comparison.parquet", directory / "comparison.json"
+    moved = directory / "moved.parquet"
     if not table.is_file() or not facts.is_file():
         raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
     try:
         held = json.loads(facts.read_text(encoding="utf-8"))
-        return ReadComparison(differences=pl.read_parquet(table), comparisons=held["comparisons"])
+        return ReadComparison(
+            differences=pl.read_parquet(table),
+            comparisons=held["comparisons"],
+            moved=pl.read_parquet(moved) if moved.is_file() else None,
+        )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error

@@ -20,7 +20,7 @@ from sonde.results.changes import (
     unit_of,
     with_words,
 )
-from sonde.results.formats import COUNT
+from sonde.results.formats import COUNT, Number
 from sonde.results.tables import Column, Table
 from sonde.results.words import plain_words
 from sonde.store.rundir import slug
@@ -30,6 +30,9 @@ CHARTED = 24
 
 _NOTHING = 8
 """Differences that are charted where none is a finding."""
+
+_AROUND = 32
+"""Characters shown on either side of a place."""
 
 TABLE_ROWS = 1000
 """Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
@@ -49,10 +52,12 @@ class ReadComparison:
     Attributes:
         differences: The rows of ``comparison.parquet``.
         comparisons: What ``comparison.json`` says of each pair of models.
+        moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
     """
 
     differences: pl.DataFrame
     comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    moved: pl.DataFrame | None = None
 
     @property
     def several(self) -> bool:
@@ -77,6 +82,8 @@ def parts(compared: ReadComparison) -> list[ComparisonSection]:
     for (lens,), part in rows.group_by("lens", maintain_order=True):
         for (model,), own in part.group_by("model", maintain_order=True):
             found.append(_of_lens(str(lens), str(model) if compared.several else "", own))
+    if compared.moved is not None and compared.moved.height:
+        found += _moved(compared.moved, several=compared.several)
     if unpaired := list(_unpaired(compared)):
         found.append(_alone(unpaired))
     return found
@@ -164,6 +171,38 @@ def _record(row: Mapping[str, Any]) -> dict[str, Any]:
         "n_eff": None,
         "seeds": row["seeds"],
     }
+
+
+def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
+    """The places and items that moved most, with what stands around them."""
+    titles = {"place": "Places that moved most", "item": "Items that moved most"}
+    for of, title in titles.items():
+        own = rows.filter(pl.col("of") == of)
+        if not own.height:
+            continue
+        yield ComparisonSection(
+            name=f"moved_{of}",
+            title=title,
+            caption="Surprisal in bits of the same place under both; above zero the second is less sure. "
+            "These are the ends of a distribution, shown to be looked at, and no findings.",
+            figure=Figure(
+                table=Table(
+                    summary=f"{own.height:,} {of}s",
+                    columns=[
+                        *([Column(title="Model", value="model")] if several else []),
+                        Column(title="Lens", value="lens"),
+                        Column(title="Before", value=lambda row: row["before"][-_AROUND:]),
+                        Column(title="Text", value="text"),
+                        Column(title="After", value=lambda row: row["after"][:_AROUND]),
+                        Column(title="Held against, bits", value="base_bits", format=Number()),
+                        Column(title="Value, bits", value="bits", format=Number()),
+                        Column(title="Difference, bits", value="difference", format=Number()),
+                        Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
+                    ],
+                    rows=own,
+                ),
+            ),
+        )
 
 
 def _unpaired(compared: ReadComparison) -> Iterator[dict[str, Any]]:

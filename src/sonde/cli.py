@@ -219,11 +219,25 @@ def align(
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            help="Derive a checkpoint to compare with: int8 (rounded to 8 bits) or random (drawn anew).",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random weights.")] = 0,
 ) -> None:
     """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
     from sonde.models import convert as to_safetensors
+    from sonde.models import derive
 
-    typer.echo(to_safetensors(checkpoint, directory))
+    made = (
+        to_safetensors(checkpoint, directory)
+        if weights is None
+        else derive(checkpoint, directory, weights, seed=seed)
+    )
+    typer.echo(made)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from sonde.base.registry import Registry
 from sonde.models._bundled import bundled_names, frequencies, known_models, manifest, seen_items
 from sonde.models._convert import convert
+from sonde.models._derive import derive
 from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._kinds import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models._load import (
@@ -30,6 +31,7 @@ __all__ = [
     "SpecialTokens",
     "bundled_names",
     "convert",
+    "derive",
     "describe",
     "describe_special",
     "frequencies",

@@ -149,8 +149,21 @@ def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any],
             yield group, other
 
 
-def write_comparison(found: Sequence[Comparison], output: Path) -> Path:
+def compared_before(folder: Path) -> str:
+    """The key of the scores that the comparison in a folder is of; empty where there is none."""
+    try:
+        return str(json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["of"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "") -> Path:
     """Write ``comparison.parquet``, ``moved.parquet`` and ``comparison.json``; the folder is made if need be.
+
+    Args:
+        found: What was compared.
+        output: The folder.
+        of: Key of the scores of the run whose models are compared.
 
     Raises:
         StoreError: A file cannot be written.
@@ -172,7 +185,7 @@ def write_comparison(found: Sequence[Comparison], output: Path) -> Path:
         }
         for comparison in found
     ]
-    content = {"schema_version": SCHEMA_VERSION, "comparisons": about}
+    content = {"schema_version": SCHEMA_VERSION, "of": of, "comparisons": about}
     write_atomic(output / "comparison.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return output
 

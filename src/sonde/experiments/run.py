@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, SondeError
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome, Session
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
+from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
 from sonde.experiments.observing import observe
 from sonde.experiments.overrides import with_current_names
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob, plan
@@ -81,7 +82,22 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
     directory.write_summary(summary | _times(outcome, before))
     for choice in lenses:
         outcome.files += LENSES.load(choice.source).write_files(directory)
+    if len(models) > 1:
+        _compare(session)
     return outcome
+
+
+def _compare(session: Session) -> None:
+    """Hold the models of a run against its first; what cannot be compared costs nothing else."""
+    outcome = session.outcome
+    folder = default_output([outcome.directory.root])
+    if compared_before(folder) == outcome.scores_key:
+        return
+    try:
+        found = compare([outcome.directory.root], session.progress)
+        write_comparison(found, folder, of=outcome.scores_key)
+    except SondeError as error:
+        session.progress.note(f"the models were not compared: {error}")
 
 
 def _scores(

@@ -139,15 +139,21 @@ def compare(
         Path | None,
         typer.Option("-o", "--output", help="Folder of the comparison; by default beside the run."),
     ] = None,
+    series: Annotated[
+        str,
+        typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
+    ] = "",
 ) -> None:
     """Hold models against each other on the same items: what got better, worse, or cannot be told."""
     from sonde._console import print_comparison, progress
     from sonde.experiments.comparing import compare as held_against
-    from sonde.experiments.comparing import default_output, write_comparison
+    from sonde.experiments.comparing import default_output, write_comparison, write_series
     from sonde.report import build_comparison
 
-    found = held_against(directories, progress())
+    found = held_against(directories, progress(), series=series)
     folder = write_comparison(found, output or default_output(directories))
+    if series:
+        write_series(directories, series, folder)
     print_comparison(folder, build_comparison(folder))
 
 
@@ -249,11 +255,17 @@ def pretrain(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew instead of from the last checkpoint.")
     ] = False,
+    keep_series: Annotated[
+        bool,
+        typer.Option(
+            "--keep-series", help="Keep the model after 0, 1, 2, 4, 8, ... updates too (series/stepN)."
+        ),
+    ] = False,
 ) -> None:
     """Pre-train a model by recipe, from vocabulary to model card."""
     from sonde.training.pretrain import pretrain as train
 
-    typer.echo(train(recipe, output=output, resume=not fresh, report=_say))
+    typer.echo(train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=_say))
 
 
 @app.command("list")

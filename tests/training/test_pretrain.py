@@ -42,7 +42,16 @@ def test_rates_rise_stay_and_fall():
 @pytest.mark.slow
 def test_a_model_is_made(recipe_path, corpus):
     lines: list[str] = []
-    folder = pretrain(recipe_path, report=lines.append)
+    folder = pretrain(recipe_path, keep_series=True, report=lines.append)
+    steps = read_recipe(recipe_path).training.steps
+    kept = {path.name: path for path in (folder.parent / "series").iterdir()}
+    powers = [2**power for power in range(steps.bit_length()) if 2**power <= steps]
+    assert set(kept) == {f"step{step}" for step in (0, *powers, steps)}
+    held = {name: load_file(path / "model.safetensors") for name, path in kept.items()}
+    last = load_file(folder / "model.safetensors")
+    assert all(torch.equal(weight, last[name]) for name, weight in held[f"step{steps}"].items())
+    assert not all(torch.equal(weight, last[name]) for name, weight in held["step1"].items())
+    assert AutoTokenizer.from_pretrained(kept["step1"])("x")["input_ids"]
     names = {path.name for path in folder.iterdir()}
     assert names >= {
         "config.json",

@@ -20,7 +20,7 @@ from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.moved import MOVED_COLUMNS
-from sonde.experiments.sides import RunModel, sides_of
+from sonde.experiments.sides import RunModel, checkpoints, sides_of
 from sonde.experiments.together import Covered, Together
 from sonde.lenses import LENSES
 from sonde.results.columns import schema_of
@@ -28,7 +28,8 @@ from sonde.results.comparison import Difference, adjusted, compared
 from sonde.results.differences import differences_frame
 from sonde.results.dimensions import REASON
 from sonde.results.pairing import Direction, Unpaired, paired
-from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score
+from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores
+from sonde.results.series import series_frame
 from sonde.store.rundir import slug
 
 
@@ -53,12 +54,16 @@ class Comparison:
     moved: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 
-def compare(directories: Sequence[Path], progress: Progress | None = None) -> list[Comparison]:
+def compare(
+    directories: Sequence[Path], progress: Progress | None = None, *, series: str = ""
+) -> list[Comparison]:
     """Compare the models of one run with its first, or those of further runs with the first run's.
 
     Args:
         directories: Folders of finished runs.
         progress: Is told how far it is.
+        series: For checkpoints of one training, the regular expression whose group is the step in the names
+            of models or runs: the last is compared with the first.
 
     Returns:
         One comparison a pair of models; p-values are adjusted over all of them together.
@@ -67,7 +72,11 @@ def compare(directories: Sequence[Path], progress: Progress | None = None) -> li
         InputError: A folder holds no run, or two have nothing in common.
         UsageError: There is one model only.
     """
-    sides = sides_of(directories)
+    if series:
+        (_, first), *_, (_, last) = checkpoints(directories, series)
+        sides = [(first, last)]
+    else:
+        sides = sides_of(directories)
     teller = progress or Silent()
     found: list[Comparison] = []
     with teller.stage("comparing", len(sides)) as advance:
@@ -147,6 +156,33 @@ def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any],
         alone = len([one for one in ours if one["language"] == group["language"]]) == len(there) == 1
         for other in same or (there if alone else []):
             yield group, other
+
+
+def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Path:
+    """Write ``series.parquet``: what the lenses compare, of every checkpoint, with its best control.
+
+    Raises:
+        InputError: A folder holds no run, or one without scores.
+        UsageError: See `checkpoints`.
+        StoreError: The file cannot be written.
+    """
+    found = checkpoints(directories, pattern)
+    wanted = {
+        str(one["name"]): LENSES.load(str(one["source"])).compared
+        for _, side in found
+        for one in side.summary.get("lenses") or ()
+    }
+    scores = [
+        (step, read_scores(side.run.scores).filter(pl.col("model") == side.name))
+        for step, side in found
+        if side.run.scores.is_file()
+    ]
+    if len(scores) < len(found):
+        raise InputError("a run of the series has no scores; run it again with the same arguments")
+    buffer = io.BytesIO()
+    series_frame(scores, wanted).write_parquet(buffer, compression="zstd", statistics=False)
+    write_atomic(output / "series.parquet", buffer.getvalue())
+    return output
 
 
 def compared_before(folder: Path) -> str:

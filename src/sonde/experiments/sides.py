@@ -13,6 +13,7 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.experiments.labels import label_path
 from sonde.results.columns import scan_tables
+from sonde.results.series import FEWEST, step_of
 from sonde.store.rundir import RunDirectory
 
 
@@ -108,3 +109,37 @@ def _apart(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
         for one, name in zip((base, side), names, strict=True)
     )
     return base, side
+
+
+def checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, RunModel]]:
+    """The models of all runs whose name, or whose run's, says at which step of a training they were kept.
+
+    Args:
+        directories: Folders of runs.
+        pattern: A regular expression whose one group is the step.
+
+    Returns:
+        By step.
+
+    Raises:
+        InputError: A folder holds no run.
+        UsageError: The expression cannot be used, fewer than three checkpoints fit, or two have one step.
+    """
+    step = step_of(pattern)
+    found: dict[int, RunModel] = {}
+    for directory in directories:
+        for side in _models_of(RunDirectory(directory)):
+            at = step(side.name)
+            at = step(directory.resolve().name) if at is None else at
+            if at is None:
+                continue
+            if at in found:
+                raise UsageError(
+                    f"--series {pattern!r}: {found[at].name} and {side.name} are both of step {at}"
+                )
+            found[at] = dataclasses.replace(side, label=f"step {at}")
+    if len(found) < FEWEST:
+        raise UsageError(
+            f"--series {pattern!r}: {len(found)} checkpoints fit, a series needs {FEWEST} or more"
+        )
+    return sorted(found.items())

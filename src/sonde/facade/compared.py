@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sonde.base.errors import UsageError
 from sonde.experiments.arguments import Place
 from sonde.experiments.comparing import compare as held_against
-from sonde.experiments.comparing import default_output, write_comparison
+from sonde.experiments.comparing import default_output, write_comparison, write_series
 from sonde.facade.finished import Run
 from sonde.report import build_comparison, read_compared
 from sonde.report import comparison_sentences as sentences
@@ -63,8 +63,8 @@ class ComparedModels:
         )
 
 
-def compare(*runs: Place | Run, output: Place | None = None) -> ComparedModels:
-    """Hold models against each other on the same items: what got better, worse, or cannot be told.
+def compare(*runs: Place | Run, output: Place | None = None, series: str = "") -> ComparedModels:
+    r"""Hold models against each other on the same items: what got better, worse, or cannot be told.
 
     Of one run its first model is held against by the others; of several runs the models of the first are held
     against by those of one name in the others, or the first model by the first where no names are the same.
@@ -73,6 +73,8 @@ def compare(*runs: Place | Run, output: Place | None = None) -> ComparedModels:
     Args:
         runs: Folders of finished runs, or what `sonde.run` gave.
         output: Folder of the comparison; by default beside the first run.
+        series: For checkpoints of one training, the regular expression whose group is the step in the names
+            of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
 
     Returns:
         Every difference, tested together.
@@ -85,6 +87,8 @@ def compare(*runs: Place | Run, output: Place | None = None) -> ComparedModels:
         raise UsageError("sonde.compare takes one run with several models, or several runs")
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     target = Path(output) if output is not None else default_output(folders)
-    folder = write_comparison(held_against(folders), target)
+    folder = write_comparison(held_against(folders, series=series), target)
+    if series:
+        write_series(folders, series, folder)
     build_comparison(folder)
     return ComparedModels(folder)

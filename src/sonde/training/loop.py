@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import math
 import time
@@ -262,6 +263,38 @@ def _spread(model: PreTrainedModel) -> dict[str, Any]:
     return {"fsdp": True, "fsdp_config": {"transformer_layer_cls_to_wrap": layers}}
 
 
+class _Series(TrainerCallback):
+    """Hands a copy of the model on after 0, 1, 2, 4, 8, ... updates, and after the last."""
+
+    def __init__(
+        self, recipe: Recipe, model: PreTrainedModel, keep: Callable[[PreTrainedModel, int], None]
+    ) -> None:
+        self._last = recipe.training.steps
+        self._model = model
+        self._keep = keep
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Keep the model before its first update."""
+        if state.global_step == 0:
+            self._hand_on(state)
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Keep it where the update is a power of two, and at the end."""
+        step = state.global_step
+        if step & (step - 1) == 0 or step == self._last:
+            self._hand_on(state)
+
+    def _hand_on(self, state: TrainerState) -> None:
+        if state.is_world_process_zero:
+            # Without what the trainer has put on the instance, which no copy may carry.
+            state_dict = {
+                name: weight.detach().cpu().clone() for name, weight in self._model.state_dict().items()
+            }
+            fresh = type(self._model)(copy.deepcopy(self._model.config))
+            fresh.load_state_dict(state_dict)
+            self._keep(fresh, state.global_step)
+
+
 def train(
     recipe: Recipe,
     dataset: Dataset[dict[str, Tensor]],
@@ -269,6 +302,7 @@ def train(
     *,
     resume: bool,
     report: Callable[[str], None],
+    keep: Callable[[PreTrainedModel, int], None] | None = None,
 ) -> TrainedModel:
     """Train a fresh model, or go on from its last checkpoint.
 
@@ -282,12 +316,18 @@ def train(
         folder: Where checkpoints go.
         resume: Whether a checkpoint found there is continued.
         report: Receives progress, one line at a time.
+        keep: Is given a copy of the model and the number of updates after 0, 1, 2, 4, 8, ... of them.
 
     Raises:
         InputError: The checkpoint found is of another architecture, batches do not fit the number of devices,
-            or operations are to be fused without a C++ compiler.
+            operations are to be fused without a C++ compiler, or a series is to be kept of a model that is
+            spread over devices.
     """
     check_compiler(recipe.training)
+    if keep is not None and recipe.training.fsdp:
+        raise InputError(
+            f"recipe {recipe.name}: no series is kept of a model that is spread over devices (fsdp)"
+        )
     model = fresh_model(recipe)
     if recipe.training.fsdp:
         _drop_aliases(model)
@@ -302,6 +342,8 @@ def train(
     state.wait_for_everyone()
     progress = _Progress(recipe, folder, before, report)
     trainer = _Trainer(recipe, model=model, args=arguments, train_dataset=dataset, callbacks=[progress])
+    if keep is not None:
+        trainer.add_callback(_Series(recipe, model, keep))
     trainer.remove_callback(PrinterCallback)
     if last is not None:
         report(f"going on from {last}")

@@ -35,7 +35,12 @@ WORK = Path(".training")
 
 
 def pretrain(
-    recipe_path: Path, *, output: Path | None = None, resume: bool = True, report: Callable[[str], None]
+    recipe_path: Path,
+    *,
+    output: Path | None = None,
+    resume: bool = True,
+    keep_series: bool = False,
+    report: Callable[[str], None],
 ) -> Path:
     """Do everything that a recipe says; after a stop, go on where it stood.
 
@@ -43,6 +48,8 @@ def pretrain(
         recipe_path: The recipe.
         output: Folder of the finished model; by default ``.training/<name>/model``.
         resume: Whether to go on from the last checkpoint, if there is one.
+        keep_series: Whether the model is kept after 0, 1, 2, 4, 8, ... updates too, in folders ``step0``,
+            ``step1``, ... beside the finished one, for ``sonde compare --series``.
         report: Receives progress, one line at a time.
 
     Returns:
@@ -65,7 +72,18 @@ def pretrain(
     with state.main_process_first():
         packed = prepare(recipe, WORK, report)
     check_vocabulary(recipe, packed.vocabulary)
-    trained = train(recipe, samples_of(packed, recipe), home, resume=resume, report=report)
+
+    def keep(model: PreTrainedModel, step: int) -> None:
+        write_weights(model, packed, recipe, folder.parent / "series" / f"step{step}")
+
+    trained = train(
+        recipe,
+        samples_of(packed, recipe),
+        home,
+        resume=resume,
+        report=report,
+        keep=keep if keep_series else None,
+    )
     if not joined_before:
         _leave_processes()
     if trained.is_main:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 import sonde
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
+from sonde.report._comparison.growth import growth
 from sonde.report._comparison.sections import ReadComparison, parts, sentences
 from sonde.report._drawing.clean import cleaned
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
@@ -27,7 +28,7 @@ def read_compared(directory: Path) -> ReadComparison:
         InputError: There is none in the folder, or it cannot be read.
     """
     table, facts = directory / "comparison.parquet", directory / "comparison.json"
-    moved = directory / "moved.parquet"
+    moved, series = directory / "moved.parquet", directory / "series.parquet"
     if not table.is_file() or not facts.is_file():
         raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
     try:
@@ -36,6 +37,7 @@ def read_compared(directory: Path) -> ReadComparison:
             differences=pl.read_parquet(table),
             comparisons=held["comparisons"],
             moved=pl.read_parquet(moved) if moved.is_file() else None,
+            series=pl.read_parquet(series) if series.is_file() else None,
         )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]
@@ -59,7 +61,8 @@ def build_comparison(directory: Path) -> Path:
 
 def render(compared: ReadComparison) -> str:
     """The page as text; every text is escaped."""
-    made = [(part, cleaned(part.figure)) for part in parts(compared)]
+    grown = list(growth(compared.series)) if compared.series is not None else []
+    made = [(part, cleaned(part.figure)) for part in (*grown, *parts(compared))]
     charts = [chart for _, figure in made for chart in figure.charts]
     return (
         templates()

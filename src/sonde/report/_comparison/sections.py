@@ -53,11 +53,13 @@ class ReadComparison:
         differences: The rows of ``comparison.parquet``.
         comparisons: What ``comparison.json`` says of each pair of models.
         moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
+        series: The rows of ``series.parquet``; None where no checkpoints of a training are compared.
     """
 
     differences: pl.DataFrame
     comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     moved: pl.DataFrame | None = None
+    series: pl.DataFrame | None = None
 
     @property
     def several(self) -> bool:

@@ -207,3 +207,37 @@ def test_chosen_layers_of_probes_are_compared(encoder: Path, decoder: Path, tmp_
     first = next(one for one in chosen if one.score.metric == "accuracy" and one.score.pooling == "mean")
     assert [first.base.value, first.score.value] == pytest.approx(values)
     assert dataclasses.replace(first.score, contributions=None) == first.score
+
+
+def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_path: Path) -> None:
+    for step in (1, 2, 8):
+        save_tokenizer(tmp_path / f"step{step}")
+        torch.manual_seed(1)
+        model = LlamaForCausalLM.from_pretrained(decoder)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(torch.randn_like(weight) / step)
+        model.save_pretrained(tmp_path / f"step{step}")
+    run = sonde.run(
+        models=[str(tmp_path / f"step{step}") for step in (8, 1, 2)],
+        lenses="surprisal",
+        corpora=f"local:{project}",
+        limit=40,
+        output=tmp_path / "run",
+    )
+    found = sonde.compare(run, series=r"step(\d+)$")
+    series = pl.read_parquet(found.directory / "series.parquet")
+    assert series["step"].unique().sort().to_list() == [1, 2, 8]
+    overall = series.filter(pl.col("metric") == "bits", pl.col("dimensions").list.len() == 0)
+    values = run.scores.filter(pl.col("metric") == "bits", pl.col("dimensions").list.len() == 0)
+    by_model = dict(zip(values["model"], values["value"], strict=True))
+    for row in overall.iter_rows(named=True):
+        assert row["value"] == by_model[str(tmp_path / f"step{row['step']}")]
+    # The last is held against the first.
+    assert found.differences["base"].unique().to_list() == ["step 1"]
+    assert found.differences["model"].unique().to_list() == ["step 8"]
+    text = found.page.read_text(encoding="utf-8")
+    assert "growth over training" in text
+    assert "When numbers cross their controls" in text
+    with pytest.raises(UsageError, match="1 checkpoint.s. fit, a series needs 3"):
+        sonde.compare(run, series=r"step(8)$")

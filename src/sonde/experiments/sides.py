@@ -140,6 +140,6 @@ def checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, Ru
             found[at] = dataclasses.replace(side, label=f"step {at}")
     if len(found) < FEWEST:
         raise UsageError(
-            f"--series {pattern!r}: {len(found)} checkpoints fit, a series needs {FEWEST} or more"
+            f"--series {pattern!r}: {len(found)} checkpoint(s) fit, a series needs {FEWEST} or more"
         )
     return sorted(found.items())

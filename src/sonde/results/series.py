@@ -10,12 +10,14 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.results.dimensions import in_words
-from sonde.results.findings import answering, controls_of
 from sonde.results.pairing import IDENTITY, Compared
 from sonde.results.verdict import why_no_verdict
 
 FEWEST = 3
 """Checkpoints that a series needs."""
+
+_BY_RANK = ("p_at_k", "first_hit")
+"""Metrics whose ``k`` is a part of the question; of others it says how the number was made."""
 
 _QUESTION = [name for name in IDENTITY if name != "dimensions"]
 
@@ -65,14 +67,21 @@ def series_frame(
     parts: list[pl.DataFrame] = []
     for step, scores in sorted(checkpoints, key=lambda one: one[0]):
         rows = scores.to_dicts()
-        beside = controls_of(rows)
+        beside: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in rows:
+            if row["control"] is not None and row["value"] is not None:
+                beside.setdefault(_asked(row), []).append(row)
         kept: list[dict[str, Any]] = []
         for row in rows:
             wanted = next((one for one in compared.get(row["lens"], ()) if _takes(one, row)), None)
             if wanted is None:
                 continue
             higher = wanted.better != "lower"
-            values = [one["value"] for one in answering(beside, row)]
+            values = [
+                one["value"]
+                for one in beside.get(_asked(row), ())
+                if all(one[name] in (None, row[name]) for name in ("layer", "head"))
+            ]
             best = (max(values) if higher else min(values)) if values else None
             kept.append(
                 {**row, "step": step, "control_value": best, "above": _above(row, best, higher=higher)}
@@ -80,6 +89,15 @@ def series_frame(
         schema = {**scores.schema, "step": pl.Int64, "control_value": pl.Float64, "above": pl.Boolean}
         parts.append(pl.DataFrame(kept, schema=schema, orient="row"))
     return pl.concat(parts)
+
+
+def _asked(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a control shares with the number that it stands beside, whatever was chosen for either."""
+    asked = (
+        row[name] for name in ("lens", "task", "language", "split", "side", "metric", "pooling", "matching")
+    )
+    ranks = row["k"] if row["metric"] in _BY_RANK else None
+    return (*asked, ranks, tuple((one["name"], one["value"]) for one in row["dimensions"]))
 
 
 def _takes(one: Compared, row: Mapping[str, Any]) -> bool:

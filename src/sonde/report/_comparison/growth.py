@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report._comparison.sections import ComparisonSection
 from sonde.report._drawing.charts import specification
 from sonde.report._shared.plot import Chart, Figure
-from sonde.results.changes import overview, scale_of, unit_of, with_words
+from sonde.results.changes import overview, scale_of, with_words
 from sonde.results.dimensions import SELECTION, dimension, dimensions_named
 from sonde.results.formats import Count, Number
 from sonde.results.series import crossings
@@ -63,7 +63,7 @@ def _lines(series: pl.DataFrame) -> ComparisonSection:
             "step", *(pl.col(name) * scale for name in ("value", "ci_low", "ci_high", "control_value"))
         )
         base = alt.Chart(alt.Data(values=values.to_dicts())).encode(x=_STEP)
-        title = unit_of({**row, "better": ""})
+        title = "%" if scale > 1 else plain_words(row["metric"])
         zero = alt.Scale(zero=False)
         layers = [
             base.mark_errorband(opacity=0.2).encode(

@@ -1,0 +1,78 @@
+"""Checkpoints of one training: which they are, and when numbers cross their controls."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+import pytest
+
+from sonde.base.errors import UsageError
+from sonde.results import Score
+from sonde.results.pairing import Compared
+from sonde.results.scores import scores_frame
+from sonde.results.series import crossings, series_frame, step_of
+
+WANTED = {"probe": (Compared(metric="accuracy", better="higher"),)}
+
+
+def checkpoint(
+    value: float, *, control: float = 0.5, half: float = 0.05, effective: float = 40.0
+) -> pl.DataFrame:
+    """A checkpoint with two layers, the second one better by a tenth, and a control."""
+    row = Score(
+        model="m",
+        lens="probe",
+        task="typ",
+        metric="accuracy",
+        split="test",
+        value=value,
+        ci_low=value - half,
+        ci_high=value + half,
+        n=200,
+        n_clusters=50,
+        effective_clusters=effective,
+        n_eff=150.0,
+    )
+    rows = [
+        dataclasses.replace(
+            row,
+            layer=layer,
+            value=value + layer / 10,
+            ci_low=value + layer / 10 - half,
+            ci_high=value + layer / 10 + half,
+        )
+        for layer in (0, 1)
+    ]
+    # The chosen row says over how many folds it is; its control does not.
+    best = dataclasses.replace(rows[1], dimensions=(("selection", "best"),), k=5)
+    beside = dataclasses.replace(row, value=control, control="length", dimensions=(("selection", "best"),))
+    return scores_frame([*rows, best, beside, dataclasses.replace(row, split="valid", layer=0)])
+
+
+def test_a_step_is_the_group_of_the_expression() -> None:
+    step = step_of(r"step(\d+)")
+    assert [step(name) for name in ("runs/step12", "step0", "final", "step")] == [12, 0, None, None]
+    for wrong in ("step(", r"step\d+", r"(step)(\d+)"):
+        with pytest.raises(UsageError, match="--series"):
+            step_of(wrong)
+
+
+def test_numbers_cross_where_they_stay_above_with_their_interval() -> None:
+    values = {0: 0.30, 1: 0.50, 2: 0.35, 4: 0.47, 8: 0.50}
+    series = series_frame([(step, checkpoint(value)) for step, value in values.items()], WANTED)
+    assert series.height == 15
+    chosen = series.filter(pl.col("k") == 5)
+    assert chosen["control_value"].to_list() == [0.5] * 5
+    # Beyond 0.5 with an interval of 0.05 at step 1, below it again at step 2.
+    assert chosen["above"].to_list() == [False, True, False, True, True]
+    (row,) = crossings(series).to_dicts()
+    assert (row["crossed"], row["first"], row["last"]) == (4, pytest.approx(0.4), pytest.approx(0.6))
+    assert series.filter(pl.col("k").is_null())["above"].is_null().all()
+
+
+def test_what_allows_no_verdict_is_never_above_and_what_ends_below_has_not_crossed() -> None:
+    few = series_frame([(step, checkpoint(0.9, effective=4.0)) for step in (0, 1, 2)], WANTED)
+    assert crossings(few)["crossed"].to_list() == [None]
+    fell = series_frame([(0, checkpoint(0.6)), (1, checkpoint(0.6)), (2, checkpoint(0.1))], WANTED)
+    assert crossings(fell)["crossed"].to_list() == [None]

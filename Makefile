@@ -3,10 +3,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all reference check bench bench-gpu docs strings format wheel clean
+.PHONY: demo demo-all test test-all reference check bench bench-gpu docs strings format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
+
+# Every lens that needs no server on both bundled models, and the encoder beside its rounded and its random weights.
+DEMO := runs/demo-all
+demo-all: $(STAMP)
+	test -d $(DEMO)/mini-encoder-int8 || $(BIN)/sonde convert sonde/mini-encoder $(DEMO)/mini-encoder-int8 --weights int8
+	test -d $(DEMO)/mini-encoder-random || $(BIN)/sonde convert sonde/mini-encoder $(DEMO)/mini-encoder-random --weights random
+	$(BIN)/sonde run -f recipes/demo/decoder.toml -o $(DEMO)/decoder
+	$(BIN)/sonde run -f recipes/demo/encoder.toml -m sonde/mini-encoder -m $(DEMO)/mini-encoder-int8 \
+		-m $(DEMO)/mini-encoder-random -o $(DEMO)/encoder
+	$(BIN)/sonde run -f recipes/demo/finetune.toml -o $(DEMO)/finetune
+	$(BIN)/sonde compare $(DEMO)/encoder
 
 # A process a core, each with one thread: torch's own threads would fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal

@@ -27,8 +27,9 @@ from sonde.results.columns import schema_of
 from sonde.results.comparison import Difference, adjusted, compared
 from sonde.results.differences import differences_frame
 from sonde.results.dimensions import REASON
-from sonde.results.pairing import Direction, Unpaired, paired
-from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores
+from sonde.results.findings import findings
+from sonde.results.pairing import Compared, Direction, Unpaired, paired
+from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.results.series import series_frame
 from sonde.store.rundir import slug
 
@@ -109,8 +110,8 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             found.covered.append(together.covered)
             found.unpaired += together.refused
             bases, scores = together.scores()
-            lens = LENSES.load(str(ours["source"]))
-            held = paired(bases, scores, lens.compared, same_tokens=together.same_tokens)
+            wanted = LENSES.load(str(ours["source"])).compared or _speaking(bases)
+            held = paired(bases, scores, wanted, same_tokens=together.same_tokens)
             pairs += held.pairs
             if together.same_tokens and (most := together.moved()) is not None:
                 found.moved.append(most)
@@ -120,6 +121,12 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
     found.differences = compared(pairs)
     return found
+
+
+def _speaking(scores: Sequence[Score]) -> tuple[Compared, ...]:
+    """For a lens that does not say what is compared: the metric that speaks for it."""
+    found = findings(scores_frame(scores))
+    return tuple(Compared(metric=metric) for metric in dict.fromkeys(one.row["metric"] for one in found))
 
 
 def _not_scored(score: Score) -> Unpaired:

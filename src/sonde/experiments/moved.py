@@ -25,8 +25,8 @@ MOVED_COLUMNS: Columns = {
     "before": (pl.String, "what stands before it"),
     "after": (pl.String, "what stands behind it"),
     "n": (pl.Int64, "places that the value is a mean over"),
-    "base_bits": (pl.Float64, "surprisal of the base, in bits"),
-    "bits": (pl.Float64, "surprisal of the model"),
+    "base_bits": (pl.Float64, "negative log-probability under the base, in bits"),
+    "bits": (pl.Float64, "the same under the model"),
     "difference": (pl.Float64, "`bits` minus `base_bits`: above 0 the model is less sure"),
 }
 """Columns of ``moved.parquet``, one row a place or item, those that moved most in either direction."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.metadata
 import math
 import time
@@ -32,6 +31,7 @@ from sonde.base.errors import InputError
 from sonde.models._weights import quiet
 from sonde.training.checkpoints import claim, clear, last_whole, mark, storing
 from sonde.training.initial import fresh_model
+from sonde.training.kept import Series
 from sonde.training.objectives import causal_loss, pair_losses
 from sonde.training.optimiser import MuonAdamW
 from sonde.training.precision import in_bfloat16
@@ -263,38 +263,6 @@ def _spread(model: PreTrainedModel) -> dict[str, Any]:
     return {"fsdp": True, "fsdp_config": {"transformer_layer_cls_to_wrap": layers}}
 
 
-class _Series(TrainerCallback):
-    """Hands a copy of the model on after 0, 1, 2, 4, 8, ... updates, and after the last."""
-
-    def __init__(
-        self, recipe: Recipe, model: PreTrainedModel, keep: Callable[[PreTrainedModel, int], None]
-    ) -> None:
-        self._last = recipe.training.steps
-        self._model = model
-        self._keep = keep
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Keep the model before its first update."""
-        if state.global_step == 0:
-            self._hand_on(state)
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Keep it where the update is a power of two, and at the end."""
-        step = state.global_step
-        if step & (step - 1) == 0 or step == self._last:
-            self._hand_on(state)
-
-    def _hand_on(self, state: TrainerState) -> None:
-        if state.is_world_process_zero:
-            # Without what the trainer has put on the instance, which no copy may carry.
-            state_dict = {
-                name: weight.detach().cpu().clone() for name, weight in self._model.state_dict().items()
-            }
-            fresh = type(self._model)(copy.deepcopy(self._model.config))
-            fresh.load_state_dict(state_dict)
-            self._keep(fresh, state.global_step)
-
-
 def train(
     recipe: Recipe,
     dataset: Dataset[dict[str, Tensor]],
@@ -343,7 +311,7 @@ def train(
     progress = _Progress(recipe, folder, before, report)
     trainer = _Trainer(recipe, model=model, args=arguments, train_dataset=dataset, callbacks=[progress])
     if keep is not None:
-        trainer.add_callback(_Series(recipe, model, keep))
+        trainer.add_callback(Series(recipe, model, keep))
     trainer.remove_callback(PrinterCallback)
     if last is not None:
         report(f"going on from {last}")

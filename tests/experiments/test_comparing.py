@@ -239,5 +239,5 @@ def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_
     text = found.page.read_text(encoding="utf-8")
     assert "growth over training" in text
     assert "When numbers cross their controls" in text
-    with pytest.raises(UsageError, match="1 checkpoint.s. fit, a series needs 3"):
+    with pytest.raises(UsageError, match=r"1 checkpoint.s. fit, a series needs 3"):
         sonde.compare(run, series=r"step(8)$")

@@ -1,8 +1,8 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
 from sonde.report._drawing.render import as_svg, sized_spec
-from sonde.report._page.page import Section, build_report, draw
-from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot
+from sonde.report._page.page import build_report, draw, save_figures
+from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.results.tables import Column, Table
 
@@ -21,5 +21,6 @@ __all__ = [
     "as_svg",
     "build_report",
     "draw",
+    "save_figures",
     "sized_spec",
 ]

@@ -6,8 +6,9 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,41 +17,39 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import sonde
+from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._drawing.clean import cleaned
-from sonde.report._drawing.render import page_spec, themes, vega_runtime, write_figures
+from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page import header
-from sonde.report._page.export import write_table
+from sonde.report._page.missing import missing
+from sonde.report._page.saved import save_sections
 from sonde.report._page.terms import with_terms
-from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
+from sonde.report._shared.answers import VERDICTS, Answer, answers
+from sonde.report._shared.numbers import spelled
+from sonde.report._shared.papers import bibtex, reference
+from sonde.report._shared.plot import PLOTS, Figure, Section
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import titles
+from sonde.report._shared.title import Title, Top, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.results.words import plain_words
 from sonde.store.rundir import slug
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A plot that had something to show."""
-
-    name: str
-    plot: Plot
-    figure: Figure
 
 
 def _to_stderr(line: str) -> None:
     sys.stderr.write(f"sonde: {line}\n")
 
 
-def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> Path:
-    """Write ``report.html`` and ``figures/`` from the finished files of a run; torch is not needed.
+def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, figures: bool = False) -> Path:
+    """Write ``report.html`` from the finished files of a run; torch is not needed.
 
     Args:
         directory: The folder of the run; ``run.json`` has to be there, all else may be missing.
         note: Takes a line for each figure that could not be drawn.
+        figures: Whether `save_figures` writes every chart and table as files too.
 
     Returns:
         The path of the page.
@@ -63,14 +62,47 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> P
     sections = draw_all(run)
     # What is drawn apart may fail: the page stands by then.
     write_atomic(run.directory.report, render(run, sections))
-    for section in sections:
-        if section.figure.table:
-            write_table(directory / "figures" / section.name, section.figure.table)
-    charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
-    drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
-    for line in write_figures(directory / "figures", charts, drawings):
-        note(line)
+    if figures:
+        save_sections(directory / "figures", sections, note)
     return run.directory.report
+
+
+def save_figures(
+    directory: Path, names: Sequence[str] = (), note: Callable[[str], None] = _to_stderr
+) -> list[Path]:
+    """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into ``figures/`` of a run.
+
+    Args:
+        directory: The folder of the run.
+        names: Sections by the name of their plot, or single charts by theirs; all where none is named.
+        note: Takes a line for each figure that could not be drawn.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: There is no run in the folder, or a name is of nothing that it shows.
+        StoreError: A file cannot be written.
+    """
+    return save_sections(directory / "figures", _named(draw_all(RunData(directory)), names, directory), note)
+
+
+def _named(sections: list[Section], names: Sequence[str], directory: Path) -> list[Section]:
+    """The sections and charts of these names; a chart that is named alone comes without its table."""
+    if not names:
+        return sections
+    by_name: dict[str, Section] = {}
+    for section in sections:
+        for chart in section.figure.charts:
+            by_name[chart.name] = replace(section, figure=Figure(charts=[chart]))
+        for drawing in section.figure.drawings:
+            by_name[drawing.name] = replace(section, figure=Figure(drawings=[drawing]))
+    by_name |= {section.name: section for section in sections}
+    for name in names:
+        if name not in by_name:
+            near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, by_name, 1))
+            raise InputError(f"{directory} shows no section or chart {name!r}{near}")
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def draw_all(run: RunData) -> list[Section]:
@@ -99,6 +131,29 @@ def draw(run: RunData, name: str) -> Section | None:
     return Section(name=slug(name), plot=plot, figure=cleaned(figure)) if figure else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The sections of one lens.
+
+    Attributes:
+        lens: Public name of the lens.
+        name: Heading of the group.
+        lead: Its finding in a sentence.
+        top: What the lens says above its sections.
+        sections: In their order.
+        contents: Name and short title of each.
+        tasks: Tasks that it scored, as its sections abbreviate them, with what they ask.
+    """
+
+    lens: str
+    name: str
+    lead: str
+    top: Top | None
+    sections: list[Section]
+    contents: list[tuple[str, str]]
+    tasks: header.Facts
+
+
 def render(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
     environment = Environment(
@@ -112,8 +167,8 @@ def render(run: RunData, sections: list[Section]) -> str:
     environment.filters["terms"] = with_terms
     charts = [chart for section in sections for chart in section.figure.charts]
     declared = titles(run)
-    tops = {lens: title.top(run) for lens, title in declared.items()}
-    titled, top = next(((lens, top) for lens, top in tops.items() if top), (None, None))
+    tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
+    titled, top = next(iter(tops.items()), (None, None))
     if top is None and sections and all(isinstance(section.plot, Numbers) for section in sections):
         # The title says the sentences of this section; they are not said again.
         first, *others = sections
@@ -122,18 +177,31 @@ def render(run: RunData, sections: list[Section]) -> str:
             replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
             *others,
         ]
-    method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
+        tops = {titled: top} if top else {}
     said = [
         (section.plot.lens, section.figure.lead)
         for section in sections
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
+    leads = header.leads(run, said, titled)
+    groups = _groups(run, sections, declared, leads, tops)
+    shown = answers(run, {lens: title.question for lens, title in declared.items() if title.question})
+    order = {group.lens: place for place, group in enumerate(groups)}
+    shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
+    method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
+    cited = {lens: title.cites for lens, title in declared.items() if title.cites}
+    every = [key for keys in cited.values() for key in keys]
     return environment.get_template("_page/page.html.j2").render(
         run=run,
-        sections=sections,
-        contents=_contents(sections),
+        groups=groups,
+        # One lens has the head of the page for itself.
+        alone=len(run.scored_lenses) < 2 and top is not None,
+        headline=_headline(run, top, shown, leads),
         top=top,
-        leads=header.leads(run, said, titled),
+        answers=shown,
+        verdicts=VERDICTS,
+        kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
+        names={lens: _name(lens, declared) for lens in run.scored_lenses},
         explained=[
             title.explained
             for lens, title in declared.items()
@@ -143,7 +211,11 @@ def render(run: RunData, sections: list[Section]) -> str:
         glance=header.glance(run, method),
         models=header.model_facts(run),
         method=method,
+        missing=missing(run),
         rerun=header.rerun(run),
+        references=[reference(key) for key in dict.fromkeys(every)],
+        bibtex=bibtex(every),
+        papers={lens: bibtex(keys) for lens, keys in cited.items()} | {"": bibtex(every)},
         min_clusters=ENOUGH_CLUSTERS,
         specs={chart.name: page_spec(chart) for chart in charts},
         themes=themes(),
@@ -159,6 +231,53 @@ def render(run: RunData, sections: list[Section]) -> str:
         version=sonde.__version__,
         asset=_asset,
     )
+
+
+def _headline(run: RunData, top: Top | None, shown: Sequence[Answer], leads: Mapping[str, str]) -> str:
+    """The first line of the page: of one lens its finding, of several what they are about."""
+    if len(run.scored_lenses) > 1:
+        names = [model.label for model in run.models]
+        who = _listed(names) if len(names) <= 3 else f"{len(names)} models"
+        what = _listed([spelled(language) for language in run.languages]) or "code"
+        return f"What {who} know{'s' * (len(names) == 1)} of {what}"
+    if top:
+        return top.headline
+    return shown[0].verdict if len(shown) == 1 else next(iter(leads.values()), "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _name(lens: str, declared: Mapping[str, Title]) -> str:
+    return declared[lens].name if lens in declared else plain_words(lens).capitalize()
+
+
+def _groups(
+    run: RunData,
+    sections: Sequence[Section],
+    declared: Mapping[str, Title],
+    leads: Mapping[str, str],
+    tops: Mapping[str, Top],
+) -> list[Group]:
+    """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
+    held: dict[str, list[Section]] = {}
+    for section in sections:
+        held.setdefault(section.plot.lens, []).append(section)
+    for lens in leads:
+        held.setdefault(lens, [])
+    return [
+        Group(
+            lens=lens,
+            name=_name(lens, declared),
+            lead=leads.get(lens, ""),
+            top=tops.get(lens),
+            sections=own,
+            contents=_contents(own),
+            tasks=header.asked(run, lens),
+        )
+        for lens, own in held.items()
+    ]
 
 
 def _contents(sections: list[Section]) -> list[tuple[str, str]]:

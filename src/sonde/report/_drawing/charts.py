@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.theme import MEANINGS
+from sonde.report._drawing.theme import KIND_RANGE, MEANING_RANGE, MEANINGS
 from sonde.report._shared.numbers import no_verdict, number, with_interval
 
 
@@ -17,7 +17,9 @@ def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[st
     return chart.to_dict(validate=False)
 
 
-def by_meaning(field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True) -> alt.Color:
+def by_meaning(
+    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True
+) -> alt.Color:
     """The colour of the model and its controls, the same on every chart of the page.
 
     Args:
@@ -32,8 +34,13 @@ def by_meaning(field: str, names: Mapping[str, str], present: Collection[str], l
     values = [word for name, word in words.items() if name in MEANINGS]
     shown = alt.Legend(values=values) if legend and len(values) > 1 else None
     return alt.Color(
-        f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=cast("Any", "meanings")), legend=shown
+        f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=MEANING_RANGE), legend=shown
     )
+
+
+def by_kind(field: str, title: str | None = None) -> alt.Color:
+    """The colour of what is neither a model nor a control, such as kinds of word."""
+    return alt.Color(f"{field}:N", title=title, sort=None, scale=alt.Scale(range=KIND_RANGE))
 
 
 def dots(

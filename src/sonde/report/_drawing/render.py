@@ -15,7 +15,7 @@ import vl_convert
 
 from sonde.base.files import write_atomic
 from sonde.report._drawing.clean import untaken
-from sonde.report._drawing.theme import of_model, vega_config
+from sonde.report._drawing.theme import KIND_RANGE, MEANING_RANGE, of_model, vega_config
 from sonde.report._shared.plot import Chart, Drawing
 
 _WIDTH = {False: 460, True: 760}
@@ -24,8 +24,8 @@ _PNG_PIXELS = 24e6
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LOG = logging.getLogger(__name__)
 _DROPPED = ("$schema", "config", "usermeta")
-_NAMED = ("meanings", "kinds")
-"""Ranges of colours that no drawing program knows by itself."""
+_NAMED = (MEANING_RANGE, KIND_RANGE)
+"""Ranges of colours that charts name."""
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 MODES = ("light", "dark")
 
@@ -129,6 +129,10 @@ _MEANINGS: dict[str, tuple[float, float, float]] = {
     "word2vec_skipgram_hs": (0.58, 0.07, 290),
 }
 
+MEANING_RANGE: Literal["diverging"] = "diverging"
+KIND_RANGE: Literal["ramp"] = "ramp"
+"""Under which names the colours of `meanings` and `kinds` are found; Vega-Lite allows but eight names."""
+
 MEANINGS = tuple(_MEANINGS)
 """What has a colour of its own on every chart: the model (the empty name) and controls by name."""
 
@@ -152,7 +156,9 @@ def categories(mode: str) -> list[str]:
 
 def kinds(mode: str) -> list[str]:
     """Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
-    lightness = (0.44, 0.62, 0.54, 0.66, 0.48, 0.60) if mode == "light" else (0.84, 0.66, 0.74, 0.60, 0.80, 0.70)
+    lightness = (
+        (0.44, 0.62, 0.54, 0.66, 0.48, 0.60) if mode == "light" else (0.84, 0.66, 0.74, 0.60, 0.80, 0.70)
+    )
     hues = (265, 190, 320, 140, 225, 20)
     return [oklch(light, 0.06, hue) for light, hue in zip(lightness, hues, strict=True)]
 
@@ -182,7 +188,13 @@ def vega_config(mode: str) -> dict[str, Any]:
         "padding": 4,
         "view": {"stroke": None},
         "mark": {"color": colours[0]},
-        "range": {"category": colours, "heatmap": ramp, "ordinal": ramp, "meanings": meanings(mode), "kinds": kinds(mode)},
+        "range": {
+            "category": colours,
+            "heatmap": ramp,
+            "ordinal": ramp,
+            MEANING_RANGE: meanings(mode),
+            KIND_RANGE: kinds(mode),
+        },
         "axis": {
             "domain": False,
             "ticks": False,
@@ -215,6 +227,7 @@ def vega_config(mode: str) -> dict[str, Any]:
             "dot": {"size": 70, "opacity": 1, "filled": True},
             "few": {"size": 60, "opacity": 1, "filled": False, "strokeWidth": 1.6},
             "interval": {"color": colours[0], "strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
+            "spread": {"strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
             "joint": {"color": line, "strokeWidth": 3, "strokeCap": "round"},
             # The best surface baseline, and random weights, where they stand beside a number as a mark.
             "surface": {"color": named["surface"], "thickness": 2.4, "size": 13},
@@ -232,12 +245,12 @@ def vega_config(mode: str) -> dict[str, Any]:
 
 
 def of_model(config: dict[str, Any], place: int) -> dict[str, Any]:
-    """A configuration in which the model has the colour of the run's model at a place; page.js does the same."""
+    """A configuration whose model has the colour of the run's model at a place; `page.js` does the same."""
     colour = config["range"]["category"][place % len(config["range"]["category"])]
     style = config["style"]
     return {
         **config,
         "mark": {**config["mark"], "color": colour},
-        "range": {**config["range"], "meanings": [colour, *config["range"]["meanings"][1:]]},
+        "range": {**config["range"], MEANING_RANGE: [colour, *config["range"][MEANING_RANGE][1:]]},
         "style": {**style, **{name: {**style[name], "color": colour} for name in ("interval", "whisker")}},
     }

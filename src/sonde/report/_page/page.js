@@ -15,13 +15,13 @@
   // A chart about one model of several has that model's colour.
   window.sondeTheme = (theme, figure) => {
     const colour = theme.range.category[Number(figure.dataset.model || 0) % theme.range.category.length];
-    const meanings = [colour, ...theme.range.meanings.slice(1)];
+    const diverging = [colour, ...theme.range.diverging.slice(1)];
     const interval = { ...theme.style.interval, color: colour };
     const whisker = { ...theme.style.whisker, color: colour };
     return {
       ...theme,
       mark: { ...theme.mark, color: colour },
-      range: { ...theme.range, meanings },
+      range: { ...theme.range, diverging },
       style: { ...theme.style, interval, whisker },
     };
   };

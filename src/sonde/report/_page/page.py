@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -22,6 +23,7 @@ from sonde.base.files import write_atomic
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._drawing.clean import cleaned
+from sonde.report._drawing.models import with_model_colours
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page import header
@@ -128,7 +130,13 @@ def draw(run: RunData, name: str) -> Section | None:
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
     plot = Numbers(lens) if of_lens else PLOTS.load(name)
     figure = plot.draw(run)
-    return Section(name=slug(name), plot=plot, figure=cleaned(figure)) if figure else None
+    if figure is None:
+        return None
+    labels = [model.label for model in run.models]
+    scored = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
+    only = next((place for place, model in enumerate(run.models) if scored == {model.name}), 0)
+    charts = [with_model_colours(chart, labels, only) for chart in figure.charts]
+    return Section(name=slug(name), plot=plot, figure=cleaned(replace(figure, charts=charts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,19 +281,19 @@ def _groups(
             lead=leads.get(lens, ""),
             top=tops.get(lens),
             sections=own,
-            contents=_contents(own),
+            contents=_contents(own, _name(lens, declared)),
             tasks=header.asked(run, lens),
         )
         for lens, own in held.items()
     ]
 
 
-def _contents(sections: list[Section]) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: what stands before the colon, or after it if shared."""
+def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
+    """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
     parts = [section.plot.title.partition(":") for section in sections]
     before = Counter(first for first, _, _ in parts)
     return [
-        (section.name, first if before[first] == 1 else rest.strip().capitalize() or first)
+        (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
 

@@ -1,7 +1,7 @@
 """What each lens answers in one row: its number, the best of its controls, and what may be concluded.
 
-The page's first screen and the terminal say the same rows. Whether a number may be called a finding is decided
-by `sonde.results.verdict.why_no_verdict` alone.
+The page's first screen and the terminal say the same rows. Whether a number may be called a finding is
+decided by `sonde.results.verdict.why_no_verdict` alone.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def _middle(question: Question, one: _Compared, task: str, control: str, scale: 
     own, *other = _figures(values, scale)
     against = f" against {other[0]} by {control}" if other else ""
     why = f" (no verdict: {one.why})" if one.why else ""
-    return f"Middle task, {task}: {own}{against}{' of ' if question.share else ' '}{question.measure}{why}"
+    return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
 
 
 def _figures(values: Sequence[float], scale: float) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_meaning, specification
 from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.run import RunData
 
@@ -38,12 +38,15 @@ def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     return named.sort("place", "k", maintain_order=True)
 
 
-def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
+def curves(
+    rows: pl.DataFrame, order: Sequence[str], controls: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """A curve for each answerer and model over k, with a band for the first answerer's interval.
 
     Args:
         rows: Scores with ``who``, ``subject`` and ``k``.
         order: Answerers as they are listed.
+        controls: Their words by the name of the control, where they are the model and its controls.
     """
     several = rows["subject"].n_unique() > 1
     present = [who for who in order if who in set(rows["who"])]
@@ -73,11 +76,12 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
     if several:
         # Models are told apart by colour, as everywhere on the page.
         base = base.encode(color=alt.Color("subject:N", title=None, sort=None))
-    else:
-        base = base.encode(color=alt.Color("who:N", title=None, sort=present))
-    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"))
+    elif controls:
+        base = base.encode(color=by_meaning("who", controls, present))
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"), scale=scale)
     line = base.mark_line(style="trend").encode(y=y)
-    if several and len(present) > 1:
+    if len(present) > 1 and (several or not controls):
         legend = alt.Legend(orient="bottom", symbolType="stroke")
         line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present, legend=legend))
     band = (

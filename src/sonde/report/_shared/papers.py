@@ -14,7 +14,9 @@ _FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 def entries() -> dict[str, str]:
     """Every entry by its key, in the order of the file."""
     text = (files("sonde.report") / "_shared/papers.bib").read_text(encoding="utf-8")
-    return {part.partition("{")[2].partition(",")[0]: part.strip() for part in text.split("\n\n") if part.strip()}
+    return {
+        part.partition("{")[2].partition(",")[0]: part.strip() for part in text.split("\n\n") if part.strip()
+    }
 
 
 def bibtex(keys: Iterable[str]) -> str:
@@ -39,4 +41,5 @@ def reference(key: str) -> str:
     names = [" ".join(reversed(name.split(", "))) for name in held["author"].split(" and ")]
     who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     where = held.get("journal") or held["booktitle"]
-    return f"{who} ({held['year']}). {held['title'].rstrip('.')}{'' if held['title'][-1] in '?!' else '.'} {where}."
+    stop = "" if held["title"].endswith("?") else "."
+    return f"{who} ({held['year']}). {held['title']}{stop} {where}."

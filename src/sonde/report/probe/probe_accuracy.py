@@ -125,18 +125,18 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
             alt.Tooltip("random:Q", format=".1%", title="random weights"),
         ],
     )
+    controls = base
     if several:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
+        controls = base.encode(yOffset=alt.YOffset("model:N", sort=None))
+        base = controls.encode(color=alt.Color("model:N", title=None, sort=None))
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("value:Q", title="accuracy", scale=scale, axis=alt.Axis(format="%"))
     layers = [
         base.mark_rule(style="interval", clip=True).encode(
             x=alt.X("low:Q", title="accuracy", scale=scale), x2="high:Q"
         ),
-        base.mark_tick(thickness=2, size=11).encode(x=alt.X("surface:Q", scale=scale)),
-        base.mark_point(style="few", shape="diamond", filled=False).encode(x=alt.X("random:Q", scale=scale)),
+        controls.mark_tick(style="surface").encode(x=alt.X("surface:Q", scale=scale)),
+        controls.mark_point(style="random", shape="diamond").encode(x=alt.X("random:Q", scale=scale)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.answers import Question
+from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed

@@ -91,8 +91,7 @@ def dots(
         base = base.encode(
             color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
-    room = 1.0 if several else 1.22
-    scale = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
+    scale = alt.Scale(zero=True, nice=False, domain=[0, reach]) if reach else alt.Scale(zero=True)
     x = alt.X("value:Q", title=unit, scale=scale)
     layers: list[alt.Chart] = [
         base.mark_rule(style="interval", clip=True).encode(
@@ -102,7 +101,7 @@ def dots(
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
     if reach and not several:
-        label = base.mark_text(style="note", align="right")
+        label = base.mark_text(style="note", align="left", dx=8)
         layers.append(label.encode(x=alt.value("width"), text="number:N"))
     if reference is not None:
         line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"mean {number(reference)}"}]))

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from sonde.report._drawing.theme import KIND_RANGE
 from sonde.report._shared.plot import Chart
+from sonde.results.words import plain_words
 
 _WHOSE = ("model", "subject", "line", "shown")
 """Columns of a chart's data that say whom a mark is about."""
@@ -38,11 +40,11 @@ def with_model_colours(chart: Chart, labels: Sequence[str], only: int = 0) -> Ch
 def _place(value: str, labels: Sequence[str]) -> int | None:
     """The model that a value names, alone or before a comma; the longest name counts."""
     named = [
-        (len(label), at)
+        at
         for at, label in enumerate(labels)
-        if value == label or value.startswith(f"{label}, ")
+        if f"{value}, ".startswith((f"{label}, ", f"{plain_words(label)}, "))
     ]
-    return max(named)[1] if named else None
+    return max(named, key=lambda at: len(labels[at]), default=None)
 
 
 def _rows(spec: Any) -> Iterator[Mapping[str, Any]]:
@@ -81,9 +83,10 @@ def _channel(
         return channel
     values = list(dict.fromkeys(str(row[field]) for row in rows if row.get(field) is not None))
     places = [_place(value, labels) for value in values]
-    if None in places or len(set(places)) < len(places):
-        return channel
     by_place = dict(zip(places, values, strict=True))
+    if None in by_place or len(by_place) < len(values):
+        # Parts of what is about one model, such as sides or languages, are no further models.
+        return {**channel, "scale": {"range": KIND_RANGE}}
     # A model that the chart lacks keeps its place by blanks, which no row holds.
     domain = [by_place.get(at, " " * (at + 2)) for at in range(len(labels))]
     kept = {name: value for name, value in channel.items() if name != "sort"}

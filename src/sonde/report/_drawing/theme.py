@@ -156,11 +156,12 @@ def categories(mode: str) -> list[str]:
 
 def kinds(mode: str) -> list[str]:
     """Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
-    lightness = (
-        (0.44, 0.62, 0.54, 0.66, 0.48, 0.60) if mode == "light" else (0.84, 0.66, 0.74, 0.60, 0.80, 0.70)
-    )
-    hues = (265, 190, 320, 140, 225, 20)
-    return [oklch(light, 0.06, hue) for light, hue in zip(lightness, hues, strict=True)]
+    return [oklch(light if mode == "light" else 1.28 - light, 0.06, hue) for light, hue in _KINDS]
+
+
+_KINDS = (
+    (0.44, 265), (0.62, 190), (0.54, 320), (0.60, 140), (0.48, 225), (0.58, 20), (0.40, 160), (0.50, 70),
+)  # fmt: skip
 
 
 def css_variables(mode: str) -> dict[str, str]:

@@ -30,12 +30,12 @@ from sonde.report._page import header
 from sonde.report._page.missing import missing
 from sonde.report._page.saved import save_sections
 from sonde.report._page.terms import with_terms
-from sonde.report._shared.answers import VERDICTS, Answer, answers
+from sonde.report._shared.answers import VERDICTS, Answer
 from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
 from sonde.report._shared.plot import PLOTS, Figure, Section
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import Title, Top, titles
+from sonde.report._shared.title import Title, Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.rundir import slug
@@ -193,7 +193,7 @@ def render(run: RunData, sections: list[Section]) -> str:
     ]
     leads = header.leads(run, said, titled)
     groups = _groups(run, sections, declared, leads, tops)
-    shown = answers(run, {lens: title.question for lens, title in declared.items() if title.question})
+    shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
     method = header.method_facts(run, list(declared.values()), top.intervals if top else "")

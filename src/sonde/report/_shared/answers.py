@@ -105,6 +105,16 @@ class Answer:
         """Its interval."""
         return interval(row, self.scale, self.digits)
 
+    def line(self) -> str:
+        """The answer as the terminal prints it."""
+        n, clusters = self.row["n"], self.clusters
+        about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
+        difference = f"; difference {self.difference}" if self.difference else ""
+        return (
+            f"{plain_words(self.lens)}, {about}: {VERDICTS[self.kind]}. {self.verdict}{difference} "
+            f"(n={n:,}, {clusters} effective clusters)"
+        )
+
     @property
     def difference(self) -> str:
         """The paired difference with its interval; empty where there is none."""

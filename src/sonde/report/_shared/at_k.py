@@ -16,6 +16,7 @@ from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.run import RunData
 
 _HEIGHT = 230
+_DASHES = [[1, 0], [7, 4], [2, 4], [10, 3, 2, 3], [1, 7], [4, 2]]
 
 TEMPLATE = "template"
 """Dimension of one kind of statement."""
@@ -64,7 +65,7 @@ def curves(
         for row in rows.iter_rows(named=True)
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("k:Q", title="k"),
+        x=alt.X("k:Q", title="k", axis=alt.Axis(format="d", tickMinStep=1)),
         detail=["subject:N", "who:N"],
         tooltip=[
             alt.Tooltip("subject:N", title=" "),
@@ -83,7 +84,11 @@ def curves(
     line = base.mark_line(style="trend").encode(y=y)
     if len(present) > 1 and (several or not controls):
         legend = alt.Legend(orient="bottom", symbolType="stroke")
-        line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present, legend=legend))
+        line = line.encode(
+            strokeDash=alt.StrokeDash(
+                "who:N", title=None, scale=alt.Scale(domain=present, range=_DASHES), legend=legend
+            )
+        )
     band = (
         base.transform_filter("datum.banded")
         .transform_filter("isValid(datum.low)")

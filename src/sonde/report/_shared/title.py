@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.base.registry import Registry
-from sonde.report._shared.answers import Question
+from sonde.report._shared.answers import Answer, Question, answers
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 
@@ -101,6 +101,7 @@ def titles(run: RunData) -> dict[str, Title]:
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
 
 
-def questions(run: RunData) -> dict[str, Question]:
-    """What speaks for the lenses of a run on the first screen, by lens, where they declare it."""
-    return {lens: title.question for lens, title in titles(run).items() if title.question}
+def first_screen(run: RunData) -> list[Answer]:
+    """What each lens of a run answers in one row, the same on the page and in the terminal."""
+    declared = titles(run).items()
+    return answers(run, {lens: title.question for lens, title in declared if title.question})

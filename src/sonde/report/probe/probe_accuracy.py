@@ -11,6 +11,7 @@ import polars as pl
 from sonde.report._drawing.charts import row_height, specification
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
+from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import (
     BEST,
@@ -281,9 +282,10 @@ def _notes(run: RunData) -> list[str]:
     if beside(run, ["gain"], BEST).is_empty():
         notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
     reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
-    for row in reasons.unique(("control", "label"), keep="first", maintain_order=True).iter_rows(named=True):
-        what = f" ({row['control'].replace('_', ' ')})" if row["control"] else ""
-        notes.append(f"Left out{what}: {row['label']}.")
+    told = reasons.unique(("control", "label"), keep="first", maintain_order=True)
+    for control, part in by_reason(told.select("control", "label").iter_rows()).items():
+        what = f" ({control.replace('_', ' ')})" if control else ""
+        notes += [f"Left out{what}: {reason}." for reason in part]
     return notes
 
 

@@ -116,7 +116,7 @@ def run(
     page = None
     if not no_report:
         with teller.stage("reporting", 1) as advance:
-            page = build_report(outcome.directory.root)
+            page = build_report(outcome.directory.root, teller.note)
             advance()
     if figures:
         with teller.stage("drawing figures", 1) as advance:

@@ -52,7 +52,7 @@ def run_of(root: Path, scores: Sequence[Score]) -> Path:
 def page_of(root: Path, scores: Sequence[Score]) -> str:
     """The page; every chart and drawing of it could be drawn."""
     failed: list[str] = []
-    page = build_report(run_of(root, scores), failed.append)
+    page = build_report(run_of(root, scores), failed.append, figures=True)
     assert failed == []
     return page.read_text(encoding="utf-8")
 

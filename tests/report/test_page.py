@@ -106,6 +106,7 @@ def test_every_chart_has_its_files(page: Page, run_directory: Path) -> None:
         assert path.read_text(encoding="utf-8").startswith("<svg")
         assert "var(--" not in path.read_text(encoding="utf-8")
         assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_charts_satisfy_the_schema(page: Page, run_directory: Path) -> None:

@@ -36,7 +36,10 @@
     drawn.set(place, current);
     const config = window.sondeTheme(themes[current], place.closest("figure"));
     const options = { mode: "vega-lite", actions: false, renderer: "svg", logLevel: 1, config };
-    return window.vegaEmbed(place, specs[place.dataset.chart], options);
+    return window.vegaEmbed(place, specs[place.dataset.chart], options).then(() => {
+      // The place itself says what the picture is; its marks have nothing to add.
+      place.querySelector("svg").setAttribute("aria-hidden", "true");
+    });
   };
   // What comes near is drawn first; the rest one by one while nothing else is to do, so that all are there for
   // print and search.

@@ -111,7 +111,7 @@ class Answer:
         about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
         difference = f"; difference {self.difference}" if self.difference else ""
         return (
-            f"{plain_words(self.lens)}, {about}: {VERDICTS[self.kind]}. {self.verdict}{difference} "
+            f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} "
             f"(n={n:,}, {clusters} effective clusters)"
         )
 

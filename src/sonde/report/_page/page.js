@@ -16,7 +16,7 @@
   window.sondeTheme = (theme, figure) => {
     const colour = theme.range.category[Number(figure.dataset.model || 0) % theme.range.category.length];
     const diverging = [colour, ...theme.range.diverging.slice(1)];
-    const narrow = figure.clientWidth && figure.clientWidth < 480;
+    const narrow = figure.clientWidth && figure.clientWidth < 400;
     const legend = narrow ? { ...theme.legend, columns: 1, labelLimit: figure.clientWidth - 110 } : theme.legend;
     const axisX = narrow ? { ...theme.axisX, titleAnchor: "end" } : theme.axisX;
     const interval = { ...theme.style.interval, color: colour };

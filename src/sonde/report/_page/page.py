@@ -30,7 +30,7 @@ from sonde.report._page import header
 from sonde.report._page.missing import missing
 from sonde.report._page.saved import save_sections
 from sonde.report._page.terms import with_terms
-from sonde.report._shared.answers import VERDICTS, Answer
+from sonde.report._shared.answers import VERDICTS
 from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
 from sonde.report._shared.plot import PLOTS, Figure, Section
@@ -211,7 +211,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         groups=groups,
         # One lens has the head of the page for itself.
         alone=len(run.scored_lenses) < 2 and top is not None,
-        headline=_headline(run, top, shown, leads),
+        headline=_headline(run, top, leads),
         top=top,
         answers=shown,
         verdicts=VERDICTS,
@@ -248,16 +248,16 @@ def render(run: RunData, sections: list[Section]) -> str:
     )
 
 
-def _headline(run: RunData, top: Top | None, shown: Sequence[Answer], leads: Mapping[str, str]) -> str:
-    """The first line of the page: of one lens its finding, of several what they are about."""
-    if len(run.scored_lenses) > 1:
-        names = [model.label for model in run.models]
-        who = _listed(names) if len(names) <= 3 else f"{len(names)} models"
-        what = _listed([spelled(language) for language in run.languages]) or "code"
-        return f"What {who} know{'s' * (len(names) == 1)} of {what}"
-    if top:
+def _headline(run: RunData, top: Top | None, leads: Mapping[str, str]) -> str:
+    """The first line of the page: of a lens alone what it leads with, else what the page is about."""
+    if top and len(run.scored_lenses) < 2:
         return top.headline
-    return shown[0].verdict if len(shown) == 1 else next(iter(leads.values()), "")
+    if not run.scored_lenses:
+        return next(iter(leads.values()), "")
+    names = [model.label for model in run.models]
+    who = _listed(names) if len(names) <= 3 else f"{len(names)} models"
+    what = _listed([spelled(plain_words(language)) for language in run.languages]) or "code"
+    return f"What {who} know{'s' * (len(names) == 1)} of {what}"
 
 
 def _listed(names: Sequence[str]) -> str:

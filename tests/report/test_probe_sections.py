@@ -209,6 +209,7 @@ def test_controls_say_what_length_explains(root: Path) -> None:
     )
     assert {chart.name for chart in figure.charts} == {
         "probe-gain", "probe-random", "probe-selectivity", "probe-numbers",
+        "probe-numbers-without-length",
     }  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def _without_verdict(run: RunData) -> Iterator[Missing]:
     for lens, kinds in lacks.items():
         for kind, number in kinds.most_common():
             why, remedy = _LACKS[kind]
+            remedy = remedy.format(lens=lens)
             what = f"{count(number)} of the {count(totals[lens])} numbers of the lens {plain_words(lens)}"
             yield Missing(what=what, why=why, remedy=remedy)
 
@@ -108,7 +109,7 @@ _LACKS = {
     ),
     "seed": (
         f"fewer than {ENOUGH_SEEDS} seeds",
-        f"Train from more seeds (--option finetune.seeds={ENOUGH_SEEDS}).",
+        f"Train from more seeds (--option {{lens}}.seeds={ENOUGH_SEEDS}).",
     ),
     "interval is known": (
         "no interval is known",

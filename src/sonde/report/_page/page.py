@@ -36,7 +36,6 @@ from sonde.report._shared.papers import bibtex, reference
 from sonde.report._shared.plot import PLOTS, Figure, Section
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import Title, Top, first_screen, titles
-from sonde.results.tables import Table
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.rundir import slug
@@ -44,10 +43,6 @@ from sonde.store.rundir import slug
 
 def _to_stderr(line: str) -> None:
     sys.stderr.write(f"sonde: {line}\n")
-
-
-MOST_ROWS = 1000
-"""Rows of a table that a page holds; the files of `save_figures` have all."""
 
 
 def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, figures: bool = False) -> Path:
@@ -178,8 +173,6 @@ def render(run: RunData, sections: list[Section]) -> str:
     )
     environment.filters["json"] = embedded_json
     environment.filters["terms"] = with_terms
-    environment.filters["first_rows"] = first_rows
-    environment.globals["most_rows"] = MOST_ROWS
     charts = [chart for section in sections for chart in section.figure.charts]
     declared = titles(run)
     tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
@@ -303,11 +296,6 @@ def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
         (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
-
-
-def first_rows(table: Table, most: int) -> Table:
-    """A table with as many of its rows as a page can hold."""
-    return replace(table, rows=table.records()[:most])
 
 
 def embedded_json(value: Any) -> Markup:

@@ -40,7 +40,7 @@ class Question:
     """Which number speaks for a lens on the first screen, and how it is said.
 
     Attributes:
-        subject: Who is measured, in the plural: ``"Attention heads"``.
+        subject: Who is measured, in the plural.
         measure: What the number is, such that "19 % of" or "1.4" may stand before it.
         metrics: The metric; of several the first that a task has.
         where: Which rows of it.

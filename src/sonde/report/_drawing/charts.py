@@ -91,7 +91,8 @@ def dots(
         base = base.encode(
             color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
-    scale = alt.Scale(zero=True, nice=False, domain=[0, reach]) if reach else alt.Scale(zero=True)
+    room = 1.0 if several else 1.22
+    scale = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
     x = alt.X("value:Q", title=unit, scale=scale)
     layers: list[alt.Chart] = [
         base.mark_rule(style="interval", clip=True).encode(

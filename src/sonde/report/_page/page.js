@@ -47,7 +47,10 @@
     entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target));
   }, { rootMargin: "400px 0px" });
   places.forEach((place) => near.observe(place));
-  const idle = (work) => (window.requestIdleCallback ? window.requestIdleCallback(work) : setTimeout(work, 50));
+  const idle = (work) => {
+    if (window.requestIdleCallback) window.requestIdleCallback(work, { timeout: 100 });
+    else setTimeout(work, 20);
+  };
   let drawing = false;
   const drawAll = async () => {
     if (drawing) return;

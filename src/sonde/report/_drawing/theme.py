@@ -233,6 +233,7 @@ def vega_config(mode: str) -> dict[str, Any]:
             # The best surface baseline, and random weights, where they stand beside a number as a mark.
             "surface": {"color": named["surface"], "thickness": 2.4, "size": 13},
             "random": {"color": named["random_weights"], "size": 60, "filled": False, "strokeWidth": 1.6},
+            "neutral": {"color": muted},
             "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
             "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
             "cloud": {"size": 14, "opacity": 0.28, "filled": True},

@@ -30,6 +30,12 @@
       style: { ...theme.style, interval, whisker },
     };
   };
+  // What an address points at stays in place while the charts above it are drawn, until the reader moves on.
+  let goal = decodeURIComponent(location.hash.slice(1));
+  window.addEventListener("hashchange", () => { goal = decodeURIComponent(location.hash.slice(1)); });
+  ["wheel", "touchmove", "keydown", "pointerdown"].forEach((kind) =>
+    window.addEventListener(kind, () => { goal = ""; }, { passive: true }),
+  );
   const draw = (place) => {
     const current = mode();
     if (drawn.get(place) === current || !window.vegaEmbed) return Promise.resolve();
@@ -39,6 +45,7 @@
     return window.vegaEmbed(place, specs[place.dataset.chart], options).then(() => {
       // The place itself says what the picture is; its marks have nothing to add.
       place.querySelector("svg").setAttribute("aria-hidden", "true");
+      if (goal) document.getElementById(goal)?.scrollIntoView({ behavior: "instant" });
     });
   };
   // What comes near is drawn first; the rest one by one while nothing else is to do, so that all are there for

@@ -59,7 +59,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
     if several:
         base = base.encode(color=by_kind("language"))
-    return specification(base.mark_bar(binSpacing=1).properties(height=220))
+    return specification(base.mark_bar(style="neutral", binSpacing=1).properties(height=220))
 
 
 def _answer(run: RunData, rows: pl.DataFrame) -> str:

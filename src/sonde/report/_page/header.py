@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.asked import label_of, meaning_of
 from sonde.report._shared.numbers import count, number, spelled
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Title
 from sonde.results.verdict import ENOUGH_CLUSTERS, verdict_allowed
 from sonde.results.words import plain_words
-from sonde.tasks import TASKS
 
 Facts = Sequence[tuple[str, str]]
 
@@ -208,11 +208,7 @@ def asked(run: RunData, lens: str) -> Facts:
     """What each task of a lens asks, where it has several: abbreviated as in charts, and in words."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
-    known = {header.name: header.summary for header in TASKS.headers()}
-    said: list[tuple[str, str]] = []
-    for task in tasks if len(tasks) > 1 else ():
-        short = task.upper() if len(task) <= 3 else plain_words(task)
-        said.append((short, known.get(task, "").removeprefix(f"{short}: ")))
+    said = [(label_of(task), meaning_of(task)) for task in tasks] if len(tasks) > 1 else []
     return [(name, meaning) for name, meaning in said if meaning]
 
 

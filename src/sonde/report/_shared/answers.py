@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.asked import label_of
 from sonde.report._shared.numbers import interval, number, spelled, with_interval
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
@@ -226,7 +227,7 @@ def _answer(run: RunData, lens: str, question: Question, compared: Sequence[_Com
     scale, digits = (100.0, 1) if question.share else (1.0, 2)
     words = "" if control is None else question.controls[control["control"]]
     several = len(compared) > 1
-    task = plain_words(row["task"]).upper() if len(row["task"]) <= 3 else plain_words(row["task"])
+    task = label_of(row["task"])
     verdict = (
         f"{_tally(question, compared)} {_middle(question, middle, task, words, scale)}"
         if several

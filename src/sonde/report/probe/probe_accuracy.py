@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
+from sonde.report._shared.asked import meaning_of
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.reasons import by_reason
@@ -100,6 +101,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
         records.append(
             {
                 "name": row["name"],
+                "asks": meaning_of(row["task"]),
                 "family": row["family"],
                 "model": row["shown"],
                 "value": row["value"],
@@ -117,6 +119,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
         y=alt.Y("name:N", sort=order, title=None),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("asks:N"),
             alt.Tooltip("family:N"),
             alt.Tooltip("model:N"),
             alt.Tooltip("layer:Q"),

@@ -9,7 +9,7 @@ import altair as alt
 import pytest
 import vl_convert
 
-from sonde.report import Chart, as_svg
+from sonde.report import Chart, as_svg, sized_spec
 from sonde.report._drawing.charts import by_kind, by_meaning
 from sonde.report._drawing.models import with_model_colours
 from sonde.report._drawing.theme import MEANINGS, MODES, categories, contrast, css_variables, kinds, meanings
@@ -78,11 +78,9 @@ def test_controls_have_their_colours_whichever_stand_beside_them() -> None:
     assert fills(own) == {categories("light")[2], meanings("light")[MEANINGS.index("chance")]}
 
 
-def test_a_chart_taken_away_brings_the_colours_that_it_names() -> None:
-    from sonde.report import sized_spec
-
+def test_a_chart_taken_away_is_drawn_without_the_theme() -> None:
     made = chart(rows_of("a", "b"), by_kind("model"))
-    assert kinds("light")[0] in vl_convert.vegalite_to_svg(json.dumps(sized_spec(made)))
+    assert vl_convert.vegalite_to_svg(json.dumps(sized_spec(made))).count("<path") >= 2
 
 
 @pytest.mark.parametrize("mode", MODES)

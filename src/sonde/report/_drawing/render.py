@@ -15,7 +15,7 @@ import vl_convert
 
 from sonde.base.files import write_atomic
 from sonde.report._drawing.clean import untaken
-from sonde.report._drawing.theme import KIND_RANGE, MEANING_RANGE, of_model, vega_config
+from sonde.report._drawing.theme import of_model, vega_config
 from sonde.report._shared.plot import Chart, Drawing
 
 _WIDTH = {False: 460, True: 760}
@@ -24,8 +24,6 @@ _PNG_PIXELS = 24e6
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LOG = logging.getLogger(__name__)
 _DROPPED = ("$schema", "config", "usermeta")
-_NAMED = (MEANING_RANGE, KIND_RANGE)
-"""Ranges of colours that charts name."""
 
 
 @cache
@@ -84,8 +82,7 @@ def as_svg(figure: Chart | Drawing) -> str:
     """
     if isinstance(figure, Drawing):
         return _fixed_colours(figure.svg)
-    config = of_model(vega_config("light"), figure.model)
-    spec = {key: value for key, value in sized_spec(figure).items() if key != "config"}
+    spec, config = sized_spec(figure), of_model(vega_config("light"), figure.model)
     try:
         return vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:
@@ -95,10 +92,9 @@ def as_svg(figure: Chart | Drawing) -> str:
 
 
 def sized_spec(chart: Chart) -> dict[str, Any]:
-    """A chart that stands alone: with its title and a width, and the colours that its scales name."""
+    """A chart that stands alone: with its title and a width, in no colours of its own."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-    config = {"range": {name: vega_config("light")["range"][name] for name in _NAMED}}
-    return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title), "config": config}
+    return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
 
 
 def _reason(error: Exception) -> str:

@@ -29,7 +29,7 @@ from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
-from sonde.report import read_compared
+from sonde.report import RunData, first_screen, read_compared
 from sonde.results import changes
 from sonde.results.formats import Format
 from sonde.results.tables import Column
@@ -144,14 +144,17 @@ def _print(table: Declared, *, headed: bool = True) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in table.lines(headed=headed)))
 
 
-def print_outcome(outcome: Outcome, page: Path) -> None:
-    """Say what a run found: the most confusing constructs, and where the page is."""
+def print_outcome(outcome: Outcome, page: Path | None) -> None:
+    """Say what a run found, a line a lens and then its details, and where the page is."""
+    for answer in first_screen(RunData(outcome.directory.root)):
+        sys.stdout.write(f"{answer.line()}\n")
     for line in headline(outcome.directory.scores):
         sys.stdout.write(f"{line}\n")
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
-    sys.stdout.write("\n".join(["", done, f"report: {page}", *outcome.files, ""]))
+    report = [f"report: {page}"] if page else []
+    sys.stdout.write("\n".join(["", done, *report, *outcome.files, ""]))
 
 
 def print_corpus(chosen: ItemSet) -> None:

@@ -72,12 +72,16 @@ def run(
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
     trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
+    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
-    from sonde.report import build_report
+    from sonde.report import build_report, save_figures
 
     experiment, execution = from_arguments(
         file=file,
@@ -109,9 +113,15 @@ def run(
     teller = progress()
     log_beside(execution.output)
     outcome = carry_out(experiment, execution, teller)
-    with teller.stage("reporting", 1) as advance:
-        page = build_report(outcome.directory.root, teller.note)
-        advance()
+    page = None
+    if not no_report:
+        with teller.stage("reporting", 1) as advance:
+            page = build_report(outcome.directory.root, teller.note)
+            advance()
+    if figures:
+        with teller.stage("drawing figures", 1) as advance:
+            save_figures(outcome.directory.root, note=teller.note)
+            advance()
     print_outcome(outcome, page)
 
 
@@ -155,6 +165,20 @@ def compare(
     if series:
         write_series(directories, series, folder)
     print_comparison(folder, build_comparison(folder))
+
+
+@app.command("figures")
+def write_figures(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; by default all.")
+    ] = None,
+) -> None:
+    """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
+    from sonde.report import save_figures
+
+    for path in save_figures(directory, names or ()):
+        typer.echo(path)
 
 
 @app.command(cls=Explained)

@@ -220,7 +220,7 @@ def test_of_a_snippet_alone_the_attention_is_kept(drawn: Path, encoder: Path) ->
 
 
 def test_the_page_draws_the_snippet_and_says_who_could_not_read_it(drawn: Path) -> None:
-    page = build_report(drawn).read_text(encoding="utf-8")
+    page = build_report(drawn, figures=True).read_text(encoding="utf-8")
     section = page[page.index('<section id="attention_snippet"') :]
     section = section[: section.index("</section>")]
     assert section.count("<svg") == 2 * 4
@@ -246,7 +246,7 @@ def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
     given = tmp_path / "A.java"
     given.write_text("int f(int a) { return g(a); }\n")
     run(with_snippet(code, given, encoder), Execution(output=tmp_path / "run"))
-    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    page = build_report(tmp_path / "run", figures=True).read_text(encoding="utf-8")
     assert "A.java is not drawn, since no relation of it has a best head here" in page
     assert not list((tmp_path / "run/figures").glob("attention-snippet-*"))
 

@@ -25,6 +25,7 @@ FAILING = {
     "align": ("sonde.experiments.aligning.token_table", ["align", "x.py"]),
     "corpus": ("sonde.experiments.counting.count_corpus", ["corpus", "stats", "-c", "local:."]),
     "report": ("sonde.report.build_report", ["report", "."]),
+    "figures": ("sonde.report.save_figures", ["figures", "."]),
 }
 
 

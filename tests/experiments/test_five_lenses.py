@@ -21,7 +21,7 @@ from sonde.lenses.attention import observe as attention
 from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.lenses.probe.observe import STATES_SCHEMA
-from sonde.report import build_report
+from sonde.report import RunData, build_report, first_screen
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
@@ -164,7 +164,6 @@ def test_the_title_is_the_overall_score_and_counts_what_was_read(
 
 
 def test_every_lens_says_something_at_the_top(text: str) -> None:
-    top = text.partition("What was measured")[0]
     for words in (
         "bits per byte",
         "probed in mini-decoder",
@@ -172,7 +171,23 @@ def test_every_lens_says_something_at_the_top(text: str) -> None:
         "right name",
         "fine-tuned",
     ):
-        assert words in top, words
+        assert words in text, words
+
+
+def test_the_first_screen_agrees_with_the_scores(scores: pl.DataFrame, text: str, made: Path) -> None:
+    top = text.partition('<h2 id="measured">')[0]
+    answers = first_screen(RunData(made))
+    assert {answer.lens for answer in answers} == set(LENSES)
+    key = ["lens", "model", "language", "task", "metric", "k", "value", "ci_low", "ci_high", "n"]
+    for answer in answers:
+        for row in filter(None, (answer.row, answer.control, answer.gain)):
+            same = [pl.col(name).eq_missing(row[name]) for name in key]
+            assert scores.filter(*same, pl.col("control").eq_missing(row["control"])).height
+        assert answer.verdict in html.unescape(top)
+        for shown in (answer.figure(answer.row), f"{answer.row['n']:,}", answer.clusters):
+            assert shown in top
+        scored = answer.gain or answer.row
+        assert answer.kind == "open" or verdict_allowed(scored)
 
 
 def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) -> None:

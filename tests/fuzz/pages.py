@@ -48,7 +48,7 @@ def page(seed: int, folder: Path, items: int = ITEMS) -> None:
     found = _Elements(made)
     assert (found.handlers, "alert(" in made) == (0, False), f"{found.handlers} handlers in the page"
     if seed % DRAWN_EVERY == 0:
-        build_report(folder)
+        build_report(folder, figures=True)
 
 
 def _text(rng: random.Random) -> str:

@@ -44,7 +44,7 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Source
 @pytest.fixture(scope="session")
 def report(run_directory: Path) -> Path:
     """The page of the run of one model."""
-    return build_report(run_directory)
+    return build_report(run_directory, figures=True)
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def run_of(root: Path, scores: Sequence[Score]) -> Path:
 def page_of(root: Path, scores: Sequence[Score]) -> str:
     """The page; every chart and drawing of it could be drawn."""
     failed: list[str] = []
-    page = build_report(run_of(root, scores), failed.append)
+    page = build_report(run_of(root, scores), failed.append, figures=True)
     assert failed == []
     return page.read_text(encoding="utf-8")
 
@@ -83,7 +83,7 @@ SENTENCE = (
 
 def test_page_terminal_and_notebook_say_the_same_sentence(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", WITH_CONTROL)
-    top = page.partition("What was measured")[0]
+    top = page.partition('<h2 id="measured">')[0]
     assert "<h1>Depth of loops of one on Python: 3.21</h1>" in top
     assert f"one on Python: {SENTENCE}." in top
     assert "This run holds no score yet" not in page
@@ -165,7 +165,7 @@ def test_models_and_languages_have_an_answer_each(tmp_path: Path) -> None:
         for by in ((), (("tag", "a"),), (("tag", "b"),))
     ]
     page = page_of(tmp_path / "run", scores)
-    top = page.partition("What was measured")[0]
+    top = page.partition('<h2 id="measured">')[0]
     assert "<h1>Depth of loops of 2 models on 2 languages</h1>" in top
     for who in ("one on Python", "two on Java"):
         assert f"<li>{who}: depth of loops is" in top

@@ -137,7 +137,7 @@ def attacked(one: Chart | Drawing, names: tuple[str, ...]) -> Chart | Drawing:
 def draw(one: Chart | Drawing, folder: Path) -> list[str]:
     """What could not be drawn of it; a process that is aborted does not come back from here."""
     figure = cleaned(Figure(charts=[one]) if isinstance(one, Chart) else Figure(drawings=[one]))
-    failed = write_figures(folder, list(figure.charts), list(figure.drawings))
+    _, failed = write_figures(folder, [*figure.charts, *figure.drawings])
     assert failed or (folder / f"{one.name}.png").read_bytes().startswith(b"\x89PNG")
     return failed
 
@@ -183,7 +183,7 @@ def test_ranks_give_the_order_that_the_names_gave(run_directory: Path, tmp_path:
     for before, after in zip(figure.charts, cleaned(figure).charts, strict=True):
         drawn: list[str] = []
         for chart in (before, after):
-            assert write_figures(tmp_path, [chart], []) == []
+            assert write_figures(tmp_path, [chart])[1] == []
             drawn.append(re.sub(r"clip\d+", "clip", (tmp_path / f"{chart.name}.svg").read_text()))
         assert drawn[0] == drawn[1]
 
@@ -212,7 +212,7 @@ def test_a_run_of_hostile_code_ends_with_its_page(tmp_path: Path, sources: list[
         hostile = pl.Series("word", [shown[place % len(shown)] for place in range(rows.height)])
         rows.with_columns(hostile, subword=hostile).write_parquet(path)
     failed: list[str] = []
-    page = build_report(root, failed.append)
+    page = build_report(root, failed.append, figures=True)
     assert failed == []
     assert "\x1b" not in page.read_text(encoding="utf-8")
 
@@ -221,9 +221,9 @@ def test_a_figure_that_fails_costs_nothing_else(tmp_path: Path) -> None:
     fine = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a"}}}
     broken = {**fine, "transform": [{"filter": "nothing_there(datum.a)"}]}
     charts = [Chart(name="broken", title="B", spec=broken), Chart(name="fine", title="F", spec=fine)]
-    (line,) = write_figures(tmp_path, charts, [])
+    _, (line,) = write_figures(tmp_path, charts)
     assert line.startswith("figure 'broken' could not be drawn: ") and "\n" not in line
-    assert {path.name for path in tmp_path.iterdir()} == {"fine.svg", "fine.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"fine.svg", "fine.pdf", "fine.png"}
 
 
 @given(st.text())

@@ -60,7 +60,7 @@ def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> Non
         lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({})
     )["value"][0]
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
-    assert "Each function is read alone, without its file" in page.text.partition("What was measured")[0]
+    assert "Each function is read alone, without its file" in page.text.rpartition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
     assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood", "behind_file"}
@@ -87,7 +87,7 @@ def test_code_under_study_stays_text(page: Page) -> None:
     assert held["text"] == HOSTILE
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in page.tags)
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]
-    assert len(scripts) == 3 + 2 and "alert(1)" not in page.scripts[""]
+    assert len(scripts) == 4 + 2 and "alert(1)" not in page.scripts[""]
 
 
 def test_byte_pieces_of_one_character_share_a_span(page: Page) -> None:
@@ -106,6 +106,7 @@ def test_every_chart_has_its_files(page: Page, run_directory: Path) -> None:
         assert path.read_text(encoding="utf-8").startswith("<svg")
         assert "var(--" not in path.read_text(encoding="utf-8")
         assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_charts_satisfy_the_schema(page: Page, run_directory: Path) -> None:

@@ -56,7 +56,19 @@ class Cells(HTMLParser):
         self.inside = ""
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        assert tag in ("details", "summary", "div", "table", "thead", "tbody", "tr", "th", "td", "button")
+        assert tag in (
+            "details",
+            "summary",
+            "p",
+            "div",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+            "button",
+        )
         if tag == "th":
             self.heads.append("")
         elif tag == "tr":
@@ -69,7 +81,8 @@ class Cells(HTMLParser):
         self.inside = ""
 
     def handle_data(self, data: str) -> None:
-        if self.inside == "button":
+        # The button above the table, which saves it, is no heading.
+        if self.inside == "button" and self.heads:
             self.heads[-1] += data
         elif self.inside == "td":
             self.rows[-1][-1] += data

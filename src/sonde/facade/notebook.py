@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from sonde.experiments.headline import headline
 from sonde.facade.plotted import image
-from sonde.report import PLOTS, Chart, RunData, draw
+from sonde.report import PLOTS, Chart, RunData, draw, first_screen
 
 
 def run_html(title: str, run: RunData) -> str:
@@ -16,7 +16,9 @@ def run_html(title: str, run: RunData) -> str:
         title: The first line.
         run: The run.
     """
-    lines = list(headline(run.directory.scores)) if run.directory.scores.is_file() else ["no scores yet"]
+    lines = ["no scores yet"]
+    if run.directory.scores.is_file():
+        lines = [*(answer.line() for answer in first_screen(run)), *headline(run.directory.scores)]
     chart = first_chart(run)
     return str(
         Markup("<div><p><strong>{}</strong></p><pre>{}</pre>{}</div>").format(

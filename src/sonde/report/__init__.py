@@ -3,13 +3,17 @@
 from sonde.report._comparison.page import build_comparison, read_compared
 from sonde.report._comparison.sections import sentences as comparison_sentences
 from sonde.report._drawing.render import as_svg, sized_spec
-from sonde.report._page.page import Section, build_report, draw
-from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot
+from sonde.report._page.page import build_report, draw, save_figures
+from sonde.report._shared.answers import VERDICTS, Answer
+from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report._shared.title import first_screen
 from sonde.results.tables import Column, Table
 
 __all__ = [
     "PLOTS",
+    "VERDICTS",
+    "Answer",
     "Chart",
     "Column",
     "Drawing",
@@ -25,6 +29,8 @@ __all__ = [
     "build_report",
     "comparison_sentences",
     "draw",
+    "first_screen",
     "read_compared",
+    "save_figures",
     "sized_spec",
 ]

@@ -153,17 +153,17 @@ def _dots(
         y=alt.Y("name:N", sort=order, title=None), tooltip=_tooltip(unit, "N")
     )
     models = {one["model"] for one in records}
+    controls = base
     if len(models) > 1:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
+        controls = base.encode(yOffset=alt.YOffset("model:N", sort=None))
+        base = controls.encode(color=alt.Color("model:N", title=None, sort=None))
     x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=False, nice=True))
     layers = [
         base.transform_filter("isValid(datum.low)")
         .mark_rule(style="interval")
         .encode(x=alt.X("low:Q", title=unit), x2="high:Q"),
-        base.transform_filter("isValid(datum.control)")
-        .mark_tick(thickness=2, size=11)
+        controls.transform_filter("isValid(datum.control)")
+        .mark_tick(style="surface")
         .encode(x=alt.X("control:Q", title=unit)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
@@ -183,6 +183,7 @@ def _along_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str,
         x=alt.X("name:Q", title="layer", axis=alt.Axis(format="d", tickMinStep=1)),
         tooltip=_tooltip(unit, "Q"),
     )
+    controls = base.encode(detail="model:N")
     if len({one["model"] for one in records}) > 1:
         base = base.encode(color=alt.Color("model:N", title=None, sort=None))
     y = alt.Y("value:Q", title=unit, scale=alt.Scale(zero=False))
@@ -191,8 +192,8 @@ def _along_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str,
         .mark_area(style="band")
         .encode(y=alt.Y("low:Q", title=unit), y2="high:Q"),
         base.mark_line(style="trend").encode(y=y),
-        base.transform_filter("isValid(datum.control)")
-        .mark_line(strokeDash=[4, 3])
+        controls.transform_filter("isValid(datum.control)")
+        .mark_line(style="surface", strokeDash=[4, 3])
         .encode(y=alt.Y("control:Q", title=unit)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),

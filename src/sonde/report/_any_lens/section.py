@@ -74,9 +74,9 @@ def top(run: RunData, lens: str) -> Top | None:
         return None
     first = found[0]
     return Top(
+        headline=legible(_headline(run, found)),
         template="_any_lens/title.html.j2",
         context={
-            "headline": legible(_headline(run, found)),
             "lines": [legible(text) for text in _sentences(run, found)],
             "corpora": list(
                 dict.fromkeys(str(entry.get("name")) for entry in run.summary.get("corpus") or ())

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
+from sonde.report._drawing.theme import KIND_RANGE, MEANING_RANGE, MEANINGS
 from sonde.report._shared.numbers import no_verdict, number, with_interval
 
 
 def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     """A chart as a Vega-Lite specification; not held against the schema, which the tests do once for all."""
     return chart.to_dict(validate=False)
+
+
+def by_meaning(
+    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True
+) -> alt.Color:
+    """The colour of the model and its controls, the same on every chart of the page.
+
+    Args:
+        field: Column that holds the words.
+        names: Words by the name of the control, the model's under the empty name.
+        present: The words that the chart holds.
+        legend: Whether the chart needs a legend.
+    """
+    # A scale has a colour for every meaning; words that the chart lacks are blanks, which no row holds.
+    words = {name: word for name, word in names.items() if word in present}
+    domain = [words.get(name, " " * (place + 2)) for place, name in enumerate(MEANINGS)]
+    values = [word for name, word in words.items() if name in MEANINGS]
+    shown = alt.Legend(values=values) if legend and len(values) > 1 else None
+    return alt.Color(
+        f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=MEANING_RANGE), legend=shown
+    )
+
+
+def by_kind(field: str, title: str | None = None) -> alt.Color:
+    """The colour of what is neither a model nor a control, such as kinds of word."""
+    return alt.Color(f"{field}:N", title=title, sort=None, scale=alt.Scale(range=KIND_RANGE))
 
 
 def dots(
@@ -74,7 +102,7 @@ def dots(
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
     if reach and not several:
-        label = base.mark_text(style="note", align="right")
+        label = base.mark_text(style="note", align="left", dx=8)
         layers.append(label.encode(x=alt.value("width"), text="number:N"))
     if reference is not None:
         line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"mean {number(reference)}"}]))

@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import vl_convert
 
 from sonde.base.files import write_atomic
 from sonde.report._drawing.clean import untaken
-from sonde.report._drawing.theme import vega_config
+from sonde.report._drawing.theme import of_model, vega_config
 from sonde.report._shared.plot import Chart, Drawing
 
 _WIDTH = {False: 460, True: 760}
@@ -42,30 +42,36 @@ def page_spec(chart: Chart) -> dict[str, Any]:
     return {**spec, "width": "container"}
 
 
-def write_figures(folder: Path, charts: list[Chart], drawings: list[Drawing]) -> list[str]:
-    """Write every chart and drawing as ``<name>.svg`` and ``<name>.png``, in light colours.
+def write_figures(folder: Path, figures: Sequence[Chart | Drawing]) -> tuple[list[Path], list[str]]:
+    """Write every chart and drawing as ``<name>.svg``, ``<name>.pdf`` and ``<name>.png``, in light colours.
 
     Their texts have to be legible, see `sonde.report._drawing.clean`: others can end the process.
 
     Returns:
-        A line for each that could not be drawn; the others are there.
+        The files, and a line for each figure that could not be drawn; the others are there.
 
     Raises:
         StoreError: A file cannot be written.
     """
+    written: list[Path] = []
     failed: list[str] = []
-    for figure in (*charts, *drawings):
+    for figure in figures:
         try:
             svg = as_svg(figure)
-            png = vl_convert.svg_to_png(svg, scale=_scale(svg))
+            drawn = {
+                ".svg": svg,
+                ".pdf": vl_convert.svg_to_pdf(svg),
+                ".png": vl_convert.svg_to_png(svg, scale=_scale(svg)),
+            }
         except (ValueError, RuntimeError) as error:
             _LOG.debug("figure %s", figure.name, exc_info=True)
             failed.append(f"figure {figure.name!r} could not be drawn: {_reason(error)}")
             continue
-        stem = folder / figure.name
-        write_atomic(stem.with_name(f"{stem.name}.svg"), svg)
-        write_atomic(stem.with_name(f"{stem.name}.png"), png)
-    return failed
+        for suffix, content in drawn.items():
+            path = folder / f"{figure.name}{suffix}"
+            write_atomic(path, content)
+            written.append(path)
+    return written, failed
 
 
 def as_svg(figure: Chart | Drawing) -> str:
@@ -76,7 +82,7 @@ def as_svg(figure: Chart | Drawing) -> str:
     """
     if isinstance(figure, Drawing):
         return _fixed_colours(figure.svg)
-    spec, config = sized_spec(figure), vega_config("light")
+    spec, config = sized_spec(figure), of_model(vega_config("light"), figure.model)
     try:
         return vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:

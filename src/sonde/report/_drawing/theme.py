@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 MODES = ("light", "dark")
 
@@ -100,10 +100,68 @@ def words(mode: str) -> list[str]:
     return colours
 
 
+_MEANINGS: dict[str, tuple[float, float, float]] = {
+    # The model itself, and one head of it.
+    "": (0.52, 0.13, 248),
+    "one_head": (0.60, 0.07, 215),
+    # What reads no model: rules, frequencies, the surface of the code.
+    "combined": (0.46, 0.10, 50),
+    "offset": (0.55, 0.12, 70),
+    "keyword": (0.60, 0.11, 95),
+    "longest": (0.58, 0.05, 75),
+    "majority": (0.55, 0.12, 70),
+    "unigram": (0.60, 0.11, 95),
+    "bag_of_tokens": (0.46, 0.10, 50),
+    "length": (0.60, 0.11, 95),
+    "parse_error": (0.58, 0.05, 75),
+    "surface": (0.55, 0.12, 70),
+    # The same model without its training, before and after training on the task's own examples.
+    "random_weights": (0.47, 0.0, 0),
+    "scratch": (0.47, 0.0, 0),
+    "chance": (0.60, 0.0, 0),
+    # Other models, trained from scratch.
+    "bilstm": (0.52, 0.10, 330),
+    "transformer": (0.52, 0.10, 300),
+    "lstm_pointer": (0.52, 0.10, 10),
+    "word2vec_cbow_ns": (0.58, 0.07, 330),
+    "word2vec_cbow_hs": (0.58, 0.07, 350),
+    "word2vec_skipgram_ns": (0.58, 0.07, 310),
+    "word2vec_skipgram_hs": (0.58, 0.07, 290),
+}
+
+MEANING_RANGE: Literal["diverging"] = "diverging"
+KIND_RANGE: Literal["ramp"] = "ramp"
+"""Under which names the colours of `meanings` and `kinds` are found; Vega-Lite allows but eight names."""
+
+MEANINGS = tuple(_MEANINGS)
+"""What has a colour of its own on every chart: the model (the empty name) and controls by name."""
+
+
+def meanings(mode: str) -> list[str]:
+    """Colours of `MEANINGS`: the model blue, what reads no model ochre, untrained weights and chance grey."""
+    return [
+        oklch(lightness if mode == "light" else 1.28 - lightness, chroma, hue)
+        for lightness, chroma, hue in _MEANINGS.values()
+    ]
+
+
 def categories(mode: str) -> list[str]:
-    """Colours of the models of a run, equally strong, told apart without red against green."""
+    """Colours of the models of a run, equally strong, told apart without red against green.
+
+    The first is that of a run's only model; none is the colour of a control, see `MEANINGS`.
+    """
     lightness = 0.52 if mode == "light" else 0.76
-    return [oklch(lightness, 0.13, hue) for hue in (248, 45, 330, 165, 95, 290)]
+    return [oklch(lightness, 0.13, hue) for hue in (248, 340, 170, 295, 210, 130)]
+
+
+def kinds(mode: str) -> list[str]:
+    """Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
+    return [oklch(light if mode == "light" else 1.28 - light, 0.06, hue) for light, hue in _KINDS]
+
+
+_KINDS = (
+    (0.44, 265), (0.62, 190), (0.54, 320), (0.60, 140), (0.48, 225), (0.58, 20), (0.40, 160), (0.50, 70),
+)  # fmt: skip
 
 
 def css_variables(mode: str) -> dict[str, str]:
@@ -113,6 +171,8 @@ def css_variables(mode: str) -> dict[str, str]:
         variables[f"heat-{step}"] = background
         variables[f"heat-text-{step}"] = text
     variables |= {f"word-{step}": colour for step, colour in enumerate(words(mode))}
+    lightness = 0.52 if mode == "light" else 0.76
+    variables |= {"wrong": oklch(lightness, 0.14, 35), "right": oklch(lightness, 0.11, 150)}
     return variables | {f"model-{i}": colour for i, colour in enumerate(categories(mode))}
 
 
@@ -121,6 +181,7 @@ def vega_config(mode: str) -> dict[str, Any]:
     surface = _SURFACES[mode]
     ink, muted, line, paper = surface["ink"], surface["muted"], surface["line"], surface["paper"]
     colours = categories(mode)
+    named = dict(zip(MEANINGS, meanings(mode), strict=True))
     ramp = [background for background, _ in heat(mode)][2:]
     return {
         "background": "transparent" if mode == "dark" else paper,
@@ -128,7 +189,13 @@ def vega_config(mode: str) -> dict[str, Any]:
         "padding": 4,
         "view": {"stroke": None},
         "mark": {"color": colours[0]},
-        "range": {"category": colours, "heatmap": ramp, "ordinal": ramp},
+        "range": {
+            "category": colours,
+            "heatmap": ramp,
+            "ordinal": ramp,
+            MEANING_RANGE: meanings(mode),
+            KIND_RANGE: kinds(mode),
+        },
         "axis": {
             "domain": False,
             "ticks": False,
@@ -161,7 +228,12 @@ def vega_config(mode: str) -> dict[str, Any]:
             "dot": {"size": 70, "opacity": 1, "filled": True},
             "few": {"size": 60, "opacity": 1, "filled": False, "strokeWidth": 1.6},
             "interval": {"color": colours[0], "strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
+            "spread": {"strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
             "joint": {"color": line, "strokeWidth": 3, "strokeCap": "round"},
+            # The best surface baseline, and random weights, where they stand beside a number as a mark.
+            "surface": {"color": named["surface"], "thickness": 2.4, "size": 13},
+            "random": {"color": named["random_weights"], "size": 60, "filled": False, "strokeWidth": 1.6},
+            "neutral": {"color": muted},
             "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
             "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
             "cloud": {"size": 14, "opacity": 0.28, "filled": True},
@@ -171,4 +243,16 @@ def vega_config(mode: str) -> dict[str, Any]:
             "box": {"opacity": 0.35, "cornerRadius": 2},
             "whisker": {"color": colours[0], "strokeWidth": 1.2, "opacity": 0.8},
         },
+    }
+
+
+def of_model(config: dict[str, Any], place: int) -> dict[str, Any]:
+    """A configuration whose model has the colour of the run's model at a place; `page.js` does the same."""
+    colour = config["range"]["category"][place % len(config["range"]["category"])]
+    style = config["style"]
+    return {
+        **config,
+        "mark": {**config["mark"], "color": colour},
+        "range": {**config["range"], MEANING_RANGE: [colour, *config["range"][MEANING_RANGE][1:]]},
+        "style": {**style, **{name: {**style[name], "color": colour} for name in ("interval", "whisker")}},
     }

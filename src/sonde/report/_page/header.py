@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.asked import label_of, meaning_of
 from sonde.report._shared.numbers import count, number, spelled
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Title
@@ -203,22 +204,32 @@ def rerun(run: RunData) -> str:
     return shlex.join(parts)
 
 
-def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> list[str]:
-    """The findings at the top, a sentence a lens; what a lens without one scored is counted in words.
+def asked(run: RunData, lens: str) -> Facts:
+    """What each task of a lens asks, where it has several: abbreviated as in charts, and in words."""
+    rows = run.every_score.filter(pl.col("lens") == lens)
+    tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
+    said = [(label_of(task), meaning_of(task)) for task in tasks] if len(tasks) > 1 else []
+    return [(name, meaning) for name, meaning in said if meaning]
+
+
+def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
+    """The finding of each lens in a sentence; what a lens without one scored is counted in words.
 
     Args:
         run: The run.
         said: The lens of each section, with the finding that it leads with or nothing.
         titled: The lens whose finding is the title itself, where there is one.
     """
-    found = [(lens, lead) for lens, lead in said if lead]
-    spoken = {lens for lens, _ in found}
-    silent = [lens for lens in run.scored_lenses if lens not in spoken and lens != titled]
-    empty = [
-        f"Lens {plain_words(lens)} scored, and none of its rows holds a number"
-        for lens in run.lenses_without_numbers
-    ]
-    return [lead for _, lead in found] + [_counted(run, lens) for lens in silent] + empty
+    found: dict[str, str] = {}
+    for lens, lead in said:
+        if lead:
+            found[lens] = f"{found[lens]} {lead}" if lens in found else lead
+    for lens in run.scored_lenses:
+        if lens not in found and lens != titled:
+            found[lens] = _counted(run, lens)
+    for lens in run.lenses_without_numbers:
+        found[lens] = f"Lens {plain_words(lens)} scored, and none of its rows holds a number"
+    return found
 
 
 def _counted(run: RunData, lens: str) -> str:

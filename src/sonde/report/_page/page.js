@@ -12,19 +12,67 @@
   const drawn = new WeakMap();
   let shown = "";
 
+  // A chart about one model of several has that model's colour.
+  window.sondeTheme = (theme, figure) => {
+    const colour = theme.range.category[Number(figure.dataset.model || 0) % theme.range.category.length];
+    const diverging = [colour, ...theme.range.diverging.slice(1)];
+    const narrow = figure.clientWidth && figure.clientWidth < 400;
+    const legend = narrow ? { ...theme.legend, columns: 1, labelLimit: figure.clientWidth - 110 } : theme.legend;
+    const axisX = narrow ? { ...theme.axisX, titleAnchor: "end" } : theme.axisX;
+    const interval = { ...theme.style.interval, color: colour };
+    const whisker = { ...theme.style.whisker, color: colour };
+    return {
+      ...theme,
+      legend,
+      axisX,
+      mark: { ...theme.mark, color: colour },
+      range: { ...theme.range, diverging },
+      style: { ...theme.style, interval, whisker },
+    };
+  };
+  // What an address points at stays in place while the charts above it are drawn, until the reader moves on.
+  let goal = decodeURIComponent(location.hash.slice(1));
+  window.addEventListener("hashchange", () => { goal = decodeURIComponent(location.hash.slice(1)); });
+  ["wheel", "touchmove", "keydown", "pointerdown"].forEach((kind) =>
+    window.addEventListener(kind, () => { goal = ""; }, { passive: true }),
+  );
   const draw = (place) => {
     const current = mode();
     if (drawn.get(place) === current || !window.vegaEmbed) return Promise.resolve();
     drawn.set(place, current);
-    const options = { mode: "vega-lite", actions: false, renderer: "svg", logLevel: 1, config: themes[current] };
-    return window.vegaEmbed(place, specs[place.dataset.chart], options);
+    const config = window.sondeTheme(themes[current], place.closest("figure"));
+    const options = { mode: "vega-lite", actions: false, renderer: "svg", logLevel: 1, config };
+    return window.vegaEmbed(place, specs[place.dataset.chart], options).then(() => {
+      // The place itself says what the picture is; its marks have nothing to add.
+      place.querySelector("svg").setAttribute("aria-hidden", "true");
+      if (goal) document.getElementById(goal)?.scrollIntoView({ behavior: "instant" });
+    });
   };
-  // One after the other with a pause between, so that a long page can be read at once; all are there for print.
+  // What comes near is drawn first; the rest one by one while nothing else is to do, so that all are there for
+  // print and search.
+  const near = new IntersectionObserver((entries) => {
+    entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target));
+  }, { rootMargin: "400px 0px" });
+  places.forEach((place) => near.observe(place));
+  const idle = (work) => {
+    if (window.requestIdleCallback) window.requestIdleCallback(work, { timeout: 100 });
+    else setTimeout(work, 20);
+  };
+  let drawing = false;
   const drawAll = async () => {
+    if (drawing) return;
+    drawing = true;
+    const visible = (place) => {
+      const box = place.getBoundingClientRect();
+      return box.bottom > -400 && box.top < window.innerHeight + 400;
+    };
+    places.filter(visible).forEach(draw);
     for (const place of places) {
+      await new Promise((resolve) => idle(resolve));
       await draw(place);
-      await new Promise((resolve) => setTimeout(resolve));
     }
+    drawing = false;
+    if (places.some((place) => drawn.get(place) !== mode())) drawAll();
   };
 
   const button = document.getElementById("theme");
@@ -42,9 +90,15 @@
   printing.addEventListener("change", retheme);
   retheme();
 
+  // Short tables are printed; long ones stay closed, and their file has them.
+  let opened = [];
   window.addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach((details) => { details.open = true; });
+    opened = [...document.querySelectorAll("main details:not([open]):not(.save)")].filter(
+      (details) => details.querySelectorAll("tr").length <= 40,
+    );
+    opened.forEach((details) => { details.open = true; });
   });
+  window.addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
 
   const order = (row, column) => {
     const cell = row.cells[column];

@@ -6,51 +6,52 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import sonde
+from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._drawing.clean import cleaned
-from sonde.report._drawing.render import page_spec, themes, vega_runtime, write_figures
+from sonde.report._drawing.models import with_model_colours
+from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page import header
-from sonde.report._page.export import write_table
+from sonde.report._page.missing import missing
+from sonde.report._page.saved import save_sections
 from sonde.report._page.terms import with_terms
-from sonde.report._shared.plot import PLOTS, Chart, Drawing, Figure, Plot
+from sonde.report._shared.answers import VERDICTS
+from sonde.report._shared.numbers import spelled
+from sonde.report._shared.papers import bibtex, reference
+from sonde.report._shared.plot import PLOTS, Figure, Section
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import titles
+from sonde.report._shared.title import Title, Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
+from sonde.results.words import plain_words
 from sonde.store.rundir import slug
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A plot that had something to show."""
-
-    name: str
-    plot: Plot
-    figure: Figure
 
 
 def _to_stderr(line: str) -> None:
     sys.stderr.write(f"sonde: {line}\n")
 
 
-def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> Path:
-    """Write ``report.html`` and ``figures/`` from the finished files of a run; torch is not needed.
+def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, figures: bool = False) -> Path:
+    """Write ``report.html`` from the finished files of a run; torch is not needed.
 
     Args:
         directory: The folder of the run; ``run.json`` has to be there, all else may be missing.
         note: Takes a line for each figure that could not be drawn.
+        figures: Whether `save_figures` writes every chart and table as files too.
 
     Returns:
         The path of the page.
@@ -63,14 +64,47 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr) -> P
     sections = draw_all(run)
     # What is drawn apart may fail: the page stands by then.
     write_atomic(run.directory.report, render(run, sections))
-    for section in sections:
-        if section.figure.table:
-            write_table(directory / "figures" / section.name, section.figure.table)
-    charts: list[Chart] = [chart for section in sections for chart in section.figure.charts]
-    drawings: list[Drawing] = [drawing for section in sections for drawing in section.figure.drawings]
-    for line in write_figures(directory / "figures", charts, drawings):
-        note(line)
+    if figures:
+        save_sections(directory / "figures", sections, note)
     return run.directory.report
+
+
+def save_figures(
+    directory: Path, names: Sequence[str] = (), note: Callable[[str], None] = _to_stderr
+) -> list[Path]:
+    """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into ``figures/`` of a run.
+
+    Args:
+        directory: The folder of the run.
+        names: Sections by the name of their plot, or single charts by theirs; all where none is named.
+        note: Takes a line for each figure that could not be drawn.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: There is no run in the folder, or a name is of nothing that it shows.
+        StoreError: A file cannot be written.
+    """
+    return save_sections(directory / "figures", _named(draw_all(RunData(directory)), names, directory), note)
+
+
+def _named(sections: list[Section], names: Sequence[str], directory: Path) -> list[Section]:
+    """The sections and charts of these names; a chart that is named alone comes without its table."""
+    if not names:
+        return sections
+    by_name: dict[str, Section] = {}
+    for section in sections:
+        for chart in section.figure.charts:
+            by_name[chart.name] = replace(section, figure=Figure(charts=[chart]))
+        for drawing in section.figure.drawings:
+            by_name[drawing.name] = replace(section, figure=Figure(drawings=[drawing]))
+    by_name |= {section.name: section for section in sections}
+    for name in names:
+        if name not in by_name:
+            near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, by_name, 1))
+            raise InputError(f"{directory} shows no section or chart {name!r}{near}")
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def draw_all(run: RunData) -> list[Section]:
@@ -96,15 +130,44 @@ def draw(run: RunData, name: str) -> Section | None:
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
     plot = Numbers(lens) if of_lens else PLOTS.load(name)
     figure = plot.draw(run)
-    return Section(name=slug(name), plot=plot, figure=cleaned(figure)) if figure else None
+    if figure is None:
+        return None
+    labels = [model.label for model in run.models]
+    scored = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
+    only = next((place for place, model in enumerate(run.models) if scored == {model.name}), 0)
+    charts = [with_model_colours(chart, labels, only) for chart in figure.charts]
+    return Section(name=slug(name), plot=plot, figure=cleaned(replace(figure, charts=charts)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The sections of one lens.
+
+    Attributes:
+        lens: Public name of the lens.
+        name: Heading of the group.
+        lead: Its finding in a sentence.
+        top: What the lens says above its sections.
+        sections: In their order.
+        contents: Name and short title of each.
+        tasks: Tasks that it scored, as its sections abbreviate them, with what they ask.
+    """
+
+    lens: str
+    name: str
+    lead: str
+    top: Top | None
+    sections: list[Section]
+    contents: list[tuple[str, str]]
+    tasks: header.Facts
 
 
 def render(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
     charts = [chart for section in sections for chart in section.figure.charts]
     declared = titles(run)
-    tops = {lens: title.top(run) for lens, title in declared.items()}
-    titled, top = next(((lens, top) for lens, top in tops.items() if top), (None, None))
+    tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
+    titled, top = next(iter(tops.items()), (None, None))
     if top is None and sections and all(isinstance(section.plot, Numbers) for section in sections):
         # The title says the sentences of this section; they are not said again.
         first, *others = sections
@@ -113,21 +176,34 @@ def render(run: RunData, sections: list[Section]) -> str:
             replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
             *others,
         ]
-    method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
+        tops = {titled: top} if top else {}
     said = [
         (section.plot.lens, section.figure.lead)
         for section in sections
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
+    leads = header.leads(run, said, titled)
+    groups = _groups(run, sections, declared, leads, tops)
+    shown = first_screen(run)
+    order = {group.lens: place for place, group in enumerate(groups)}
+    shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
+    method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
+    cited = {lens: title.cites for lens, title in declared.items() if title.cites}
+    every = [key for keys in cited.values() for key in keys]
     return (
         templates()
         .get_template("_page/page.html.j2")
         .render(
             run=run,
-            sections=sections,
-            contents=_contents(sections),
+            groups=groups,
+            # One lens has the head of the page for itself.
+            alone=len(run.scored_lenses) < 2 and top is not None,
+            headline=_headline(run, top, leads),
             top=top,
-            leads=header.leads(run, said, titled),
+            answers=shown,
+            verdicts=VERDICTS,
+            kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
+            names={lens: _name(lens, declared) for lens in run.scored_lenses},
             explained=[
                 title.explained
                 for lens, title in declared.items()
@@ -137,7 +213,11 @@ def render(run: RunData, sections: list[Section]) -> str:
             glance=header.glance(run, method),
             models=header.model_facts(run),
             method=method,
+            missing=missing(run),
             rerun=header.rerun(run),
+            references=[reference(key) for key in dict.fromkeys(every)],
+            bibtex=bibtex(every),
+            papers={lens: bibtex(keys) for lens, keys in cited.items()} | {"": bibtex(every)},
             min_clusters=ENOUGH_CLUSTERS,
             specs={chart.name: page_spec(chart) for chart in charts},
             themes=themes(),
@@ -156,6 +236,53 @@ def render(run: RunData, sections: list[Section]) -> str:
     )
 
 
+def _headline(run: RunData, top: Top | None, leads: Mapping[str, str]) -> str:
+    """The first line of the page: of a lens alone what it leads with, else what the page is about."""
+    if top and len(run.scored_lenses) < 2:
+        return top.headline
+    if not run.scored_lenses:
+        return next(iter(leads.values()), "")
+    names = [model.label for model in run.models]
+    who = _listed(names) if len(names) <= 3 else f"{len(names)} models"
+    what = _listed([spelled(plain_words(language)) for language in run.languages]) or "code"
+    return f"What {who} know{'s' * (len(names) == 1)} of {what}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _name(lens: str, declared: Mapping[str, Title]) -> str:
+    return declared[lens].name if lens in declared else plain_words(lens).capitalize()
+
+
+def _groups(
+    run: RunData,
+    sections: Sequence[Section],
+    declared: Mapping[str, Title],
+    leads: Mapping[str, str],
+    tops: Mapping[str, Top],
+) -> list[Group]:
+    """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
+    held: dict[str, list[Section]] = {}
+    for section in sections:
+        held.setdefault(section.plot.lens, []).append(section)
+    for lens in leads:
+        held.setdefault(lens, [])
+    return [
+        Group(
+            lens=lens,
+            name=_name(lens, declared),
+            lead=leads.get(lens, ""),
+            top=tops.get(lens),
+            sections=own,
+            contents=_contents(own, _name(lens, declared)),
+            tasks=header.asked(run, lens),
+        )
+        for lens, own in held.items()
+    ]
+
+
 def templates() -> Environment:
     """The templates of this package; all texts are escaped."""
     environment = Environment(
@@ -170,12 +297,12 @@ def templates() -> Environment:
     return environment
 
 
-def _contents(sections: list[Section]) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: what stands before the colon, or after it if shared."""
+def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
+    """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
     parts = [section.plot.title.partition(":") for section in sections]
     before = Counter(first for first, _, _ in parts)
     return [
-        (section.name, first if before[first] == 1 else rest.strip().capitalize() or first)
+        (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
 

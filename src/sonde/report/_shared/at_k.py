@@ -11,11 +11,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_meaning, specification
 from sonde.report._shared.numbers import with_interval
 from sonde.report._shared.run import RunData
 
 _HEIGHT = 230
+_DASHES = [[1, 0], [7, 4], [2, 4], [10, 3, 2, 3], [1, 7], [4, 2]]
 
 TEMPLATE = "template"
 """Dimension of one kind of statement."""
@@ -38,12 +39,15 @@ def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     return named.sort("place", "k", maintain_order=True)
 
 
-def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
+def curves(
+    rows: pl.DataFrame, order: Sequence[str], controls: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """A curve for each answerer and model over k, with a band for the first answerer's interval.
 
     Args:
         rows: Scores with ``who``, ``subject`` and ``k``.
         order: Answerers as they are listed.
+        controls: Their words by the name of the control, where they are the model and its controls.
     """
     several = rows["subject"].n_unique() > 1
     present = [who for who in order if who in set(rows["who"])]
@@ -61,7 +65,7 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
         for row in rows.iter_rows(named=True)
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("k:Q", title="k"),
+        x=alt.X("k:Q", title="k", axis=alt.Axis(format="d", tickMinStep=1)),
         detail=["subject:N", "who:N"],
         tooltip=[
             alt.Tooltip("subject:N", title=" "),
@@ -73,13 +77,18 @@ def curves(rows: pl.DataFrame, order: Sequence[str]) -> dict[str, Any]:
     if several:
         # Models are told apart by colour, as everywhere on the page.
         base = base.encode(color=alt.Color("subject:N", title=None, sort=None))
-    else:
-        base = base.encode(color=alt.Color("who:N", title=None, sort=present))
-    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"))
+    elif controls:
+        base = base.encode(color=by_meaning("who", controls, present))
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"), scale=scale)
     line = base.mark_line(style="trend").encode(y=y)
-    if several and len(present) > 1:
+    if len(present) > 1 and (several or not controls):
         legend = alt.Legend(orient="bottom", symbolType="stroke")
-        line = line.encode(strokeDash=alt.StrokeDash("who:N", title=None, sort=present, legend=legend))
+        line = line.encode(
+            strokeDash=alt.StrokeDash(
+                "who:N", title=None, scale=alt.Scale(domain=present, range=_DASHES), legend=legend
+            )
+        )
     band = (
         base.transform_filter("datum.banded")
         .transform_filter("isValid(datum.low)")

@@ -20,12 +20,15 @@ class Chart:
         title: One line above it.
         spec: Vega-Lite specification without width and configuration; text and colours come from the theme.
         wide: Takes the whole width of the page rather than a column.
+        model: Place among the run's models of the one that it is about, whose colour it has; 0 where it is
+            about several or the run has one.
     """
 
     name: str
     title: str
     spec: Mapping[str, Any]
     wide: bool = False
+    model: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,15 @@ class Plot(Protocol):
     def draw(self, run: RunData) -> Figure | None:
         """The figure, or None where the run has nothing to show for it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A plot that had something to show."""
+
+    name: str
+    plot: Plot
+    figure: Figure
 
 
 PLOTS: Registry[Plot] = Registry("sonde.report", "plot", "plot", protocols=(Plot,), folders=True)

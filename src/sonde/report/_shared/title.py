@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.base.registry import Registry
+from sonde.report._shared.answers import Answer, Question, answers
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 
@@ -25,7 +26,8 @@ class Top:
     """The headline of a page and what stands beneath it.
 
     Attributes:
-        template: File below ``report`` that writes the headline and the sentences under it.
+        headline: The finding in a few words.
+        template: File below ``report`` that writes the sentences under it.
         context: What the template needs.
         note: What a reader has to know of every number above it.
         tiles: The few numbers shown large.
@@ -33,6 +35,7 @@ class Top:
         intervals: How its intervals were made.
     """
 
+    headline: str
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
@@ -43,6 +46,21 @@ class Top:
 
 class Title(Protocol):
     """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
+
+    @property
+    def name(self) -> str:
+        """Heading of all its sections."""
+        ...
+
+    @property
+    def question(self) -> Question | None:
+        """Which number speaks for it on the first screen; None leaves that to its scores."""
+        ...
+
+    @property
+    def cites(self) -> Sequence[str]:
+        """Keys of the papers that its method is from, see `sonde.report._shared.papers`."""
+        ...
 
     @property
     def explained(self) -> str:
@@ -63,6 +81,9 @@ class Title(Protocol):
 class PlainTitle:
     """The title of a lens whose findings are sentences among others at the top of the page."""
 
+    name: str
+    question: Question | None = None
+    cites: Sequence[str] = ()
     explained: str = ""
     in_float32: str = ""
 
@@ -78,3 +99,9 @@ def titles(run: RunData) -> dict[str, Title]:
     """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
     known = {header.name for header in TITLES.headers()}
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
+
+
+def first_screen(run: RunData) -> list[Answer]:
+    """What each lens of a run answers in one row, the same on the page and in the terminal."""
+    declared = titles(run).items()
+    return answers(run, {lens: title.question for lens, title in declared if title.question})

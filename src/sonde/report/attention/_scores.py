@@ -25,6 +25,9 @@ PREDICTORS = {
 }
 """Controls beside the model itself, in the order in which they are shown."""
 
+MEANT = {"" if name == MODEL else name: words for name, words in PREDICTORS.items()}
+"""The same by the name of the control, the model's own heads under the empty name."""
+
 SHOWN_K = (1, 3, 10, 20)
 """As in tables 3 to 5 of the paper."""
 

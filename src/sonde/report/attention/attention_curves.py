@@ -7,10 +7,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_meaning, specification
 from sonde.report._shared.plot import Chart, Figure
 from sonde.report._shared.run import RunData
-from sonde.report.attention._scores import AVERAGE, HITS, LENS, PREDICTORS, hits
+from sonde.report.attention._scores import AVERAGE, HITS, LENS, MEANT, PREDICTORS, hits
 
 
 class AttentionCurves:
@@ -61,7 +61,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     scale = alt.Scale(domain=[0, 1], nice=False)
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("k:Q", title="candidates that count (k)", scale=alt.Scale(domain=[1, 20], nice=False)),
-        color=alt.Color("predictor:N", title=None, sort=list(PREDICTORS.values())),
+        color=by_meaning("predictor", MEANT, set(rows["predictor"].replace(PREDICTORS))),
         tooltip=[
             alt.Tooltip("predictor:N", title=" "),
             alt.Tooltip("k:Q"),

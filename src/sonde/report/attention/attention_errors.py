@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_kind, specification
 from sonde.report._shared.numbers import count, number, readable
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
@@ -71,8 +71,14 @@ def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
     records = rows.select("relation", "what", "value", "n").to_dicts()
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("relation:N", title=None),
-        x=alt.X("value:Q", title="share of misses", stack="zero", axis=alt.Axis(format="%")),
-        color=alt.Color("what:N", title=name),
+        x=alt.X(
+            "value:Q",
+            title="share of misses",
+            stack="zero",
+            axis=alt.Axis(format="%"),
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+        color=by_kind("what", name),
         tooltip=[
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("what:N", title="picked"),

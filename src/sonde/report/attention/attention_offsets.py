@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_kind, specification
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -58,8 +58,8 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     if several:
-        base = base.encode(color=alt.Color("language:N", title=None, sort=None))
-    return specification(base.mark_bar(binSpacing=1).properties(height=220))
+        base = base.encode(color=by_kind("language"))
+    return specification(base.mark_bar(style="neutral", binSpacing=1).properties(height=220))
 
 
 def _answer(run: RunData, rows: pl.DataFrame) -> str:

@@ -96,7 +96,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     layers = [
         base.mark_rule(style="joint").encode(x=x, x2="baseline:Q"),
         base.mark_rule(style="interval", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
-        base.mark_point(style="few", shape="diamond").encode(x=alt.X("baseline:Q", scale=scale)),
+        base.mark_tick(style="surface").encode(x=alt.X("baseline:Q", scale=scale)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import row_height, specification
+from sonde.report._drawing.charts import by_meaning, row_height, specification
 from sonde.report._shared.numbers import count, mark, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -16,6 +16,7 @@ from sonde.report.attention._scores import (
     EDGES,
     HITS,
     LENS,
+    MEANT,
     MODEL,
     PREDICTORS,
     RELATION,
@@ -94,10 +95,12 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base = base.encode(
             color=alt.Color("subject:N", title=None, sort=None), yOffset=alt.YOffset("subject:N", sort=None)
         )
+    else:
+        base = base.encode(color=by_meaning("predictor", MEANT, list(PREDICTORS.values()), legend=False))
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("value:Q", title="edges found", scale=scale, axis=alt.Axis(format="%"))
     layers = [
-        base.mark_rule(style="interval", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_rule(style="spread", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]

@@ -35,7 +35,7 @@ class ClozeCurves:
             Chart(
                 name=f"cloze-{template}",
                 title=TEMPLATES[template].capitalize(),
-                spec=curves(part, list(ANSWERERS.values())),
+                spec=curves(part, list(ANSWERERS.values()), ANSWERERS),
             )
             for template in _SHOWN
             if (part := rows.filter(pl.col("label") == template)).height

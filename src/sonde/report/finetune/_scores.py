@@ -55,9 +55,6 @@ _OF_PARTS = ("seed", "gold", "predicted", "reachable")
 
 _NOT_SWEPT = (*_OF_PARTS, "epoch", "setting", REASON)
 
-_LEAST = 0.1
-"""Half of an axis of shares, at least."""
-
 
 def measured(run: RunData, metrics: Sequence[str]) -> pl.DataFrame:
     """Rows of both test sets; those of a sweep have its values as ``swept``."""
@@ -113,12 +110,6 @@ def marks(rows: pl.DataFrame, *beside: str) -> list[dict[str, Any]]:
         }
         for row in rows.iter_rows(named=True)
     ]
-
-
-def reach(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis of shares: never so near that a point or two look like much."""
-    middle, half = (max(values) + min(values)) / 2, max(_LEAST, 0.6 * (max(values) - min(values)))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def values(variant: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_meaning, specification
 from sonde.report._shared.numbers import number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.finetune._scores import LENS, labelled, method_order, reach
+from sonde.report.finetune._scores import LENS, METHODS, labelled
 from sonde.results.dimensions import dimension
 from sonde.results.formats import COUNT, PERCENT, General
 from sonde.results.tables import Column
@@ -67,13 +67,11 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     named = rows.rename({"swept": "who"})
     records = named.select("who", "method", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
-    scale = (
-        alt.Scale(domain=reach(rows["value"].to_list()), nice=True) if form == "%" else alt.Scale(zero=False)
-    )
+    scale = alt.Scale(domain=[0, 1]) if form == "%" else alt.Scale(zero=False)
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
-        color=alt.Color("method:N", title=None, sort=method_order(rows)),
+        color=by_meaning("method", METHODS, set(rows["method"])),
         detail=alt.Detail(["who:N", "seed:N"]),
         tooltip=[
             *([alt.Tooltip("who:N", title=" ")] if several else []),

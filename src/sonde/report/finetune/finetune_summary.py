@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import row_height, specification
+from sonde.report._drawing.charts import by_meaning, row_height, specification
 from sonde.report._shared.numbers import no_verdict, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -81,7 +81,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("subject:N", sort=None, title=None),
         yOffset=alt.YOffset("method:N", sort=order),
-        color=alt.Color("method:N", title=None, sort=order),
+        color=by_meaning("method", METHODS, set(rows["method"])),
         tooltip=[
             alt.Tooltip("subject:N", title=" "),
             alt.Tooltip("method:N"),
@@ -91,7 +91,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
     x = alt.X("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
-        base.mark_rule(style="interval", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
+        base.mark_rule(style="spread", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]

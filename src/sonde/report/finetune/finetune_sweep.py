@@ -7,12 +7,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_meaning, specification
 from sonde.report._shared.numbers import no_verdict, number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.finetune._scores import (
     LENS,
+    METHODS,
     METRICS,
     POINTERS,
     PRETRAINED,
@@ -21,7 +22,6 @@ from sonde.report.finetune._scores import (
     marks,
     measured,
     method_order,
-    reach,
     values,
 )
 from sonde.results.dimensions import in_words
@@ -116,12 +116,11 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = marks(rows, "value_of", "others")
     order = rows["value_of"].unique(maintain_order=True).to_list()
     several = rows["others"].n_unique() > 1
-    ends = rows.select(pl.concat_list("value", "ci_low", "ci_high").explode().drop_nulls().clip(0, 1))
-    scale = alt.Scale(domain=reach(ends.to_series().to_list()))
+    scale = alt.Scale(domain=[0, 1])
     option = rows["option"][0]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
-        color=alt.Color("method:N", title=None, sort=method_order(rows)),
+        color=by_meaning("method", METHODS, set(rows["method"])),
         tooltip=[
             *([alt.Tooltip("others:N", title=" ")] if several else []),
             alt.Tooltip("value_of:O", title=option),
@@ -139,7 +138,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         )
     y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
-        base.mark_rule(style="interval", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         line.encode(y=y),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),

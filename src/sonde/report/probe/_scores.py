@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.asked import label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
 
@@ -43,11 +44,6 @@ def ordered(tasks: Iterable[str]) -> list[str]:
     """Tasks in the order of their families, others after them by name."""
     known = [task for listed in FAMILIES.values() for task in listed]
     return sorted(set(tasks), key=lambda task: (known.index(task) if task in known else len(known), task))
-
-
-def label_of(task: str) -> str:
-    """A task as a reader knows it: short names in capitals, as the paper has them."""
-    return task.upper() if len(task) <= 3 else task.replace("_", " ")
 
 
 def every_pooling(run: RunData) -> pl.DataFrame:

@@ -9,8 +9,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
+from sonde.report._shared.asked import meaning_of
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
+from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
 from sonde.report.probe._scores import (
     BEST,
@@ -99,6 +101,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
         records.append(
             {
                 "name": row["name"],
+                "asks": meaning_of(row["task"]),
                 "family": row["family"],
                 "model": row["shown"],
                 "value": row["value"],
@@ -116,6 +119,7 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
         y=alt.Y("name:N", sort=order, title=None),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
+            alt.Tooltip("asks:N"),
             alt.Tooltip("family:N"),
             alt.Tooltip("model:N"),
             alt.Tooltip("layer:Q"),
@@ -125,18 +129,18 @@ def _spec(rows: pl.DataFrame, surfaces: Rows, random: Rows) -> dict[str, Any]:
             alt.Tooltip("random:Q", format=".1%", title="random weights"),
         ],
     )
+    controls = base
     if several:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
+        controls = base.encode(yOffset=alt.YOffset("model:N", sort=None))
+        base = controls.encode(color=alt.Color("model:N", title=None, sort=None))
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("value:Q", title="accuracy", scale=scale, axis=alt.Axis(format="%"))
     layers = [
         base.mark_rule(style="interval", clip=True).encode(
             x=alt.X("low:Q", title="accuracy", scale=scale), x2="high:Q"
         ),
-        base.mark_tick(thickness=2, size=11).encode(x=alt.X("surface:Q", scale=scale)),
-        base.mark_point(style="few", shape="diamond", filled=False).encode(x=alt.X("random:Q", scale=scale)),
+        controls.mark_tick(style="surface").encode(x=alt.X("surface:Q", scale=scale)),
+        controls.mark_point(style="random", shape="diamond").encode(x=alt.X("random:Q", scale=scale)),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
@@ -281,9 +285,10 @@ def _notes(run: RunData) -> list[str]:
     if beside(run, ["gain"], BEST).is_empty():
         notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
     reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
-    for row in reasons.unique(("control", "label"), keep="first", maintain_order=True).iter_rows(named=True):
-        what = f" ({row['control'].replace('_', ' ')})" if row["control"] else ""
-        notes.append(f"Left out{what}: {row['label']}.")
+    told = reasons.unique(("control", "label"), keep="first", maintain_order=True)
+    for control, part in by_reason(told.select("control", "label").iter_rows()).items():
+        what = f" ({control.replace('_', ' ')})" if control else ""
+        notes += [f"Left out{what}: {reason}." for reason in part]
     return notes
 
 

@@ -52,13 +52,12 @@ class ProbeControls:
             part = rows.filter(pl.col("kind") == kind)
             if not part.is_empty():
                 charts.append(Chart(name=name, title=title.capitalize(), spec=_differences(part, run)))
-        ranked = rows.filter(pl.col("kind").is_in(list(_NUMBERS)))
-        if not ranked.is_empty():
-            named = ranked.with_columns(
-                shown=pl.concat_str(run.subject, pl.col("kind").replace(_NUMBERS), separator=", ")
-            )
-            spec = dots(named, _order(named), "Spearman's rank correlation")
-            charts.append(Chart(name="probe-numbers", title="Numbers with and without length", spec=spec))
+        for kind, title in _NUMBERS.items():
+            ranked = rows.filter(pl.col("kind") == kind).with_columns(shown=run.subject)
+            if not ranked.is_empty():
+                spec = dots(ranked, _order(ranked), "Spearman's rank correlation")
+                name = "probe-numbers" if kind == "spearman" else "probe-numbers-without-length"
+                charts.append(Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec))
         return Figure(answer=_answer(rows, run), charts=charts, table=_table(rows))
 
 

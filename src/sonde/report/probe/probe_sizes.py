@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_kind, specification
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report.probe._scores import KEY, LENS, beside, headline, label_of, ordered
@@ -78,7 +78,7 @@ def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
             "size:Q", title="examples", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")
         ),
         y=alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-        color=alt.Color("family:N", title=None, sort=None),
+        color=by_kind("family"),
         detail="task:N",
         tooltip=[
             alt.Tooltip("task:N"),

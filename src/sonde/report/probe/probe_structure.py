@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import specification
+from sonde.report._drawing.charts import by_kind, specification
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -76,7 +76,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
-        color=alt.Color("measure:N", title=None, sort=None),
+        color=by_kind("measure"),
         tooltip=[
             alt.Tooltip("measure:N", title=" "),
             alt.Tooltip("layer:O"),

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from sonde.report._shared.title import PlainTitle
+import polars as pl
 
-title = PlainTitle()
+from sonde.report._shared.answers import Question
+from sonde.report._shared.title import PlainTitle
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    name="Names of APIs, asked in words",
+    cites=("zhuo2023ink",),
+    question=Question(
+        subject="Names listed when asked in words",
+        measure="names right at the first try",
+        metrics=("p_at_k",),
+        where=dimensions_are({}) & (pl.col("k") == 1),
+    ),
+)

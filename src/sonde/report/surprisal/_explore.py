@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.surprisal._scores import BITS_PER_NAT, observed
+from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 
 _PIECES = [
     "item_id", "position", "start", "end", "subword", "nats", "rank", "entropy", "context", "kind", "tag",
@@ -112,7 +112,9 @@ def pack(run: RunData, chosen: Sequence[tuple[str, str]], limits: ExplorerLimits
     strings = _Strings()
     identifiers = [item for item, _ in chosen]
     texts = {row["item_id"]: row for row in run.items(identifiers).iter_rows(named=True)}
-    pieces = {model.slug: _pieces(run, model, identifiers, limits) for model in run.models}
+    # A model that the lens did not read has nothing to show.
+    read = [model for model in run.models if run.table(LENS, model) is not None]
+    pieces = {model.slug: _pieces(run, model, identifiers, limits) for model in read}
     packed: list[dict[str, Any]] = []
     size = 0
     for item, reason in chosen:
@@ -131,7 +133,7 @@ def pack(run: RunData, chosen: Sequence[tuple[str, str]], limits: ExplorerLimits
         packed.append(entry)
     packed.sort(key=lambda entry: -max(entry["rate"].values(), default=0.0))
     return {
-        "models": [{"slug": model.slug, "label": model.label} for model in run.models],
+        "models": [{"slug": model.slug, "label": model.label} for model in read],
         "items": packed,
         "strings": strings.values,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.answers import Question
 from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
@@ -202,9 +203,32 @@ def _methods(run: RunData) -> str:
     return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
 
 
+def _headline(run: RunData, found: list[Headline]) -> str:
+    """Every answer in one line, or how many there are."""
+    first = found[0]
+    if len(found) == 1:
+        corpus = f" from {first.corpus}" if first.corpus else ""
+        return f"{first.model} reads {first.language}{corpus} at {first.value} bits per byte"
+    if len(found) <= 3:
+        each = ", ".join(f"{one.model if run.several else one.language} at {one.value}" for one in found)
+        return f"{each} bits per byte"
+    models, languages = len(run.models), len(run.languages)
+    of = f"{models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
+    return f"{of}, in bits per byte"
+
+
 class SurprisalTitle:
     """Bits per byte as the headline of the page."""
 
+    name = "Surprisal"
+    cites = ("cooper2023perplexed",)
+    question = Question(
+        subject="Surprisal",
+        measure="bits per byte",
+        metrics=("bits_per_byte",),
+        share=False,
+        lower=True,
+    )
     explained = (
         "Every subword is scored once, from what stands before it. Surprisal is the negative logarithm of "
         "the probability that the model gave to what came next: 0 bits is certainty, each bit halves the "
@@ -222,6 +246,7 @@ class SurprisalTitle:
             "defines before it."
         )
         return Top(
+            headline=_headline(run, found),
             template="surprisal/title.html.j2",
             context={"headlines": found},
             note=alone if functions_alone(run) else "",

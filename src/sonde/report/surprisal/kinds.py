@@ -115,13 +115,11 @@ def _spec(shares: pl.DataFrame) -> dict[str, Any]:
         base = base.encode(
             yOffset=alt.YOffset("model:N", sort=None), color=alt.Color("model:N", title=None, sort=None)
         )
-    x = alt.X("share:Q", title="share", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
+    x = alt.X("share:Q", title="share", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
     joint = base.transform_filter("datum.of == 'of bits'").mark_rule(style="joint")
     joint = joint.encode(x=alt.X("text:Q", title="share"), x2="surprise:Q")
     shape = alt.Shape("of:N", title=None, scale=alt.Scale(range=["circle", "diamond"]), sort=None)
     point = base.mark_point(style="dot", filled=True).encode(x=x, shape=shape)
-    if not several:
-        point = point.encode(color=alt.Color("of:N", title=None, sort=None))
     lines = shares["shown"].n_unique()
     return specification(alt.layer(joint, point).properties(height=row_height(lines)))
 

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report._drawing.charts import differences, dots, specification
+from sonde.report._drawing.charts import by_kind, differences, dots, specification
 from sonde.report._shared.numbers import no_verdict, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
@@ -163,7 +163,7 @@ def _paired(pairs: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
-    colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=list(_SIDES)))
+    colour = by_kind("side")
     x = alt.X("value:Q", title="bits per subword", scale=alt.Scale(zero=True))
     return specification(
         alt.layer(

@@ -1,0 +1,127 @@
+"""The first screen: one row a lens, its control, and what may be concluded by one rule."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sonde.report import Answer, RunData, build_report, first_screen
+from sonde.results.scores import Score, scores_frame
+
+HEADS = Score(
+    model="org/m", lens="attention", task="syntax_relations", language="python", split="test",
+    metric="first_hit", k=1, value=0.19, ci_low=0.15, ci_high=0.24, n=900, n_clusters=40,
+    effective_clusters=30.0, n_eff=400.0,
+)  # fmt: skip
+RULE = dataclasses.replace(HEADS, control="offset", value=0.48, ci_low=0.42, ci_high=0.54)
+WORSE_RULE = dataclasses.replace(HEADS, control="keyword", value=0.12, ci_low=0.08, ci_high=0.18)
+OTHER_HEAD = dataclasses.replace(HEADS, control="one_head", value=0.9, ci_low=0.8, ci_high=0.95)
+BEHIND = dataclasses.replace(
+    HEADS, metric="first_hit_gain", compared_to="offset", value=-0.29, ci_low=-0.35, ci_high=-0.22, n_eff=None
+)
+
+
+def run_of(root: Path, scores: Sequence[Score]) -> RunData:
+    models = [{"name": name} for name in dict.fromkeys(score.model for score in scores)]
+    (root / "run.json").write_text(json.dumps({"models": models}), encoding="utf-8")
+    scores_frame(scores).write_parquet(root / "scores.parquet")
+    return RunData(root)
+
+
+def answer(root: Path, *scores: Score) -> Answer:
+    (found,) = first_screen(run_of(root, scores))
+    return found
+
+
+def test_a_lens_is_held_against_its_best_control_by_the_paired_difference(tmp_path: Path) -> None:
+    found = answer(tmp_path, HEADS, RULE, WORSE_RULE, OTHER_HEAD, BEHIND)
+    assert found.verdict == (
+        "Attention heads lose to a fixed-distance rule: 19 % against 48 % of relations found at the first try"
+    )
+    assert (found.kind, found.difference) == ("below", "−29.0 [−35.0, −22.0] points")
+    assert (found.figure(found.row), found.bounds(found.row)) == ("19.0 %", "[15.0, 24.0]")
+    assert found.control is not None and found.figure(found.control) == "48.0 %"
+    assert found.line().endswith("points (n=900, 30 effective clusters)")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "clusters", "kind"),
+    [(0.01, 0.2, 30.0, "above"), (-0.1, 0.1, 30.0, "level"), (0.01, 0.2, 9.0, "open")],
+)
+def test_the_interval_of_the_difference_and_the_one_rule_decide(
+    low: float, high: float, clusters: float, kind: str, tmp_path: Path
+) -> None:
+    gain = dataclasses.replace(BEHIND, value=0.05, ci_low=low, ci_high=high, effective_clusters=clusters)
+    found = answer(tmp_path, HEADS, RULE, gain)
+    assert found.kind == kind
+    assert ("9 effective clusters, a verdict needs 10" in found.verdict) == (kind == "open")
+
+
+def test_without_a_paired_difference_intervals_have_to_lie_apart(tmp_path: Path) -> None:
+    assert answer(tmp_path, HEADS, RULE).kind == "below"
+    near = dataclasses.replace(RULE, value=0.22, ci_low=0.18, ci_high=0.27)
+    assert answer(tmp_path, HEADS, near).kind == "level"
+
+
+def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) -> None:
+    bits = Score(
+        model="m", lens="surprisal", language="java", metric="bits_per_byte", value=1.25, ci_low=1.1,
+        ci_high=1.4, n=5000, n_clusters=40, effective_clusters=30.0,
+    )  # fmt: skip
+    found = answer(tmp_path, bits)
+    assert (found.kind, found.verdict) == (
+        "alone",
+        "Surprisal: 1.25 bits per byte, and no control to hold it against",
+    )
+    assert (found.figure(found.row), found.language) == ("1.25", "Java")
+
+
+def test_of_several_tasks_the_middle_one_stands_in_the_row_and_all_are_counted(tmp_path: Path) -> None:
+    scores: list[Score] = []
+    for task, value, low, high in (
+        ("cpx", 0.2, 0.1, 0.3),
+        ("len", -0.3, -0.4, -0.2),
+        ("npt", 0.0, -0.1, 0.1),
+    ):
+        best = (("selection", "best"),)
+        own = dataclasses.replace(
+            HEADS, lens="probe", task=task, metric="accuracy", k=5, dimensions=best, method="linear"
+        )
+        scores += [
+            own,
+            dataclasses.replace(own, control="length", method=None, value=own.value - value),
+            dataclasses.replace(
+                own, metric="gain", control="length", value=value, ci_low=low, ci_high=high, n_eff=None
+            ),
+        ]
+    found = answer(tmp_path, *scores)
+    assert found.row["task"] == "npt" and found.kind == "level"
+    assert found.verdict.startswith(
+        "Probes beat the best control in 1 of 3 tasks, lose in 1, cannot be told from it in 1. Middle task, "
+        "NPT: 19.0 % of examples right against 19.0 % by the length of the code"
+    )
+
+
+def test_a_lens_that_declares_nothing_is_answered_by_its_scores(tmp_path: Path) -> None:
+    mine = dataclasses.replace(HEADS, lens="mine", metric="depth", split="all", n_eff=None)
+    found = answer(
+        tmp_path, mine, dataclasses.replace(mine, control="chance", value=0.1, ci_high=0.12, ci_low=0.08)
+    )
+    assert (found.kind, found.verdict) == ("above", "Depth (k = 1): above chance")
+    assert answer(tmp_path, dataclasses.replace(mine, effective_clusters=3.0)).kind == "open"
+
+
+def test_the_page_says_what_the_terminal_says_for_every_model(tmp_path: Path) -> None:
+    both = [HEADS, RULE, dataclasses.replace(HEADS, model="b"), dataclasses.replace(RULE, model="b")]
+    run = run_of(tmp_path, both)
+    page = build_report(tmp_path).read_text(encoding="utf-8")
+    found = first_screen(run)
+    assert [one.model for one in found] == ["m", "b"]
+    rows = page.partition('class="found"')[2].partition("</table>")[0]
+    assert rows.count("<tr>") == 1 + len(found)
+    assert all(rows.count(one.verdict) == len(found) for one in found)
+    assert "<h1>What m and b know of Python</h1>" in page

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 
 from sonde.report import Column, Table
 from sonde.report._page.export import as_csv, as_latex
-from sonde.report._page.page import _template
+from sonde.report._page.templates import _template
 from sonde.results.formats import (
     COUNT,
     DASH,

@@ -1,7 +1,8 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
-from sonde.report._comparison.page import build_comparison, read_compared
+from sonde.report._comparison.page import build_comparison
 from sonde.report._comparison.sections import sentences as comparison_sentences
+from sonde.report._comparison.within import read_compared
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import build_report, draw, save_figures
 from sonde.report._shared.answers import VERDICTS, Answer

@@ -39,10 +39,16 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
         .then(pl.format("layer {}", "layer"))
         .otherwise(pl.format("layer {} against {}", "layer", "base_layer")),
         pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head")),
-        pl.when(pl.col("pooling") == "").then(pl.lit("")).otherwise(pl.format("pooling {}", "pooling")),
-        pl.col("matching").fill_null(""),
+        pl.when((pl.col("pooling") == "") | (pl.col("pooling").n_unique() == 1))
+        .then(pl.lit(""))
+        .otherwise(pl.format("pooling {}", "pooling")),
+        pl.when(pl.col("matching").n_unique() == 1)
+        .then(pl.lit(""))
+        .otherwise(pl.col("matching").fill_null("")),
         pl.col("aggregation").fill_null(""),
-        pl.when(pl.col("side") == "").then(pl.lit("")).otherwise(pl.format("side {}", "side")),
+        pl.when((pl.col("side") == "") | (pl.col("side").n_unique() == 1))
+        .then(pl.lit(""))
+        .otherwise(pl.format("side {}", "side")),
     )
     k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
     named = k.otherwise(pl.col("metric").str.replace_all("_", " "))

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import polars as pl
 from markupsafe import Markup
 
 import sonde
-from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.report._comparison.growth import growth
-from sonde.report._comparison.sections import ReadComparison, parts, sentences
+from sonde.report._comparison.sections import CITED, ReadComparison, parts, sentences
+from sonde.report._comparison.within import read_compared
 from sonde.report._drawing.clean import cleaned
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
-from sonde.report._page.page import asset, templates
+from sonde.report._page.templates import asset, templates
+from sonde.report._shared.papers import bibtex
 
 PAGE = "comparison.html"
-
-
-def read_compared(directory: Path) -> ReadComparison:
-    """The finished files of a comparison.
-
-    Raises:
-        InputError: There is none in the folder, or it cannot be read.
-    """
-    table, facts = directory / "comparison.parquet", directory / "comparison.json"
-    moved, series = directory / "moved.parquet", directory / "series.parquet"
-    if not table.is_file() or not facts.is_file():
-        raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
-    try:
-        held = json.loads(facts.read_text(encoding="utf-8"))
-        return ReadComparison(
-            differences=pl.read_parquet(table),
-            comparisons=held["comparisons"],
-            moved=pl.read_parquet(moved) if moved.is_file() else None,
-            series=pl.read_parquet(series) if series.is_file() else None,
-        )
-    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
 
 
 def build_comparison(directory: Path) -> Path:
@@ -73,6 +49,7 @@ def render(compared: ReadComparison) -> str:
             sentences=list(sentences(compared)),
             specs={chart.name: page_spec(chart) for chart in charts},
             themes=themes(),
+            papers={"": bibtex(CITED)},
             runtime=Markup(vega_runtime()) if charts else "",
             colours={mode: css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},

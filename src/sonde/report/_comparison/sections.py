@@ -34,6 +34,9 @@ _NOTHING = 8
 _AROUND = 32
 """Characters shown on either side of a place."""
 
+CITED = ("benjamini1995",)
+"""What the pages of comparisons cite."""
+
 TABLE_ROWS = 1000
 """Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
 
@@ -52,12 +55,14 @@ class ReadComparison:
     Attributes:
         differences: The rows of ``comparison.parquet``.
         comparisons: What ``comparison.json`` says of each pair of models.
+        of: Key of the scores of the run whose models are compared; empty where runs are.
         moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
         series: The rows of ``series.parquet``; None where no checkpoints of a training are compared.
     """
 
     differences: pl.DataFrame
     comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    of: str = ""
     moved: pl.DataFrame | None = None
     series: pl.DataFrame | None = None
 
@@ -101,12 +106,12 @@ def sentences(compared: ReadComparison) -> Iterator[str]:
 def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
     best = overview(rows)
     return ComparisonSection(
-        name="overview",
+        name="compared_overview",
         title="What changed",
         caption="For each lens and task the number that is over the most, on the same items for both models.",
         figure=Figure(
             answer="\n".join(sentences(compared)),
-            charts=list(_charts("overview", best, several=compared.several)),
+            charts=list(_charts("compared_overview", best, several=compared.several)),
             table=table(f"{best.height:,} numbers", best, several=compared.several),
         ),
     )
@@ -114,7 +119,7 @@ def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
 
 def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
     """What changed of one lens, for one model where there are several."""
-    name = f"lens_{lens}_{model}" if model else f"lens_{lens}"
+    name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
     about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
     strongest = pl.concat([changed(rows, name) for name in ("better", "worse", "higher", "lower")])
     shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
@@ -145,7 +150,8 @@ def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
     for place, ((unit,), part) in enumerate(
         rows.with_columns(unit=units).group_by("unit", maintain_order=True)
     ):
-        records = [_record(row) for row in part.iter_rows(named=True)]
+        alike = part["what"].n_unique() == 1
+        records = [_record(row, alike=alike) for row in part.iter_rows(named=True)]
         frame = pl.DataFrame(records, infer_schema_length=None)
         order = frame["name"].unique(maintain_order=True).to_list()
         title = f"Difference in {unit}" + (", by model" if several else "")
@@ -153,13 +159,15 @@ def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
         yield Chart(name=slug(f"{name}_{place}"), title=title, spec=spec, wide=True)
 
 
-def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+def _record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
+    """What a chart draws of a difference; where all are of one number its name is not said again."""
     scale = scale_of(row)
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
 
-    about = ", ".join(filter(None, (str(row["what"]), str(row["about"]))))
+    named = str(row["about"]) if alike and row["about"] else str(row["what"])
+    about = named if alike or not row["about"] else f"{named}, {row['about']}"
     return {
         "name": about,
         "shown": row["model"],
@@ -183,7 +191,7 @@ def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
         if not own.height:
             continue
         yield ComparisonSection(
-            name=f"moved_{of}",
+            name=f"compared_moved_{of}",
             title=title,
             caption="Surprisal in bits of the same place under both; above zero the second is less sure. "
             "These are the ends of a distribution, shown to be looked at, and no findings.",
@@ -216,7 +224,7 @@ def _unpaired(compared: ReadComparison) -> Iterator[dict[str, Any]]:
 def _alone(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
     total = sum(int(row["count"]) for row in rows)
     return ComparisonSection(
-        name="not_compared",
+        name="compared_not",
         title="What could not be compared",
         caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
         figure=Figure(

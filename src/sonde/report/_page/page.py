@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import sonde
@@ -22,6 +17,8 @@ from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
+from sonde.report._comparison.sections import CITED
+from sonde.report._comparison.within import models_compared
 from sonde.report._drawing.clean import cleaned
 from sonde.report._drawing.models import with_model_colours
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
@@ -29,7 +26,7 @@ from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, cs
 from sonde.report._page import header
 from sonde.report._page.missing import missing
 from sonde.report._page.saved import save_sections
-from sonde.report._page.terms import with_terms
+from sonde.report._page.templates import asset, templates
 from sonde.report._shared.answers import VERDICTS
 from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
@@ -164,7 +161,9 @@ class Group:
 
 def render(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
-    charts = [chart for section in sections for chart in section.figure.charts]
+    compared = models_compared(run)
+    figures = [*(section.figure for section in sections), *(figure for _, figure in compared)]
+    charts = [chart for figure in figures for chart in figure.charts]
     declared = titles(run)
     tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
     titled, top = next(iter(tops.items()), (None, None))
@@ -189,6 +188,8 @@ def render(run: RunData, sections: list[Section]) -> str:
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
     method = header.method_facts(run, list(declared.values()), top.intervals if top else "")
     cited = {lens: title.cites for lens, title in declared.items() if title.cites}
+    if compared:
+        cited["compared"] = CITED
     every = [key for keys in cited.values() for key in keys]
     return (
         templates()
@@ -196,6 +197,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         .render(
             run=run,
             groups=groups,
+            compared=compared,
             # One lens has the head of the page for itself.
             alone=len(run.scored_lenses) < 2 and top is not None,
             headline=_headline(run, top, leads),
@@ -283,20 +285,6 @@ def _groups(
     ]
 
 
-def templates() -> Environment:
-    """The templates of this package; all texts are escaped."""
-    environment = Environment(
-        loader=FunctionLoader(_template),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["json"] = embedded_json
-    environment.filters["terms"] = with_terms
-    return environment
-
-
 def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
     """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
     parts = [section.plot.title.partition(":") for section in sections]
@@ -305,33 +293,3 @@ def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
         (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
-
-
-def embedded_json(value: Any) -> Markup:
-    r"""JSON that may stand in a script element: no character of it can end the element or open a comment.
-
-    >>> print(embedded_json("</script><!-- & -->"))
-    "\u003c/script\u003e\u003c!-- \u0026 --\u003e"
-    """
-    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    for mark in "<>&\u2028\u2029":
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return Markup(text)
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for every number that JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {key: _finite(held) for key, held in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(held) for held in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _template(name: str) -> str:
-    return (files("sonde.report") / name).read_text(encoding="utf-8")
-
-
-def asset(name: str) -> Markup:
-    """A style sheet or script of this package, as it is."""
-    return Markup(_template(name))

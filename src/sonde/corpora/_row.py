@@ -21,7 +21,7 @@ def to_line(file: SourceFile) -> bytes:
     if file.tags:
         row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
     if file.given:
-        row["given"] = [dataclasses.asdict(one) for one in file.given]
+        row["given"] = [_without_none(dataclasses.asdict(one)) for one in file.given]
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
@@ -47,3 +47,8 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
         given=tuple(Given(**one) for one in row.get("given", ())),
         **{name: row.get(name, "") for name in _WORDS},
     )
+
+
+def _without_none(given: dict[str, Any]) -> dict[str, Any]:
+    """What is not said is left out."""
+    return {name: value for name, value in given.items() if value is not None}

@@ -72,6 +72,9 @@ def run(
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
     trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
+    features: Annotated[
+        bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
+    ] = False,
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
@@ -106,12 +109,20 @@ def run(
         batch_tokens=batch_tokens,
         trust_remote_code=trust,
     )
+    if features:
+        from sonde.facade.features import refuse_without_states
+
+        refuse_without_states(experiment)
     teller = progress()
     log_beside(execution.output)
     outcome = carry_out(experiment, execution, teller)
     with teller.stage("reporting", 1) as advance:
         page = build_report(outcome.directory.root, teller.note)
         advance()
+    if features:
+        from sonde.facade.features import write_all_features
+
+        outcome.files += write_all_features(outcome.directory.root, teller)
     print_outcome(outcome, page)
 
 
@@ -192,6 +203,23 @@ def align(
         print_table(table)
     else:
         write_table(table, output)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run of probes.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
+    task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
+) -> None:
+    """Say of the functions of files what the probe of a run says, with the probe's own accuracy."""
+    from sonde._predict_command import print_predictions
+
+    print_predictions(run, files, task, model, layer, form)
 
 
 @app.command()

@@ -24,7 +24,7 @@ _TEXT = "text"
 _TRIED = 50
 
 
-class Labelled:
+class OwnTable:
     """`labelled:FILE[?text=code&label=y&split=s&group=repo&id=i&language=l&text_b=b&start=s&end=e&kind=k]`.
 
     One row a labelled text; the query says which column is what. Without it these are ``code`` and
@@ -124,4 +124,4 @@ def _parsed(texts: Sequence[str], name: str) -> tuple[int, int]:
     return len(whole), sum(bool(language.functions(text)) for text in whole)
 
 
-source = Labelled()
+source = OwnTable()

@@ -98,8 +98,16 @@ def test_values_stand_beside_classes() -> None:
 def test_spans_have_what_they_say_as_type_and_the_group_as_cluster() -> None:
     def labelled(group: str) -> list[Item]:
         plain = items(group=lambda n: group and f"{group}{n % 9}")
-        given = Given("labelled_spans", "name", 4, 6), Given("labelled_spans", "keyword", 0, 3)
-        return [replace(one, given=given) for one in plain]
+        return [
+            replace(
+                one,
+                given=(
+                    Given("labelled_spans", "name", 4, 6, group=group),
+                    Given("labelled_spans", "keyword", 0, 3, group=group),
+                ),
+            )
+            for one in plain
+        ]
 
     grouped = built(labelled("g"), task="labelled_spans").examples
     assert set(grouped["cluster"]) == {f"g{n}" for n in range(9)}

@@ -37,6 +37,7 @@ class Given:
         other_end: One past its last character.
         split: ``"train"``, ``"valid"`` or ``"test"`` where the source says so; else empty.
         value: The number that the label is a class of; None where it is no number.
+        group: What the source says is split as one with it; else empty.
     """
 
     task: str
@@ -47,6 +48,7 @@ class Given:
     other_end: int = -1
     split: str = ""
     value: float | None = field(default=None, metadata=ADDED)
+    group: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,16 @@ def _file(
     other = (len(text.text) + len(_BETWEEN), len(whole)) if about == "pair" else (-1, -1)
     labels = [(one, classes[one.label]) for one in text.labels if one.label in classes]
     given = tuple(
-        Given(_TASKS[about], own.name, one.start, one.end, *other, split=text.split, value=own.value)
+        Given(
+            _TASKS[about],
+            own.name,
+            one.start,
+            one.end,
+            *other,
+            split=text.split,
+            value=own.value,
+            group=text.group,
+        )
         for one, own in labels
     )
     return SourceFile(

@@ -25,7 +25,10 @@ def brings_splits(items: Sequence[Item], task: str) -> bool:
 
 
 def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
-    """An example as its source gives it; those of one surface, where there is one, share a cluster."""
+    """An example as its source gives it.
+
+    Those of one surface, where there is one, share a cluster, unless the source groups them itself.
+    """
     return Example(
         item=item,
         source=item,
@@ -36,7 +39,7 @@ def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "")
         other_end=None if given.other_end < 0 else given.other_end,
         tokens=count_tokens(item.text, edits),
         value=given.value,
-        cluster=surface or item.cluster,
+        cluster=item.cluster if given.group else surface or item.cluster,
         type=surface,
     )
 

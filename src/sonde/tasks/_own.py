@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 
 from sonde.base.errors import InputError
@@ -58,7 +57,7 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     what = f"task {asked.task.name!r} in {asked.language}"
     ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
     kept = ordered if brings_splits(items, asked.task.name) else list(_without_near(ordered))
-    rows = [(split, _in_group(one)) for split, one in given_examples(kept, asked)][: asked.size]
+    rows = given_examples(kept, asked)[: asked.size]
     if not rows:
         raise InputError(f"{what} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({one.label for _, one in rows})
@@ -78,12 +77,6 @@ def _without_near(items: Sequence[Item]) -> Iterator[Item]:
         if index.find(words) is None:
             index.add(item.item_id, words)
             yield item
-
-
-def _in_group(one: Example) -> Example:
-    """Labels of spans are resampled by the group that the table names, else by what the span says."""
-    source = one.source
-    return replace(one, cluster=source.cluster) if source.cluster != source.path else one
 
 
 def _with_splits(rows: Sequence[tuple[str, Example]], seed: int, what: str) -> list[tuple[str, Example]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,25 @@ def test_predictions_in_three_formats(crossed: sonde.Run, code: tuple[Path, pl.D
             "startLine": one.line,
             "endLine": one.end_line,
         }
+
+
+@pytest.mark.slow
+def test_the_page_about_own_labels_runs_as_printed(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pl.read_csv(table).drop("part").sort("id").gather_every(5).write_csv(tmp_path / "functions.csv")
+    (tmp_path / "new.py").write_text("def f(a):\n    raise ValueError(a)\n")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "own-labels.md").read_text(encoding="utf-8")
+    for kind, block in re.findall(r"```(bash|python)\n(.*?)```", page, flags=re.S):
+        if kind == "python":
+            exec(compile(block, "own-labels.md", "exec"), {})
+        else:
+            for line in block.splitlines():
+                assert line.startswith("sonde ")
+                command(*line.split()[1:])
+    assert float(capsys.readouterr().out) > 0.5
+    assert (tmp_path / "own.safetensors").is_file()
 
 
 def test_what_cannot_be_predicted_says_why(crossed: sonde.Run, tmp_path: Path) -> None:

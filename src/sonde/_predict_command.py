@@ -8,21 +8,29 @@ from pathlib import Path
 
 
 def print_predictions(
-    run: Path, files: Sequence[Path], task: str | None, model: str | None, layer: int | None, form: str
+    place: Path, files: Sequence[Path], task: str | None, model: str | None, layer: int | None, form: str
 ) -> None:
-    """Print what `sonde.Run.predict` finds in one of its formats; what was skipped goes to standard error.
+    """Print what the probe of a run, or a fine-tuned model, says; what was skipped goes to standard error.
 
     Raises:
         UnknownNameError: There is no such format.
-        SondeError: See `sonde.Run.predict`.
+        SondeError: See `sonde.Run.predict` and `sonde.facade.tuned.predict_tuned`.
     """
-    from sonde.base.errors import UnknownNameError
+    from sonde.base.errors import UnknownNameError, UsageError
     from sonde.facade.finished import Run
     from sonde.facade.predicted import FORMS
+    from sonde.facade.tuned import is_tuned, predict_tuned
 
     if form not in FORMS:
         raise UnknownNameError("format", form, FORMS)
-    found = Run(run).predict(files, task=task, model=model, layer=layer)
+    if is_tuned(place):
+        if task is not None or model is not None or layer is not None:
+            raise UsageError(
+                f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer"
+            )
+        found = predict_tuned(place, files)
+    else:
+        found = Run(place).predict(files, task=task, model=model, layer=layer)
     for line in found.skipped:
         sys.stderr.write(f"skipped: {line}\n")
     sys.stdout.write(FORMS[form](found))

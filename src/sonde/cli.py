@@ -207,7 +207,10 @@ def align(
 
 @app.command()
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run of probes.")],
+    place: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run of probes, or of a fine-tuned model."),
+    ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
     task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
     model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
@@ -216,10 +219,10 @@ def predict(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
 ) -> None:
-    """Say of the functions of files what the probe of a run says, with the probe's own accuracy."""
+    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy."""
     from sonde._predict_command import print_predictions
 
-    print_predictions(run, files, task, model, layer, form)
+    print_predictions(place, files, task, model, layer, form)
 
 
 @app.command()

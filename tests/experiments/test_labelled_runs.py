@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.facade.predicted import FORMS
+from sonde.facade.tuned import predict_tuned
 from sonde.results.dimensions import dimension
 
 ROWS = 90
@@ -101,11 +104,24 @@ def test_fine_tuning_takes_the_labels_and_their_splits(
     parts = [("train", "train", "valid", "test", "test", "train")[number // 2 % 6] for number in range(ROWS)]
     corpus = table(code=functions(), label=KINDS, split=parts)
     found = run(
-        corpus, encoder, "finetune", tmp_path, epochs=1, rates=1e-3, methods="pretrained,bag_of_tokens"
+        corpus, encoder, "finetune", tmp_path, epochs=6, rates=5e-3, methods="pretrained,bag_of_tokens"
     )
     rows = found.scores.filter(task="labelled", metric="accuracy", split="test")
     assert set(rows["n"]) == {parts.count("test")}
     assert "bag_of_tokens" in set(rows["control"])
+    (folder,) = (found.directory / "trained").glob("*/model")
+    new = tmp_path / "new.py"
+    new.write_text("\n\n".join(functions()[:6]))
+    said = predict_tuned(folder, [new])
+    assert [one.label for one in said.functions] == KINDS[:6]
+    (tuned,) = said.probes
+    own = rows.filter(pl.col("control").is_null() & (pl.col("dimensions").list.len() == 0))
+    assert tuned.accuracy is not None
+    assert (tuned.task, tuned.language, tuned.accuracy["n"]) == ("labelled", "python", parts.count("test"))
+    assert tuned.accuracy["value"] in own["value"].to_list()
+    shutil.copytree(folder, tmp_path / "alone")
+    assert predict_tuned(tmp_path / "alone", [new]).functions == said.functions
+    assert "is not known" in FORMS["text"](predict_tuned(tmp_path / "alone", [new]))
 
 
 def test_surprisal_comes_by_label(table: Callable[..., str], decoder: Path, tmp_path: Path) -> None:

@@ -39,26 +39,26 @@ class PredictedFunction:
 
 @dataclass(frozen=True, slots=True)
 class ScoredProbe:
-    """A probe of a run with what it reached on examples that it was not fitted to.
+    """A probe of a run, or a fine-tuned model, with what it reached on examples that it was not fitted to.
 
     Attributes:
         model: Name of the model whose states it reads.
         task: Public name of the task.
         language: Of its examples.
-        layer: The layer that it reads, 0 the embeddings.
+        layer: The layer that it reads, 0 the embeddings; None for a fine-tuned model.
         pooling: How the states of a function became one.
         probes: How many were fitted, one a fold; their probabilities are averaged.
-        accuracy: The row of ``scores.parquet`` with its accuracy on test.
+        accuracy: Its accuracy on test, in columns of ``scores.parquet``; None where that is not known.
         gain: That of the gain of the run's chosen layers over the best surface baseline; None without one.
     """
 
     model: str
     task: str
     language: str
-    layer: int
+    layer: int | None
     pooling: str
     probes: int
-    accuracy: Mapping[str, Any]
+    accuracy: Mapping[str, Any] | None
     gain: Mapping[str, Any] | None
 
 
@@ -80,8 +80,12 @@ class Predictions:
 def said_of(probe: ScoredProbe) -> str:
     """How right a probe is on functions that it was not fitted to, in a sentence."""
     row, gain = probe.accuracy, probe.gain
+    reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
+    who = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
+    if row is None:
+        return f"{who}: how often it is right is not known, since it lies in no run"
     line = (
-        f"{probe.task} ({probe.language}) from layer {probe.layer} of {probe.model}: right in "
+        f"{who}: right in "
         f"{100 * row['value']:.1f} % {bounds(row, 100)} of {row['n']:,} test functions{standing(row)}"
     )
     if gain is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
 from sonde.capture.requests import begun
 from sonde.capture.settings import CaptureOptions
-from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
-from sonde.corpora._items import items_of
+from sonde.corpora import Item
+from sonde.facade.new_files import NewFunction, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
-from sonde.languages import LANGUAGES
 from sonde.lenses.probe.data import Examples
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.observe import pack, unpack
@@ -28,16 +26,6 @@ from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
 from sonde.training.probes.linear import probe_unchecked
 from sonde.training.probes.parts import Parts
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A function of a file."""
-
-    item: Item
-    file: str
-    line: int
-    end_line: int
 
 
 def predict(
@@ -57,7 +45,7 @@ def predict(
     chosen = _one("model", model, [one.name for one in run.models], "-m")
     info = next(one for one in run.models if one.name == chosen)
     skipped: list[str] = []
-    places = [place for file in files for place in _places(file, skipped)]
+    places = new_functions(files, skipped)
     groups = probed_groups(run, info, chosen_task)
     found: dict[int, PredictedFunction] = {}
     probes: list[ScoredProbe] = []
@@ -96,32 +84,8 @@ def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
     return named
 
 
-def _places(file: Path, skipped: list[str]) -> list[_Place]:
-    """The functions of a file, or the file where it has none."""
-    if not file.is_file():
-        raise InputError(f"file {str(file)!r}: no such file")
-    intake, named = Intake(), str(file)
-    text, language = read_text(file, named, intake), language_of_path(named) or "text"
-    if text is None or not text.strip():
-        skipped.append(f"{named}: {', '.join(intake.counts) or 'empty'}")
-        return []
-    source = SourceFile(named, text, language, cluster=named, repository=named)
-    functions = LANGUAGES.load(language).functions(text)
-    unit = "function" if functions else "file"
-    ends = [function.end for function in functions] or [len(text)]
-    items = items_of(source, unit, intake, lambda _: functions)
-    return [
-        _Place(item, named, _line(text, item.offset), _line(text, end))
-        for item, end in zip(items, ends, strict=True)
-    ]
-
-
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1
-
-
 def _predict(
-    run: RunData, model: ModelInfo, group: ProbedGroup, places: Sequence[_Place], layer: int | None
+    run: RunData, model: ModelInfo, group: ProbedGroup, places: Sequence[NewFunction], layer: int | None
 ) -> tuple[ScoredProbe, list[PredictedFunction | None]]:
     """The probe of a language, and what it says of its functions."""
     examples, options = group.probed.examples, group.probed.options
@@ -151,10 +115,7 @@ def _predict(
     for number, row in zip(able.tolist(), chances, strict=True):
         place = places[number]
         named = dict(zip(held.classes, row.tolist(), strict=True))
-        label = held.classes[int(row.argmax())]
-        said[number] = PredictedFunction(
-            place.file, place.line, place.end_line, place.item.name, label, named
-        )
+        said[number] = place.said(named)
     return probe, said
 
 

@@ -30,6 +30,7 @@ from sonde._options import (
     Unit,
     with_lens_flags,
 )
+from sonde._predict_command import predict
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
+app.command()(predict)
 
 
 @app.command(cls=Explained)
@@ -203,26 +205,6 @@ def align(
         print_table(table)
     else:
         write_table(table, output)
-
-
-@app.command()
-def predict(
-    place: Annotated[
-        Path,
-        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run of probes, or of a fine-tuned model."),
-    ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
-    task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
-    model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
-    layer: Annotated[
-        int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
-    ] = None,
-    form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
-) -> None:
-    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy."""
-    from sonde._predict_command import print_predictions
-
-    print_predictions(place, files, task, model, layer, form)
 
 
 @app.command()

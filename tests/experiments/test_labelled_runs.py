@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -94,7 +95,10 @@ def test_pairs_are_told_by_both_texts(table: Callable[..., str], encoder: Path, 
     rows = found.scores.filter(task="labelled_pairs", metric="accuracy", split="test")
     assert {"majority", "distance", "surface"} <= set(rows["control"])
     states = found.states("labelled_pairs", 1)
-    assert states.values.shape[1] == 3 * 32
+    one, other, product, difference = np.split(states.values, 4, axis=1)
+    assert one.shape[1] == 32
+    np.testing.assert_array_equal(product, one * other)
+    np.testing.assert_array_equal(difference, np.abs(one - other))
     assert (rows.filter(pl.col("control").is_null())["value"] > 0.6).any()
 
 

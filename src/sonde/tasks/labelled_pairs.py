@@ -9,6 +9,7 @@ class OwnPairLabels(OwnLabels):
     """The labels that `labelled:FILE` brings.
 
     Both texts are read one behind the other, and each is pooled over its own characters.
+    Probes read both states, their product and their absolute difference.
     """
 
     name = "labelled_pairs"

@@ -18,6 +18,9 @@ from sonde.training.probes.parts import Parts, grouped_folds
 ISOLATED = "isolated"
 """Pooling of tokens that are shown alone."""
 
+COMPARED = frozenset({"labelled_pairs"})
+"""Tasks about two whole texts, as clones are: what tells them is how far the states are apart."""
+
 States = Float[np.ndarray, "layer example d_model"]
 
 
@@ -135,7 +138,8 @@ def states_of(
     """States of the examples, and the rows of those that have one.
 
     A pair becomes the states of both ends and their product, feature by feature, since whether two things
-    belong together is no sum of what each of them is.
+    belong together is no sum of what each of them is; of two texts that are compared (`COMPARED`) also the
+    absolute difference.
 
     Args:
         observations: The item table.
@@ -202,7 +206,8 @@ def _gather(
     parts = [states[:, place.gather(present).to_numpy().astype(np.int64)] for place in places]
     if len(parts) == 1:
         return parts[0], present
-    return np.concatenate([*parts, parts[0] * parts[1]], axis=2), present
+    beside = [np.abs(parts[0] - parts[1])] if task in COMPARED else []
+    return np.concatenate([*parts, parts[0] * parts[1], *beside], axis=2), present
 
 
 def _of_layer(observations: pl.LazyFrame, layer: int) -> pl.LazyFrame:

@@ -19,7 +19,7 @@ class LayerStates:
     """Examples and their states, row by row.
 
     Attributes:
-        values: One row an example; of a pair of places three times as wide, see `states_of`.
+        values: One row an example; of a pair three or four times as wide, see `states_of`.
         examples: The rows of `sonde.tasks.EXAMPLE_SCHEMA` in the same order, with class and split, and the
             ``fold`` that tests each: its probe is fitted to the other folds but the next one, which chooses
             penalty and layer. Null where there is one split alone.

@@ -30,6 +30,7 @@ from sonde._options import (
     Unit,
     with_lens_flags,
 )
+from sonde._predict_command import predict
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
+app.command()(predict)
 
 
 @app.command(cls=Explained)
@@ -76,6 +78,9 @@ def run(
         bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
+    features: Annotated[
+        bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
+    ] = False,
 ) -> None:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     from sonde._console import print_outcome, progress
@@ -110,6 +115,10 @@ def run(
         batch_tokens=batch_tokens,
         trust_remote_code=trust,
     )
+    if features:
+        from sonde.facade.features import refuse_without_states
+
+        refuse_without_states(experiment)
     teller = progress()
     log_beside(execution.output)
     outcome = carry_out(experiment, execution, teller)
@@ -122,6 +131,10 @@ def run(
         with teller.stage("drawing figures", 1) as advance:
             save_figures(outcome.directory.root, note=teller.note)
             advance()
+    if features:
+        from sonde.facade.features import write_all_features
+
+        outcome.files += write_all_features(outcome.directory.root, teller)
     print_outcome(outcome, page)
 
 

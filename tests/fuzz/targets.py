@@ -155,6 +155,7 @@ _CONLLU = "1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\t_\t_\t0\troot\t_
 _INSPECT = "tr\tyes\tdef f(): return 1\nva\tno\tdef g(): return 2\nte\tyes\tx = 3\n"
 _CODESYNTAX = '[{"code": "x = 1", "tokens": ["x", "=", "1"], "id": 0, "relns": {"A": [[0, [2, 2]]]}}]'
 _CUBERT = '{"function": "def f(a):\\n  return a", "docstring": "d", "label": "Correct", "info": "i"}\n'
+_LABELLED = 'code,label,group,split\r\n"def f():\n  return ""1""",a,g,train\r\n' + "x,b,h,test\r\n" * 6
 _CLOZE = '[{"idx": "maxmin-0", "nl_tokens": ["a"], "pl_tokens": ["x", "<mask>", "y"]}]'
 
 
@@ -170,6 +171,12 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "inspect": (_INSPECT, "d.txt", _read("inspect")),
     "codesyntax": (_CODESYNTAX, "d.json", _read("codesyntax")),
     "cubert": (_CUBERT, "d.jsonl", _read("cubert")),
+    "labelled": (_LABELLED, "d.csv", _read("labelled")),
+    "labelled spans": (
+        '{"code": "x = 1", "label": "a", "start": 0, "end": 3}\n' * 6,
+        "d.jsonl",
+        lambda path: [*read_files(f"labelled:{path}?start=start&end=end", (), Intake())],
+    ),
     "codexglue": (_CLOZE, "d.json", _read("codexglue")),
 }
 

@@ -7,6 +7,7 @@ from sonde.corpora._corpus import (
     Intake,
     Item,
     ItemSet,
+    LabelledSource,
     Selection,
     Source,
     SourceFile,
@@ -19,7 +20,7 @@ from sonde.corpora._items import read_items
 from sonde.corpora._kept import content_key
 from sonde.corpora._lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
-from sonde.corpora._open import CORPORA, check_corpus, read_files
+from sonde.corpora._open import CORPORA, brought_tasks, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
 from sonde.corpora._spans_index import kept_imports
@@ -35,6 +36,7 @@ __all__ = [
     "Intake",
     "Item",
     "ItemSet",
+    "LabelledSource",
     "Lock",
     "LockedItem",
     "Manifest",
@@ -44,6 +46,7 @@ __all__ = [
     "Source",
     "SourceFile",
     "Tag",
+    "brought_tasks",
     "build_corpus",
     "check_corpus",
     "content_hash",

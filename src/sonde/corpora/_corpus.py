@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.checked import Help, check_fields
-from sonde.base.fingerprint import fingerprint
+from sonde.base.fingerprint import ADDED, fingerprint
 from sonde.base.options import Count, OneOf, Whole
 from sonde.languages import LANGUAGES
 
@@ -36,6 +36,8 @@ class Given:
         other_start: First character of the other end of a relation; -1 where there is none.
         other_end: One past its last character.
         split: ``"train"``, ``"valid"`` or ``"test"`` where the source says so; else empty.
+        value: The number that the label is a class of; None where it is no number.
+        group: What the source says is split as one with it; else empty.
     """
 
     task: str
@@ -45,6 +47,8 @@ class Given:
     other_start: int = -1
     other_end: int = -1
     split: str = ""
+    value: float | None = field(default=None, metadata=ADDED)
+    group: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,19 @@ class Source(Protocol):
             argument: What stands after the colon: ``DIR`` in ``local:DIR``; empty where nothing does.
             languages: Public names of the languages wanted; empty means all that the source holds.
             intake: Receives what was skipped and why.
+
+        Raises:
+            InputError: The argument names nothing that can be read.
+        """
+        ...
+
+
+@runtime_checkable
+class LabelledSource(Source, Protocol):
+    """A source whose files bring labels of tasks that a run asks where it names none."""
+
+    def tasks(self, argument: str) -> tuple[str, ...]:
+        """Public names of the tasks, from the head of the file alone.
 
         Raises:
             InputError: The argument names nothing that can be read.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sonde.base.errors import UsageError
 from sonde.base.registry import Registry
-from sonde.corpora._corpus import Intake, Source, SourceFile
+from sonde.corpora._corpus import Intake, LabelledSource, Source, SourceFile
 from sonde.corpora._decode import is_unicode
 
 CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source", protocols=(Source,))
@@ -26,6 +26,29 @@ def check_corpus(corpus: str) -> Source:
     if Path(corpus).exists() and not name.endswith(".py") and name not in CORPORA.names():
         raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
     return CORPORA.load(name)
+
+
+def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:
+    """The tasks that a run asks of corpora where it names none; empty where corpora bring no labels.
+
+    Raises:
+        UsageError: Some corpora bring labels and some do not, so that no task fits all.
+        SondeError: See `check_corpus` and `LabelledSource.tasks`.
+    """
+    found: dict[str, None] = {}
+    without: list[str] = []
+    for corpus in corpora:
+        source = check_corpus(corpus)
+        if isinstance(source, LabelledSource):
+            found |= dict.fromkeys(source.tasks(corpus.partition(":")[2]))
+        else:
+            without.append(corpus)
+    if found and without:
+        raise UsageError(
+            f"corpus {without[0]!r} brings no labels, and another corpus of the run does; read them in "
+            "two runs, or name tasks"
+        )
+    return tuple(found)
 
 
 def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:

@@ -21,7 +21,7 @@ def to_line(file: SourceFile) -> bytes:
     if file.tags:
         row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
     if file.given:
-        row["given"] = [dataclasses.asdict(one) for one in file.given]
+        row["given"] = [_said(one) for one in file.given]
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
@@ -47,3 +47,12 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
         given=tuple(Given(**one) for one in row.get("given", ())),
         **{name: row.get(name, "") for name in _WORDS},
     )
+
+
+def _said(given: Given) -> dict[str, Any]:
+    """A label without the columns that came later, where they say nothing."""
+    return {
+        one.name: value
+        for one in dataclasses.fields(given)
+        if (value := getattr(given, one.name)) != one.default or not one.metadata
+    }

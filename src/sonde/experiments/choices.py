@@ -11,6 +11,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
+from sonde.corpora import brought_tasks
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
@@ -26,8 +27,13 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
         UnknownNameError: A lens, quirk or option table that does not exist.
     """
     lenses = [LENSES.load(name) for name in experiment.lenses]
-    _check_tasks(experiment, lenses)
-    tasks = {lens.name: _tasks(experiment, lens) for lens in lenses}
+    _check_tasks(experiment.tasks, lenses)
+    labelling = [lens for lens in lenses if "item" in lens.takes]
+    brought = brought_tasks(experiment.corpora) if labelling and not experiment.tasks else ()
+    _check_taken(brought, labelling)
+    tasks = {
+        lens.name: _tasks(experiment.tasks or (brought if lens in labelling else ()), lens) for lens in lenses
+    }
     quirks = {lens.name: _quirks(lens, tasks[lens.name]) for lens in lenses}
     ablations = {lens.name: _ablations(tasks[lens.name]) for lens in lenses}
     known = frozenset[str]().union(*quirks.values(), *ablations.values())
@@ -103,11 +109,11 @@ def _read_options(lens: Lens, choice: LensChoice) -> None:
         lens.methods(choice.tasks, settings_of(choice))
 
 
-def _tasks(experiment: Experiment, lens: Lens) -> tuple[str, ...]:
-    """The tasks of a lens: those that the user names and it takes, else its own."""
-    if not (experiment.tasks and lens.takes):
+def _tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
+    """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
+    if not (asked and lens.takes):
         return tuple(lens.tasks)
-    named = {task: TASKS.load(task) for task in experiment.tasks}
+    named = {task: TASKS.load(task) for task in asked}
     mine = [
         task if task.endswith(".py") else one.name for task, one in named.items() if one.target in lens.takes
     ]
@@ -124,8 +130,8 @@ def _ablations(tasks: Sequence[str]) -> frozenset[str]:
     return frozenset[str]().union(*(ablations_of(TASKS.load(task)) for task in tasks))
 
 
-def _check_tasks(experiment: Experiment, lenses: Sequence[Lens]) -> None:
-    for name in experiment.tasks:
+def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
+    for name in asked:
         task = TASKS.load(name)
         if not any(task.target in lens.takes for lens in lenses):
             takes = "; ".join(
@@ -135,9 +141,14 @@ def _check_tasks(experiment: Experiment, lenses: Sequence[Lens]) -> None:
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
+    _check_taken(asked, lenses)
+
+
+def _check_taken(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
+    """Refuse a lens that takes tasks, and none of those that the user or a corpus names."""
     for lens in lenses:
-        if experiment.tasks and lens.takes and not _tasks(experiment, lens):
-            named = ", ".join(experiment.tasks)
+        if asked and lens.takes and not _tasks(asked, lens):
+            named = ", ".join(asked)
             raise UsageError(
                 f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.takes))}, and none of those "
                 f"named ({named}) is; name one, or leave out the lens"

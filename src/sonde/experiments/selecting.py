@@ -13,7 +13,9 @@ from sonde.corpora import (
     BEYOND_LIMIT,
     Intake,
     ItemSet,
+    LabelledSource,
     Selection,
+    check_corpus,
     content_hash,
     read_files,
     select,
@@ -39,7 +41,25 @@ def select_items(session: Session, selection: Selection) -> list[ItemSet]:
             advance()
     for chosen in sets:
         progress.note(account(chosen))
+        if isinstance(check_corpus(chosen.corpus), LabelledSource) and (line := unusable_rows(chosen)):
+            progress.note(line)
     return sets
+
+
+def unusable_rows(chosen: ItemSet) -> str:
+    """What a source left out of what it read, by reason with an example each; empty where it took all.
+
+    >>> intake = Intake()
+    >>> intake.note("no label", "row 7")
+    >>> unusable_rows(ItemSet("labelled:a.csv", (), "", intake))
+    'labelled:a.csv: not used: 1 no label (row 7)'
+    """
+    skipped = [
+        f"{count:,} {reason} ({chosen.intake.examples[reason][0]})"
+        for reason, count in chosen.intake.counts.most_common()
+        if count and reason not in chosen.left_out
+    ]
+    return f"{chosen.corpus}: not used: {', '.join(skipped)}" if skipped else ""
 
 
 def behind_files(chosen: ItemSet) -> ItemSet:

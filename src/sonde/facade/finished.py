@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
 from sonde.facade.notebook import run_html
 from sonde.facade.plotted import Plotted, plotted
+from sonde.facade.predicted import Predictions
 from sonde.facade.states import probe_states
 from sonde.lenses.probe.states import LayerStates
 from sonde.report import ModelInfo, RunData, build_report
@@ -114,7 +116,9 @@ class Run:
 
         ``run.states(task="typ", layer=3).values`` has a row an example and a column a feature
         (``example x d_model``); ``examples`` beside it is a frame with a row each in the same order: item,
-        characters, class, value, split, cluster, language.
+        characters, ``label`` (the class), ``value``, ``split``, ``cluster``, ``language`` and, where folds
+        were dealt, the ``fold`` that tests the example; the next one chooses penalty and layer, and probes
+        are fitted to all others.
 
         Args:
             task: Public name of a task of the probe lens in this run.
@@ -128,10 +132,69 @@ class Run:
             UsageError: The model has no such layer, or several models are to choose from.
             InputError: The probe lens was not run, or its states are not there.
         """
-        if model is None and len(self.models) > 1:
-            raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
-        chosen = self._model(model) if model is not None else self._data.models[0]
-        return probe_states(self._data, chosen, task, layer, pooling)
+        return probe_states(self._data, self._chosen(model), task, layer, pooling)
+
+    def write_features(
+        self,
+        file: Place,
+        task: str,
+        *,
+        layers: Sequence[int] | None = None,
+        model: str | None = None,
+        pooling: str | None = None,
+    ) -> Path:
+        """Write the states of a task's examples as safetensors; one layer at a time is held.
+
+        The file has a tensor ``layer.N`` a layer (``example x d_model``), and for each example ``label`` (a
+        number into ``classes`` of the metadata), ``value`` (NaN where there is none), ``split`` (into
+        ``splits``) and ``fold`` (-1 where none was dealt). Beside it lies a table of the examples,
+        ``*.examples.parquet``, a row each.
+
+        Args:
+            file: Where to write.
+            task: As for `states`; so are the others.
+            layers: Which layers; None for all.
+            model: One of `models`.
+            pooling: How the states of an example's subwords became one.
+
+        Raises:
+            StoreError: The file cannot be written.
+            SondeError: See `states`.
+        """
+        from sonde.facade.features import write_features
+
+        return write_features(
+            self._data, self._chosen(model), task, Path(file), layers=layers, pooling=pooling
+        )
+
+    def predict(
+        self,
+        files: Place | Sequence[Place],
+        *,
+        task: str | None = None,
+        model: str | None = None,
+        layer: int | None = None,
+    ) -> Predictions:
+        """What the probe of a task says of the functions of other files.
+
+        The probes are those that the run tested, fitted again to the same examples; where folds were dealt
+        there are several, whose probabilities are averaged.
+
+        Args:
+            files: Files of code; one without functions counts as a whole.
+            task: A task about whole functions; may be left out where the run has one.
+            model: One of `models`; may be left out where there is one.
+            layer: 0 the embeddings, negative from the last; by default the one that most folds chose.
+
+        Raises:
+            UsageError: Several tasks or models are to choose from, or the task is about places in functions.
+            UnknownNameError: The run has no such task or model.
+            InputError: There is no probe, the model has changed, or no file holds anything to predict.
+        """
+        from sonde.facade.predicting import predict
+
+        named = [files] if isinstance(files, str | os.PathLike) else files
+        return predict(self._data, map(Path, named), task=task, model=model, layer=layer)
 
     def plot(self, name: str) -> Plotted:
         """One section of the page by name (``sonde list plots``); a notebook shows it.
@@ -164,6 +227,12 @@ class Run:
             if model.name == name:
                 return model
         raise UnknownNameError("model of this run", name, self.models)
+
+    def _chosen(self, name: str | None) -> ModelInfo:
+        """The model that is named, or the only one."""
+        if name is None and len(self.models) > 1:
+            raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
+        return self._model(name) if name is not None else self._data.models[0]
 
     def _observed(self) -> list[str]:
         folders = (self.directory / "observations").glob("lens=*")

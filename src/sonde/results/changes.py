@@ -27,39 +27,48 @@ _IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification",
 def with_words(differences: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``comparison.parquet`` with what tables and charts show of them.
 
-    Added are ``what`` (the number in words), ``about`` (its dimensions, layer and pooling), ``dimension``
-    (their names alone), ``said`` (the outcome in words) and ``strength``, the difference as a multiple of the
-    one that would have been detected.
+    Added are ``what`` (the number in words), ``about`` (its dimensions, layer and pooling), ``label`` (the
+    same without what the models chose), ``dimension`` (the names of its dimensions alone), ``said`` (the
+    outcome in words) and ``strength``, the difference as a multiple of the one that would have been detected.
     """
-    parts = pl.concat_list(
-        in_words(without=(SELECTION,)),
+    chosen = _names().list.contains(SELECTION)
+    about = in_words(without=(SELECTION,))
+    layer = (
         pl.when(pl.col("layer").is_null() | pl.col("base_layer").is_null())
         .then(pl.lit(""))
         .when(pl.col("layer") == pl.col("base_layer"))
         .then(pl.format("layer {}", "layer"))
-        .otherwise(pl.format("layer {} against {}", "layer", "base_layer")),
-        pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head")),
-        pl.when((pl.col("pooling") == "") | (pl.col("pooling").n_unique() == 1))
-        .then(pl.lit(""))
-        .otherwise(pl.format("pooling {}", "pooling")),
-        pl.when(pl.col("matching").n_unique() == 1)
-        .then(pl.lit(""))
-        .otherwise(pl.col("matching").fill_null("")),
-        pl.col("aggregation").fill_null(""),
-        pl.when((pl.col("side") == "") | (pl.col("side").n_unique() == 1))
-        .then(pl.lit(""))
-        .otherwise(pl.format("side {}", "side")),
+        .otherwise(pl.format("layer {} against {}", "layer", "base_layer"))
     )
+    head = pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head"))
+    counted = [_where_it_varies("matching"), _where_it_varies("aggregation")]
+    place = [_where_it_varies("pooling"), _where_it_varies("side")]
+    # What a model chose stands in the table, not beside every dot.
+    own_layer = pl.when(chosen | pl.col("head").is_not_null()).then(pl.lit("")).otherwise(layer)
+    parts = _joined(about, layer, head, *place, *counted)
+    shown = _joined(about, own_layer, *place, *counted)
     k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
     named = k.otherwise(pl.col("metric").str.replace_all("_", " "))
     task = pl.when(pl.col("task") == "").then(pl.lit("")).otherwise(pl.format("{}: ", "task"))
     return differences.with_columns(
         what=pl.concat_str(task, named),
-        about=parts.list.eval(pl.element().filter(pl.element() != "")).list.join(", "),
+        about=parts,
+        label=shown,
         dimension=_names().list.join(", "),
         said=pl.col("outcome").replace(OUTCOMES),
         strength=(pl.col("difference") / pl.col("detectable")).abs(),
     )
+
+
+def _where_it_varies(name: str) -> pl.Expr:
+    """The value of a column where the rows of a lens have several."""
+    value = pl.col(name).fill_null("")
+    alone = (value == "") | (value.n_unique().over("lens") == 1)
+    return pl.when(alone).then(pl.lit("")).otherwise(pl.concat_str(pl.lit(f"{name} "), value))
+
+
+def _joined(*parts: pl.Expr) -> pl.Expr:
+    return pl.concat_list(*parts).list.eval(pl.element().filter(pl.element() != "")).list.join(", ")
 
 
 def overview(differences: pl.DataFrame) -> pl.DataFrame:

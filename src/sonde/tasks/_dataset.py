@@ -24,6 +24,7 @@ from sonde.tasks._drawn import (
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
 from sonde.tasks._given import brings_splits, draw_given, is_given
 from sonde.tasks._mutated import draw_mutated
+from sonde.tasks._own import OwnLabels, draw_own
 from sonde.tasks._picked import PICKED, Pick, Picks, Question, pick_all, picks_of
 from sonde.tasks._pool import Pool, pool_of
 from sonde.tasks._spread import ONE, Spread
@@ -82,7 +83,8 @@ def build(
     by hash: the order of ``items`` does not matter, and a larger data set from the same items contains a
     smaller one.
 
-    Labels that the items bring for this task (`sonde.corpora.Given`) are taken as they are, splits included.
+    Labels that the items bring for this task (`sonde.corpora.Given`) are taken as they are, splits included;
+    of a user's own table as many as asked for, see `sonde.tasks._own.draw_own`.
 
     Args:
         task_name: Public name of the task, or a path to a ``.py`` file.
@@ -104,8 +106,9 @@ def build(
     task = TASKS.load(task_name)
     wanted = [item for item in items if item.language == language]
     asked = DatasetRequest(task, size, seed, language, mode, quirks, repositories, picks)
-    if is_given(wanted, task.name):
-        drawn, pool = draw_given(wanted, asked), Pool(tuple(wanted), {}, {})
+    if is_given(wanted, task.name) or isinstance(task, OwnLabels):
+        draw = draw_own if isinstance(task, OwnLabels) else draw_given
+        drawn, pool = draw(wanted, asked), Pool(tuple(wanted), {}, {})
         given_split = brings_splits(wanted, task.name)
     else:
         classes = len(classes_of(task, mode, quirks)) or 2

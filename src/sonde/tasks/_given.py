@@ -25,7 +25,10 @@ def brings_splits(items: Sequence[Item], task: str) -> bool:
 
 
 def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
-    """An example as its source gives it; those of one surface, where there is one, share a cluster."""
+    """An example as its source gives it.
+
+    Those of one surface, where there is one, share a cluster, unless the source groups them itself.
+    """
     return Example(
         item=item,
         source=item,
@@ -35,9 +38,23 @@ def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "")
         other_start=None if given.other_start < 0 else given.other_start,
         other_end=None if given.other_end < 0 else given.other_end,
         tokens=count_tokens(item.text, edits),
-        cluster=surface or item.cluster,
+        value=given.value,
+        cluster=item.cluster if given.group else surface or item.cluster,
         type=surface,
     )
+
+
+def given_examples(items: Sequence[Item], asked: DatasetRequest) -> list[tuple[str, Example]]:
+    """All labels that the items bring for the task, each with its split, empty where the source says none."""
+    edits = edits_of(asked.language)
+    tokens_alone = asked.task.target == "span"
+    rows: list[tuple[str, Example]] = []
+    for item in items:
+        for given in item.given:
+            if given.task.lower() == asked.task.name:
+                surface = item.text[given.start : given.end] if tokens_alone else ""
+                rows.append((given.split, example_of(item, given, edits, surface)))
+    return rows
 
 
 def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
@@ -48,17 +65,9 @@ def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     Raises:
         InputError: A split is without a class, or holds nothing.
     """
-    edits = edits_of(asked.language)
-    tokens_alone = asked.task.target == "span"
-    drawn = SplitExamples()
-    rows: list[tuple[str, Example]] = []
-    for item in items:
-        for given in item.given:
-            if given.task.lower() == asked.task.name:
-                surface = item.text[given.start : given.end] if tokens_alone else ""
-                rows.append((given.split, example_of(item, given, edits, surface)))
-    sides = deal(_unsplit(rows), asked.seed)
-    drawn.rows = [(split or sides[one.cluster], False, one) for split, one in rows]
+    rows = given_examples(items, asked)
+    sides = deal(unsplit(rows), asked.seed)
+    drawn = SplitExamples([(split or sides[one.cluster], False, one) for split, one in rows])
     drawn.report = {"published": True}
     held = Counter((split, one.label) for split, _, one in drawn.rows)
     for split in SHARES:
@@ -71,7 +80,8 @@ def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     return drawn
 
 
-def _unsplit(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
+def unsplit(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
+    """Classes of each cluster, of the rows whose source says no split."""
     counts: dict[str, Counter[str]] = {}
     for split, one in rows:
         if not split:

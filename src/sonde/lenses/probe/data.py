@@ -18,6 +18,9 @@ from sonde.training.probes.parts import Parts, grouped_folds
 ISOLATED = "isolated"
 """Pooling of tokens that are shown alone."""
 
+COMPARED = frozenset({"labelled_pairs"})
+"""Tasks about two whole texts, as clones are: what tells them is how far the states are apart."""
+
 States = Float[np.ndarray, "layer example d_model"]
 
 
@@ -137,7 +140,8 @@ def states_of(
     """States of the examples, and the rows of those that have one.
 
     A pair becomes the states of both ends and their product, feature by feature, since whether two things
-    belong together is no sum of what each of them is.
+    belong together is no sum of what each of them is; of two texts that are compared (`COMPARED`) also the
+    absolute difference.
 
     Args:
         observations: The item table.
@@ -184,6 +188,7 @@ def _gather(
     observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame], layer: int | None
 ) -> tuple[States, Int[np.ndarray, " row"]]:
     keys = ("item_id", "start", "end")
+    observations = observations if layer is None else _of_layer(observations, layer)
     wanted = pl.concat(ends).unique()
     held = (
         observations.filter(pl.col("pooling") == pooling)
@@ -199,21 +204,23 @@ def _gather(
     places = [one.join(numbered, on=keys, how="left", maintain_order="left")["at"] for one in ends]
     present = np.flatnonzero(np.all([place.is_not_null().to_numpy() for place in places], axis=0))
     scale = np.array(held["scale"].to_list(), dtype=np.float32)
-    states = unpack(*_cut(held["states"].to_list(), scale, layer))
+    states = unpack(held["states"].to_list(), scale)
     parts = [states[:, place.gather(present).to_numpy().astype(np.int64)] for place in places]
     if len(parts) == 1:
         return parts[0], present
-    return np.concatenate([*parts, parts[0] * parts[1]], axis=2), present
+    beside = [np.abs(parts[0] - parts[1])] if task in COMPARED else []
+    return np.concatenate([*parts, parts[0] * parts[1], *beside], axis=2), present
 
 
-def _cut(
-    packed: list[bytes], scale: Float[np.ndarray, "row layer"], layer: int | None
-) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
-    """Packed states of one layer, so that the others are never unpacked; of all where none is named."""
-    layers = scale.shape[1]
-    if layer is None:
-        return packed, scale
+def _of_layer(observations: pl.LazyFrame, layer: int) -> pl.LazyFrame:
+    """The rows with the states of one layer, so that the others are never held."""
+    first = observations.select("scale", "states").head(1).collect()
+    if first.is_empty():
+        return observations
+    layers, size = len(first["scale"][0]), len(first["states"][0])
     if not -layers <= layer < layers:
         raise UsageError(f"layer = {layer} is not one of 0 (the embeddings) to {layers - 1}")
-    place, size = layer % layers, len(packed[0]) // layers
-    return [row[place * size : (place + 1) * size] for row in packed], scale[:, place : place + 1]
+    place, width = layer % layers, size // layers
+    return observations.with_columns(
+        pl.col("states").bin.slice(place * width, width), pl.col("scale").list.slice(place, 1)
+    )

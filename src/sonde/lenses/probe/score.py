@@ -28,6 +28,7 @@ from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, st
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
 from sonde.lenses.probe.options import Probing
+from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 
 _TOGETHER = 1 << 31
@@ -93,9 +94,7 @@ def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]
 def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
     template = dataclasses.replace(scoring.template, task=task, split="test")
     try:
-        examples = Examples.of(task, scoring.labels[task])
-        if options.crossed:
-            examples = examples.cross_fitted(options.folds, template.seed)
+        examples = as_probed(task, scoring.labels[task], options, template.seed)
         surfaces = surfaces_of(examples, scoring) if options.controls else None
         poolings = poolings_of(examples, options)
         if examples.whole and len(poolings) > 1:

@@ -166,8 +166,8 @@ def _record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
 
-    named = str(row["about"]) if alike and row["about"] else str(row["what"])
-    about = named if alike or not row["about"] else f"{named}, {row['about']}"
+    named = str(row["label"]) if alike and row["label"] else str(row["what"])
+    about = named if alike or not row["label"] else f"{named}, {row['label']}"
     return {
         "name": about,
         "shown": row["model"],

@@ -1,0 +1,41 @@
+"""``sonde predict``: what the probe of a run, or a fine-tuned model, says of other files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def predict(
+    place: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run of probes, or of a fine-tuned model."),
+    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
+    task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
+) -> None:
+    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy."""
+    from sonde.base.errors import UnknownNameError, UsageError
+    from sonde.facade.finished import Run
+    from sonde.facade.predicted import FORMS
+    from sonde.facade.tuned import is_tuned, predict_tuned
+
+    if form not in FORMS:
+        raise UnknownNameError("format", form, FORMS)
+    if not is_tuned(place):
+        found = Run(place).predict(files, task=task, model=model, layer=layer)
+    elif task is None and model is None and layer is None:
+        found = predict_tuned(place, files)
+    else:
+        raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
+    for line in found.skipped:
+        sys.stderr.write(f"skipped: {line}\n")
+    sys.stdout.write(FORMS[form](found))

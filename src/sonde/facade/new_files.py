@@ -1,0 +1,65 @@
+"""The functions of files that no run has read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.base.errors import InputError
+from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
+from sonde.corpora._items import items_of
+from sonde.facade.predicted import PredictedFunction
+from sonde.languages import LANGUAGES
+
+_TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class NewFunction:
+    """A function and where it stands, lines from 1; of a file without functions the file."""
+
+    item: Item
+    file: str
+    line: int
+    end_line: int
+
+    def said(self, chances: Mapping[str, float]) -> PredictedFunction:
+        """The function with the probability of every class."""
+        label = max(chances, key=lambda name: chances[name])
+        return PredictedFunction(self.file, self.line, self.end_line, self.item.name, label, chances)
+
+
+def new_functions(files: Iterable[Path], skipped: list[str]) -> list[NewFunction]:
+    """The functions of files, in their order.
+
+    Args:
+        files: Files of code or text.
+        skipped: Receives a line a file that cannot be read as such.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    return [function for file in files for function in _functions(file, skipped)]
+
+
+def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
+    if not file.is_file():
+        raise InputError(f"file {str(file)!r}: no such file")
+    intake, named = Intake(), str(file)
+    text, language = read_text(file, named, intake), language_of_path(named) or _TEXT
+    if text is None or not text.strip():
+        skipped.append(f"{named}: {', '.join(intake.counts) or 'empty'}")
+        return []
+    source = SourceFile(named, text, language, cluster=named, repository=named)
+    functions = LANGUAGES.load(language).functions(text)
+    unit = "function" if functions else "file"
+    ends = [function.end for function in functions] or [len(text)]
+    return [
+        NewFunction(item, named, _line(text, item.offset), _line(text, end))
+        for item, end in zip(items_of(source, unit, intake, lambda _: functions), ends, strict=True)
+    ]
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1

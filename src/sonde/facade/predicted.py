@@ -1,0 +1,185 @@
+"""What probes say of new functions, and how it is written: for people, for programs, for code scanning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from sonde import __version__
+from sonde.results.formats import legible
+from sonde.results.words import bounds, standing
+
+_SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedFunction:
+    """What a probe says of one function.
+
+    Attributes:
+        file: The file as named.
+        line: Its first line, from 1.
+        end_line: Its last line.
+        name: Qualified name; of a file without functions the file's.
+        label: The likeliest class.
+        chances: Probability of every class, the mean over the probes of all folds.
+    """
+
+    file: str
+    line: int
+    end_line: int
+    name: str
+    label: str
+    chances: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredProbe:
+    """A probe of a run, or a fine-tuned model, with what it reached on examples that it was not fitted to.
+
+    Attributes:
+        model: Name of the model whose states it reads.
+        task: Public name of the task.
+        language: Of its examples.
+        layer: The layer that it reads, 0 the embeddings; None for a fine-tuned model.
+        pooling: How the states of a function became one.
+        probes: How many were fitted, one a fold; their probabilities are averaged.
+        accuracy: Its accuracy on test, in columns of ``scores.parquet``; None where that is not known.
+        gain: That of the gain of the run's chosen layers over the best surface baseline; None without one.
+    """
+
+    model: str
+    task: str
+    language: str
+    layer: int | None
+    pooling: str
+    probes: int
+    accuracy: Mapping[str, Any] | None
+    gain: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What the probes of a run say of the functions of some files.
+
+    Attributes:
+        probes: The probe of each language among them.
+        functions: One entry a function, file by file.
+        skipped: What was not predicted, and why.
+    """
+
+    probes: tuple[ScoredProbe, ...]
+    functions: tuple[PredictedFunction, ...]
+    skipped: tuple[str, ...]
+
+
+def said_of(probe: ScoredProbe) -> str:
+    """How right a probe is on functions that it was not fitted to, in a sentence."""
+    row, gain = probe.accuracy, probe.gain
+    reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
+    who = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
+    if row is None:
+        return f"{who}: how often it is right is not known, since it lies in no run"
+    line = (
+        f"{who}: right in "
+        f"{100 * row['value']:.1f} % {bounds(row, 100)} of {row['n']:,} test functions{standing(row)}"
+    )
+    if gain is not None:
+        line += (
+            f"; at the run's best layers {100 * gain['value']:+.1f} {bounds(gain, 100, sign='+')} points "
+            f"over {gain['control']}{standing(gain)}"
+        )
+    return line
+
+
+def as_text(found: Predictions) -> str:
+    """One line a function, and below them how right the probes are."""
+    rows = [
+        (f"{one.file}:{one.line}", one.name, one.label, f"{one.chances[one.label]:.2f}")
+        for one in found.functions
+    ]
+    shown = [[legible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, held)) for held in zip(*shown, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    ]
+    return "\n".join([*lines, "", *map(said_of, found.probes)]) + "\n"
+
+
+def as_json(found: Predictions) -> str:
+    """Everything, as one JSON object."""
+    return (
+        json.dumps(
+            {
+                "probes": [_probe(one) for one in found.probes],
+                "functions": [
+                    {
+                        "file": one.file,
+                        "line": one.line,
+                        "end_line": one.end_line,
+                        "name": one.name,
+                        "class": one.label,
+                        "probability": one.chances[one.label],
+                        "probabilities": dict(one.chances),
+                    }
+                    for one in found.functions
+                ],
+                "skipped": list(found.skipped),
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+_OF_A_NUMBER = ("value", "ci_low", "ci_high", "n", "n_clusters", "effective_clusters", "control")
+
+
+def _probe(probe: ScoredProbe) -> dict[str, Any]:
+    numbers = {
+        name: None if row is None else {column: row[column] for column in _OF_A_NUMBER}
+        for name, row in (("accuracy", probe.accuracy), ("gain", probe.gain))
+    }
+    return {**asdict(probe), **numbers}
+
+
+def as_sarif(found: Predictions) -> str:
+    """A SARIF 2.1.0 log: a rule a class, a note a function."""
+    rules = {
+        f"{probe.task}/{label}": said_of(probe)
+        for probe in found.probes
+        for label in dict.fromkeys(one.label for one in found.functions)
+    }
+    task = found.probes[0].task
+    results = [
+        {
+            "ruleId": f"{task}/{one.label}",
+            "level": "note",
+            "message": {"text": f"{one.name}: {one.label} (probability {one.chances[one.label]:.2f})"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": quote(PurePath(one.file).as_posix())},
+                        "region": {"startLine": one.line, "endLine": one.end_line},
+                    }
+                }
+            ],
+            "properties": {"probability": one.chances[one.label]},
+        }
+        for one in found.functions
+    ]
+    driver = {
+        "name": "sonde",
+        "version": __version__,
+        "rules": [{"id": name, "shortDescription": {"text": line}} for name, line in rules.items()],
+    }
+    log = {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+FORMS: Mapping[str, Callable[[Predictions], str]] = {"text": as_text, "json": as_json, "sarif": as_sarif}

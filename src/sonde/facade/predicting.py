@@ -1,0 +1,204 @@
+"""What the probe of a run says of new files: the probes that were tested, applied to other functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
+from sonde.capture.requests import begun
+from sonde.capture.settings import CaptureOptions
+from sonde.corpora import Item
+from sonde.facade.new_files import NewFunction, new_functions
+from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
+from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
+from sonde.lenses.probe.data import Examples
+from sonde.lenses.probe.fit import BEST
+from sonde.lenses.probe.observe import pack, unpack
+from sonde.models import ModelSpec, load_model, resolve_revision, settle, split_revision
+from sonde.report import ModelInfo, RunData
+from sonde.results.dimensions import dimensions_are
+from sonde.training.probes.linear import probe_unchecked
+from sonde.training.probes.parts import Parts
+
+
+def predict(
+    run: RunData, files: Iterable[Path], *, task: str | None, model: str | None, layer: int | None
+) -> Predictions:
+    """Apply the probe of a task to the functions of files; see `sonde.Run.predict`.
+
+    Raises:
+        UsageError: Several tasks or models are to choose from, or the task is not about whole functions.
+        UnknownNameError: The run has no such task or model.
+        InputError: The run has no probe, the model has changed since, or no file holds anything to predict.
+    """
+    tasks = probed_tasks(run)
+    if not tasks:
+        raise InputError(f"{run.directory.root}: no probes; run the lens {PROBING!r}")
+    chosen_task = _one("task", task, tasks, "-t")
+    chosen = _one("model", model, [one.name for one in run.models], "-m")
+    info = next(one for one in run.models if one.name == chosen)
+    skipped: list[str] = []
+    places = new_functions(files, skipped)
+    groups = probed_groups(run, info, chosen_task)
+    found: dict[int, PredictedFunction] = {}
+    probes: list[ScoredProbe] = []
+    for language in sorted({place.item.language for place in places}):
+        mine = [number for number, place in enumerate(places) if place.item.language == language]
+        known = [group for group in groups if group.language == language]
+        if len(known) > 1:
+            raise UsageError(
+                f"{run.directory.root}: task {chosen_task!r} was probed on several corpora in {language}; "
+                "make a run of one of them"
+            )
+        if not known:
+            skipped.append(f"{len(mine)} functions in {language}: the run has no probe for it")
+            continue
+        probe, said = _predict(run, info, known[0], [places[number] for number in mine], layer)
+        probes.append(probe)
+        skipped += [
+            f"{places[number].file}: {places[number].item.name}: the model has no state of it"
+            for number, one in zip(mine, said, strict=True)
+            if one is None
+        ]
+        found |= {number: one for number, one in zip(mine, said, strict=True) if one is not None}
+    if not found:
+        raise InputError(f"nothing to predict: {'; '.join(skipped) or 'no file holds a function'}")
+    return Predictions(tuple(probes), tuple(found[number] for number in sorted(found)), tuple(skipped))
+
+
+def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
+    """The one that is named, or the only one."""
+    if named is None:
+        if len(known) > 1:
+            raise UsageError(f"the run has several {kind}s; name one with {flag}: {', '.join(known)}")
+        return known[0]
+    if named not in known:
+        raise UnknownNameError(f"{kind} of this run", named, known)
+    return named
+
+
+def _predict(
+    run: RunData, model: ModelInfo, group: ProbedGroup, places: Sequence[NewFunction], layer: int | None
+) -> tuple[ScoredProbe, list[PredictedFunction | None]]:
+    """The probe of a language, and what it says of its functions."""
+    examples, options = group.probed.examples, group.probed.options
+    if options.paper or not examples.whole:
+        why = "is about places in functions" if not options.paper else "was probed as published"
+        raise UsageError(f"task {examples.task!r} {why}; new files are predicted for whole functions alone")
+    pooling = options.pooling[0]
+    rows = _scored(run, model, group, pooling)
+    chosen, accuracy = _layer(rows, layer, examples.task)
+    states, held = group.probed.at(chosen, pooling)
+    new = _states(run, model, group, [place.item for place in places], pooling, chosen)
+    able = np.flatnonzero(~np.isnan(new).any(axis=1))
+    chances = _chances(held, states.values, new[able], options.l2, options.device)
+    # That over the best surface baseline comes first; the one over random weights names a share.
+    gains = rows.filter(pl.col("metric") == "gain", dimensions_are(dict([BEST])))
+    probe = ScoredProbe(
+        model=model.name,
+        task=examples.task,
+        language=group.language,
+        layer=chosen,
+        pooling=pooling,
+        probes=len(held.folds),
+        accuracy=accuracy,
+        gain=next(iter(gains.to_dicts()), None),
+    )
+    said: list[PredictedFunction | None] = [None] * len(places)
+    for number, row in zip(able.tolist(), chances, strict=True):
+        place = places[number]
+        named = dict(zip(held.classes, row.tolist(), strict=True))
+        said[number] = place.said(named)
+    return probe, said
+
+
+def _scored(run: RunData, model: ModelInfo, group: ProbedGroup, pooling: str) -> pl.DataFrame:
+    """The rows of the linear probes of a task, and of their gain over what the surface gives away."""
+    asked = (
+        (pl.col("model") == model.name)
+        & (pl.col("language") == group.language)
+        & (pl.col("corpus_hash") == group.corpus_hash)
+        & (pl.col("pooling") == pooling)
+        & (pl.col("split") == "test")
+        & (pl.col("method") == "linear")
+    )
+    rows = run.scores(
+        metrics=["accuracy", "gain"],
+        where=asked,
+        lens=PROBING,
+        task=group.probed.examples.task,
+        controls=True,
+    )
+    return rows.filter((pl.col("metric") == "gain") | pl.col("control").is_null())
+
+
+def _layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[str, Any]]:
+    """The layer that is read, and the row of its accuracy."""
+    accuracy = rows.filter(pl.col("metric") == "accuracy")
+    best = accuracy.filter(dimensions_are(dict([BEST])))
+    each = accuracy.filter(dimensions_are({}))
+    if best.is_empty() or each.is_empty():
+        raise InputError(f"task {task!r} has no tested probe in this run; its page says why")
+    count = each.height
+    wanted = best["layer"][0] if layer is None else layer
+    if not -count <= wanted < count:
+        raise UsageError(f"layer = {layer} is not one of 0 (the embeddings) to {count - 1}")
+    return wanted % count, each.filter(pl.col("layer") == wanted % count).row(0, named=True)
+
+
+def _states(
+    run: RunData, model: ModelInfo, group: ProbedGroup, items: Sequence[Item], pooling: str, layer: int
+) -> Float[np.ndarray, "function d_model"]:
+    """States of functions as the run would have stored them; NaN where there is none."""
+    name, revision = split_revision(model.name)
+    ran = run.summary.get("execution") or {}
+    spec = settle(
+        ModelSpec(
+            name=name, revision=revision, device=ran.get("device", "auto"), dtype=ran.get("dtype", "auto")
+        )
+    )
+    if resolve_revision(spec) != model.facts.get("revision"):
+        raise InputError(f"model {model.name!r} has changed since the run; run again to probe it as it is")
+    loaded = load_model(spec)
+    capture = CaptureOptions(**group.capture)
+    wanted = begun([Pass(Plain(), (HiddenStates(layers=(layer,), pooling=(pooling,)),))], capture.bos)
+    found = np.full((len(items), int(model.facts["d_model"])), np.nan, np.float32)
+    for number, one in enumerate(observe(loaded, prepare(loaded, items), wanted, settings=capture.settings)):
+        state = one.states.get(pooling)
+        if state is not None and not np.isnan(state).all():
+            # In half precision, as the states that the probes were fitted to.
+            found[number] = unpack(*pack(state[None], [one.item_id]))[0, 0]
+    return found
+
+
+def _chances(
+    examples: Examples,
+    states: Float[np.ndarray, "example d_model"],
+    new: Float[np.ndarray, "function d_model"],
+    l2: Sequence[float],
+    device: str,
+) -> Float[np.ndarray, "function label"]:
+    """Probabilities by the probes of every fold, which are fitted again to the examples that they were."""
+    known = len(examples.labels)
+    every = np.concatenate([states, new])[None]
+    labels = np.concatenate([examples.labels, np.zeros(len(new), np.int64)])
+    tested = np.arange(known, known + len(new))
+    said = [
+        probe_unchecked(
+            every,
+            labels[None],
+            len(examples.classes),
+            Parts(parts.train, parts.valid, tested),
+            l2=l2,
+            device=device,
+        )[0].log_chance[0]
+        for parts in examples.folds
+    ]
+    return np.exp(np.stack(said)).mean(axis=0)

@@ -1,0 +1,19 @@
+"""LABELLED: the labels of a table of one's own, on whole texts."""
+
+from __future__ import annotations
+
+from sonde.tasks._own import OwnLabels
+
+
+class OwnTextLabels(OwnLabels):
+    """The labels that `labelled:FILE` brings.
+
+    Nothing is balanced: classes are as frequent as in the table, which the baseline `majority` shows. Where
+    labels are numbers, classes are quartiles and the number stands beside them for regressions.
+    """
+
+    name = "labelled"
+    target = "item"
+
+
+task = OwnTextLabels()

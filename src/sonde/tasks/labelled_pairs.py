@@ -1,0 +1,19 @@
+"""LABELLED_PAIRS: the labels of a table of one's own, on pairs of texts."""
+
+from __future__ import annotations
+
+from sonde.tasks._own import OwnLabels
+
+
+class OwnPairLabels(OwnLabels):
+    """The labels that `labelled:FILE` brings.
+
+    Both texts are read one behind the other, and each is pooled over its own characters.
+    Probes read both states, their product and their absolute difference.
+    """
+
+    name = "labelled_pairs"
+    target = "pair"
+
+
+task = OwnPairLabels()

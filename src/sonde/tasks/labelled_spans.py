@@ -1,0 +1,19 @@
+"""LABELLED_SPANS: the labels of a table of one's own, on characters of its texts."""
+
+from __future__ import annotations
+
+from sonde.tasks._own import OwnLabels
+
+
+class OwnSpanLabels(OwnLabels):
+    """The labels that `labelled:FILE` brings.
+
+    What a span says is its type, as of tokens. Where the table names no group, spans that say the same stay
+    in one split.
+    """
+
+    name = "labelled_spans"
+    target = "span"
+
+
+task = OwnSpanLabels()

@@ -137,7 +137,7 @@ def draw(run: RunData, name: str) -> Section | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class LensGroup:
     """The sections of one lens.
 
     Attributes:
@@ -264,7 +264,7 @@ def _groups(
     declared: Mapping[str, Title],
     leads: Mapping[str, str],
     tops: Mapping[str, Top],
-) -> list[Group]:
+) -> list[LensGroup]:
     """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
     held: dict[str, list[Section]] = {}
     for section in sections:
@@ -272,7 +272,7 @@ def _groups(
     for lens in leads:
         held.setdefault(lens, [])
     return [
-        Group(
+        LensGroup(
             lens=lens,
             name=_name(lens, declared),
             lead=leads.get(lens, ""),

@@ -37,7 +37,7 @@ _KEY = ("model", "language", "side", "task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class LensQuestion:
     """Which number speaks for a lens on the first screen, and how it is said.
 
     Attributes:
@@ -60,7 +60,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class LensAnswer:
     """What a lens says of one model and language.
 
     Attributes:
@@ -130,25 +130,25 @@ class Answer:
         return number(self.row["effective_clusters"], 0)
 
 
-def answers(run: RunData, questions: Mapping[str, Question]) -> list[Answer]:
+def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAnswer]:
     """One answer a lens, model and language, in the order of the table of scores.
 
     Args:
         run: The run.
         questions: What speaks for each lens; any other lens is answered by `sonde.results.findings`.
     """
-    found: list[Answer] = []
+    found: list[LensAnswer] = []
     for lens in run.scored_lenses:
         question = questions.get(lens)
         found += (_declared(run, lens, question) if question else []) or _found(run, lens)
     return found
 
 
-def _declared(run: RunData, lens: str, question: Question) -> list[Answer]:
+def _declared(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswer]:
     wanted = {*question.metrics, "gain", *(f"{metric}_gain" for metric in question.metrics)}
     rows = run.scores(metrics=sorted(wanted), lens=lens, controls=True, where=question.where)
     order = {model.name: place for place, model in enumerate(run.models)}
-    said: list[tuple[tuple[int, str], Answer]] = []
+    said: list[tuple[tuple[int, str], LensAnswer]] = []
     for (model, language, side), part in rows.partition_by(
         "model", "language", "side", as_dict=True, maintain_order=True
     ).items():
@@ -174,7 +174,7 @@ class _Compared:
     why: str
 
 
-def _compared(rows: Sequence[Row], question: Question) -> _Compared | None:
+def _compared(rows: Sequence[Row], question: LensQuestion) -> _Compared | None:
     held = {row["metric"] for row in rows if row["control"] is None}
     metric = next((name for name in question.metrics if name in held), None)
     if metric is None:
@@ -221,7 +221,7 @@ def _concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) 
     return (ABOVE if ahead else BELOW if behind else LEVEL), ""
 
 
-def _answer(run: RunData, lens: str, question: Question, compared: Sequence[_Compared]) -> Answer:
+def _answer(run: RunData, lens: str, question: LensQuestion, compared: Sequence[_Compared]) -> LensAnswer:
     middle = sorted(compared, key=_ahead)[(len(compared) - 1) // 2]
     row, control = middle.row, middle.control
     scale, digits = (100.0, 1) if question.share else (1.0, 2)
@@ -233,7 +233,7 @@ def _answer(run: RunData, lens: str, question: Question, compared: Sequence[_Com
         if several
         else _sentence(question, middle, words, scale)
     )
-    return Answer(
+    return LensAnswer(
         lens=lens,
         model=_shown(run, row),
         language=spelled(row["language"]),
@@ -257,7 +257,7 @@ def _ahead(one: _Compared) -> float:
     return one.row["value"] - (0.0 if one.control is None else one.control["value"])
 
 
-def _tally(question: Question, compared: Sequence[_Compared]) -> str:
+def _tally(question: LensQuestion, compared: Sequence[_Compared]) -> str:
     """How many tasks end how, each by its own interval."""
     held = {kind: sum(one.kind == kind for one in compared) for kind in VERDICTS}
     parts = [f"beat the best control in {held[ABOVE]} of {len(compared)} tasks"]
@@ -274,7 +274,7 @@ def _tally(question: Question, compared: Sequence[_Compared]) -> str:
     return f"{question.subject} {', '.join(parts)}."
 
 
-def _sentence(question: Question, one: _Compared, control: str, scale: float) -> str:
+def _sentence(question: LensQuestion, one: _Compared, control: str, scale: float) -> str:
     values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
     own, *other = _figures(values, scale)
     # A share is of something; bits stand before what they are counted by.
@@ -289,7 +289,7 @@ def _sentence(question: Question, one: _Compared, control: str, scale: float) ->
     return f"{question.subject} {verb} {control}: {against}"
 
 
-def _middle(question: Question, one: _Compared, task: str, control: str, scale: float) -> str:
+def _middle(question: LensQuestion, one: _Compared, task: str, control: str, scale: float) -> str:
     """The task in the middle of several, in a few words."""
     values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
     own, *other = _figures(values, scale)
@@ -306,10 +306,10 @@ def _figures(values: Sequence[float], scale: float) -> list[str]:
     return [f"{number(scale * value, digits)} %" for value in values]
 
 
-def _found(run: RunData, lens: str) -> list[Answer]:
+def _found(run: RunData, lens: str) -> list[LensAnswer]:
     """Of a lens that declares nothing, the number that speaks for it among its scores."""
     rows = run.every_score.filter(pl.col("lens") == lens)
-    said: list[Answer] = []
+    said: list[LensAnswer] = []
     for finding in findings(rows):
         row = finding.row
         control = max(finding.controls, key=lambda one: one["value"], default=None)
@@ -319,7 +319,7 @@ def _found(run: RunData, lens: str) -> list[Answer]:
         where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(kind, "")
         measure = metric_words(row)
         said.append(
-            Answer(
+            LensAnswer(
                 lens=lens,
                 model=_shown(run, row),
                 language=spelled(plain_words(row["language"])),

@@ -73,7 +73,7 @@ class RunData:
     @property
     def lenses_without_numbers(self) -> list[str]:
         """Lenses that have rows of scores, none of which holds a number."""
-        named = self._rows["lens"].unique(maintain_order=True).drop_nulls().to_list()
+        named = self.every_row["lens"].unique(maintain_order=True).drop_nulls().to_list()
         return [lens for lens in named if lens not in self.scored_lenses]
 
     @property
@@ -97,10 +97,11 @@ class RunData:
     @cached_property
     def every_score(self) -> pl.DataFrame:
         """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
-        return usable(self._rows)
+        return usable(self.every_row)
 
     @cached_property
-    def _rows(self) -> pl.DataFrame:
+    def every_row(self) -> pl.DataFrame:
+        """All rows of ``scores.parquet``, those without a number included."""
         path = self.directory.scores
         return read_scores(path) if path.is_file() else pl.DataFrame(schema=dict(SCORES_SCHEMA))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.base.registry import Registry
+from sonde.report._shared.answers import LensQuestion
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 
@@ -45,6 +46,11 @@ class Title(Protocol):
     """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
 
     @property
+    def question(self) -> LensQuestion | None:
+        """Which number speaks for it on the first screen; None leaves that to its scores."""
+        ...
+
+    @property
     def explained(self) -> str:
         """How its numbers are made, in sentences for the part that says what was measured."""
         ...
@@ -63,6 +69,7 @@ class Title(Protocol):
 class PlainTitle:
     """The title of a lens whose findings are sentences among others at the top of the page."""
 
+    question: LensQuestion | None = None
     explained: str = ""
     in_float32: str = ""
 
@@ -78,3 +85,8 @@ def titles(run: RunData) -> dict[str, Title]:
     """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
     known = {header.name for header in TITLES.headers()}
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
+
+
+def questions(run: RunData) -> dict[str, LensQuestion]:
+    """What speaks for the lenses of a run on the first screen, by lens, where they declare it."""
+    return {lens: title.question for lens, title in titles(run).items() if title.question}

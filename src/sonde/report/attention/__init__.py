@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from sonde.report._shared.title import PlainTitle
+import polars as pl
 
-title = PlainTitle(in_float32="attention rows")
+from sonde.report._shared.answers import LensQuestion
+from sonde.report._shared.title import PlainTitle
+from sonde.report.attention._scores import AVERAGE
+
+title = PlainTitle(
+    in_float32="attention rows",
+    question=LensQuestion(
+        subject="Attention heads",
+        measure="relations found at the first try",
+        metrics=("first_hit",),
+        where=AVERAGE & (pl.col("split") == "test") & (pl.col("k") == 1),
+        controls={
+            "offset": "a fixed-distance rule",
+            "keyword": "a keyword rule",
+            "combined": "the better of a fixed-distance and a keyword rule",
+            "longest": "the longest word",
+            "chance": "chance",
+            "random_weights": "heads with random weights",
+        },
+    ),
+)

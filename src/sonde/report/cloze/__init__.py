@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from sonde.report._shared.title import PlainTitle
+import polars as pl
 
-title = PlainTitle(in_float32="ranks")
+from sonde.report._shared.answers import LensQuestion
+from sonde.report._shared.title import PlainTitle
+from sonde.report.cloze._scores import WHOLE
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    in_float32="ranks",
+    question=LensQuestion(
+        subject="Guesses at API names",
+        measure="names right at the first try",
+        metrics=("p_at_k",),
+        where=dimensions_are({})
+        & (pl.col("k") == 1)
+        & pl.col("matching").is_in(["single", WHOLE, "unified"])
+        & (pl.col("aggregation").fill_null("sum") == "sum"),
+        controls={
+            "majority": "the most frequent answers",
+            "unigram": "the most frequent subtokens",
+            "random_weights": "the same model with random weights",
+            "chance": "chance",
+        },
+    ),
+)

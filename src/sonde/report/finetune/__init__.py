@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from sonde.report._shared.title import PlainTitle
+import polars as pl
 
-title = PlainTitle()
+from sonde.report._shared.answers import LensQuestion
+from sonde.report._shared.title import PlainTitle
+from sonde.report.finetune._scores import METHODS, SCRATCH
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    question=LensQuestion(
+        subject="Fine-tuned models",
+        measure="examples right",
+        metrics=("localisation_repair", "accuracy"),
+        where=dimensions_are({}) & (pl.col("split") == "test"),
+        controls={
+            **{name: words for name, words in METHODS.items() if name},
+            SCRATCH: "the same architecture from scratch",
+            "bag_of_tokens": "a bag of tokens",
+            "majority": "the commonest class",
+            "length": "the length of the code",
+            "parse_error": "whether the code parses",
+        },
+    ),
+)

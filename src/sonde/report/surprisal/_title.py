@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.answers import LensQuestion
 from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
@@ -205,6 +206,13 @@ def _methods(run: RunData) -> str:
 class SurprisalTitle:
     """Bits per byte as the headline of the page."""
 
+    question = LensQuestion(
+        subject="Surprisal",
+        measure="bits per byte",
+        metrics=("bits_per_byte",),
+        share=False,
+        lower=True,
+    )
     explained = (
         "Every subword is scored once, from what stands before it. Surprisal is the negative logarithm of "
         "the probability that the model gave to what came next: 0 bits is certainty, each bit halves the "

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sonde import capture
     from sonde.experiments import Experiment
+    from sonde.facade.carded import card
     from sonde.facade.finished import Run, read_scores
     from sonde.facade.parts import align, label, load_model
     from sonde.facade.running import run
 
 __version__ = "0.1.0"
 
-__all__ = ["Experiment", "Run", "align", "capture", "label", "load_model", "read_scores", "run"]
+__all__ = ["Experiment", "Run", "align", "capture", "card", "label", "load_model", "read_scores", "run"]
 
 _MODULES = {
     "Experiment": "sonde.experiments",
     "Run": "sonde.facade.finished",
     "align": "sonde.facade.parts",
+    "card": "sonde.facade.carded",
     "label": "sonde.facade.parts",
     "load_model": "sonde.facade.parts",
     "read_scores": "sonde.facade.finished",

@@ -12,6 +12,7 @@ import typer
 
 from sonde import __version__
 from sonde._cache_commands import cache_app
+from sonde._card_commands import card
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
 from sonde._options import (
@@ -30,6 +31,7 @@ from sonde._options import (
     Unit,
     with_lens_flags,
 )
+from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -45,6 +47,7 @@ app.add_typer(cache_app, name="cache")
 
 
 @app.command(cls=Explained)
+@shown
 @with_lens_flags
 def run(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
@@ -72,9 +75,9 @@ def run(
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
     trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
-) -> None:
+) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    from sonde._console import print_outcome, progress
+    from sonde._console import outcome_data, print_outcome, progress
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report
@@ -112,25 +115,31 @@ def run(
     with teller.stage("reporting", 1) as advance:
         page = build_report(outcome.directory.root, teller.note)
         advance()
-    print_outcome(outcome, page)
+    return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
 @app.command()
+@shown
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
         list[str] | None, typer.Option("--plot", help="Add a section of your own (FILE.py).")
     ] = None,
-) -> None:
+) -> Shown:
     """Build the page of a finished run again."""
     from sonde.report import PLOTS, build_report
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    typer.echo(build_report(directory))
+    page = build_report(directory)
+    return Shown({"page": page}, lambda: typer.echo(page))
+
+
+app.command()(card)
 
 
 @app.command(cls=Explained)
+@shown
 def label(
     task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
@@ -151,7 +160,7 @@ def label(
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
     ] = None,
-) -> None:
+) -> Shown:
     """Label a corpus; needs no model."""
     from sonde.executors import cores
     from sonde.experiments.labelling import Labelling, write_label_file
@@ -168,10 +177,12 @@ def label(
         form=form,
         workers=workers or cores(),
     )
-    typer.echo(f"{write_label_file(wanted, output)} rows in {output}")
+    rows = write_label_file(wanted, output)
+    return Shown({"rows": rows, "file": output}, lambda: typer.echo(f"{rows} rows in {output}"))
 
 
 @app.command()
+@shown
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
     model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
@@ -182,30 +193,33 @@ def align(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write CSV or Parquet instead.")
     ] = None,
-) -> None:
+) -> Shown:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
     from sonde._console import print_table
     from sonde.experiments.aligning import token_table, write_table
 
     table = token_table(file, model, language, merged=merged)
     if output is None:
-        print_table(table)
-    else:
-        write_table(table, output)
+        return Shown({"tokens": table.to_dicts()}, lambda: print_table(table))
+    write_table(table, output)
+    return Shown({"rows": len(table), "file": output}, lambda: None)
 
 
 @app.command()
+@shown
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
-) -> None:
+) -> Shown:
     """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
     from sonde.models import convert as to_safetensors
 
-    typer.echo(to_safetensors(checkpoint, directory))
+    folder = to_safetensors(checkpoint, directory)
+    return Shown({"directory": folder}, lambda: typer.echo(folder))
 
 
 @app.command()
+@shown
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[
@@ -214,14 +228,16 @@ def pretrain(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew instead of from the last checkpoint.")
     ] = False,
-) -> None:
+) -> Shown:
     """Pre-train a model by recipe, from vocabulary to model card."""
     from sonde.training.pretrain import pretrain as train
 
-    typer.echo(train(recipe, output=output, resume=not fresh, report=_say))
+    folder = train(recipe, output=output, resume=not fresh, report=_say)
+    return Shown({"directory": folder}, lambda: typer.echo(folder))
 
 
 @app.command("list")
+@shown
 def list_names(
     what: Annotated[
         str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
@@ -229,20 +245,21 @@ def list_names(
     of: Annotated[
         str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
     ] = None,
-) -> None:
+) -> Shown:
     """List what there is, without importing it; options as tables."""
-    from sonde._console import print_catalogue, print_options
+    from sonde._console import options_data, print_catalogue, print_options
     from sonde.experiments.catalogue import catalogue
     from sonde.experiments.options import all_options
     from sonde.report import PLOTS
 
     if what == "options":
-        print_options(all_options(of))
-        return
+        options = all_options(of)
+        return Shown({"options": options_data(options)}, lambda: print_options(options))
     headers = catalogue(what, {"plots": PLOTS})
     if of is not None:
         raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
-    print_catalogue(headers)
+    names = [{"name": header.name, "summary": header.summary} for header in headers]
+    return Shown({what: names}, lambda: print_catalogue(headers))
 
 
 def _say(line: str) -> None:

@@ -158,7 +158,9 @@ def flags(command: str) -> dict[str, Any]:
 
 def test_every_option_of_a_run_has_its_flag_and_every_flag_its_option() -> None:
     known = {one.flag for one in run_options() if one.flag}
-    assert flags("run").keys() - known == {"--file", *LENS_FLAGS} == {"--file", "--snippet"}
+    assert (
+        flags("run").keys() - known == {"--file", "--json", *LENS_FLAGS} == {"--file", "--json", "--snippet"}
+    )
     assert known <= flags("run").keys()
 
 

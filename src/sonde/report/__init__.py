@@ -1,5 +1,9 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
+from sonde.report._card.card import Card, card_schema
+from sonde.report._card.entries import card_of
+from sonde.report._card.words import entry_line, outcome_line
+from sonde.report._card.write import build_card, junit
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import Section, build_report, draw
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot
@@ -8,6 +12,7 @@ from sonde.results.tables import Column, Table
 
 __all__ = [
     "PLOTS",
+    "Card",
     "Chart",
     "Column",
     "Drawing",
@@ -19,7 +24,13 @@ __all__ = [
     "Section",
     "Table",
     "as_svg",
+    "build_card",
     "build_report",
+    "card_of",
+    "card_schema",
     "draw",
+    "entry_line",
+    "junit",
+    "outcome_line",
     "sized_spec",
 ]

@@ -11,8 +11,8 @@ import polars as pl
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.report._card.card import Card, CardNumber, RequirementOutcome
 from sonde.report._card.entries import number_of
-from sonde.report._card.markdown import subject
 from sonde.report._card.requirements import Requirement, read_requirements
+from sonde.report._card.words import required, subject
 from sonde.report._shared.run import RunData
 from sonde.results.verdict import why_no_verdict
 
@@ -64,16 +64,15 @@ def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[Re
             raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
         less = f" less {one.margin:g}" if one.margin else ""
         others = "" if earlier.item_set == number.item_set else ", which was over other items"
-        origin = f" ({earlier.value:.4g} in {one.not_below}{less}{others})"
+        origin = f", {earlier.value:.4g} in {one.not_below}{less}{others}"
         yield _outcome(number, "ci_low", earlier.value - one.margin, origin)
 
 
 def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> RequirementOutcome:
     why = why_no_verdict(number.model_dump())
     if why:
-        return RequirementOutcome(
-            number=number, bound=bound, threshold=threshold, met=False, why=f"no verdict, {why}{origin}"
-        )
+        said = f"no verdict, {why} (required: {required(bound, threshold)}{origin})"
+        return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
     found = getattr(number, bound)
     met = found >= threshold if bound == "ci_low" else found <= threshold
     end = "lower" if bound == "ci_low" else "upper"
@@ -84,13 +83,16 @@ def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> R
 
 def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
     """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
-    rows = _named(one, run)
-    of_card = [held for held in card.numbers if _fits(one, held)]
+    of_run = _named(one, run)
+    # The highest of several values of a dimension is meant only where its value is named.
+    headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
+    numbers = [held for line in headlines for held in (line.number, line.difference) if held]
+    of_card = [held for held in numbers if _fits(one, held)]
     if len(of_card) == 1:
         return of_card[0]
-    found = of_card or [held for held in (number_of(run, row) for row in rows) if _fits(one, held)]
+    found = of_card or [held for held in of_run if _fits(one, held)]
     if one.slice is None and not of_card:
-        found = [held for held in found if not held.slice]
+        found = [held for held in found if not held.slice] or found
     if "control" not in (one.where or {}):
         found = [held for held in found if held.control is None] or found
     if len(found) == 1:
@@ -100,29 +102,32 @@ def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
     raise UsageError("no number fits what `slice` and `where` say")
 
 
-def _named(one: Requirement, run: RunData) -> list[dict[str, Any]]:
-    """The rows of the lens, task and metric; every name is checked, and the nearest is suggested."""
+def _named(one: Requirement, run: RunData) -> list[CardNumber]:
+    """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
     if one.lens not in run.scored_lenses:
         raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
     rows = run.every_score.filter(pl.col("lens") == one.lens)
     for column, name in (("task", one.task), ("metric", one.metric)):
         if name is not None:
-            known = rows[column].drop_nulls().unique().to_list()
-            if name not in known:
-                raise UnknownNameError(f"{column} with numbers of the lens {one.lens!r}", name, known)
+            _known(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
             rows = rows.filter(pl.col(column) == name)
-    for name in one.where or {}:
+    found = [number_of(run, row) for row in rows.iter_rows(named=True)]
+    for name, value in (one.where or {}).items():
         if name not in COLUMNS:
             raise UnknownNameError("column", name, COLUMNS)
-    found = rows.to_dicts()
+        _known(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
     for name, value in (one.slice or {}).items():
-        values = [held for row in found for held in row["dimensions"]]
-        if name not in {held["name"] for held in values}:
-            raise UnknownNameError(f"dimension of {one.metric!r}", name, {held["name"] for held in values})
-        known = {held["value"] for held in values if held["name"] == name}
-        if str(value) not in known:
-            raise UnknownNameError(f"value of the dimension {name!r}", str(value), known)
+        _known(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
+        values = [held.slice[name] for held in found if name in held.slice]
+        _known(f"value of the dimension {name!r}", str(value), values)
     return found
+
+
+def _known(what: str, value: Any, values: Iterable[Any]) -> None:
+    """Refuse a value that no number has; the nearest is named."""
+    known = list(dict.fromkeys(one for one in values if one not in (None, "")))
+    if value not in known:
+        raise UnknownNameError(what, str(value), map(str, known))
 
 
 def _fits(one: Requirement, number: CardNumber) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from sonde.report._card.card import Card, CardEntry, CardNumber, Provenance, RequirementOutcome
+from sonde.report._card.card import Card, CardEntry, Provenance, RequirementOutcome
+from sonde.report._card.words import figures, metric, required, subject
 from sonde.results.formats import count, legible, number
-from sonde.results.words import in_figures, plain_words
+from sonde.results.words import plain_words
 
 _INTRODUCTION = (
     "Numbers are in the units of `scores.parquet`, shares from 0 to 1, with their 95 % intervals, which take "
@@ -36,30 +37,6 @@ def markdown(card: Card) -> str:
     return "\n".join([*parts, ""])
 
 
-def subject(one: CardNumber) -> str:
-    """What a number is and of whom, for example ``"my-model, python, cpx: accuracy (selection best)"``."""
-    whom = ", ".join(filter(None, (one.model, one.side, one.language, one.task)))
-    return f"{whom}: {metric(one)}"
-
-
-def metric(one: CardNumber) -> str:
-    """The metric of a number with what qualifies it."""
-    of = f" of {one.of_metric}" if one.of_metric else ""
-    over = f" over {one.compared_to or one.control}" if one.compared_to or one.control else ""
-    named = [f"{name} {value}" for name, value in one.slice.items()]
-    named += [
-        f"{name} {held}"
-        for name, held in (("k", one.k), ("layer", one.layer), ("head", one.head))
-        if held is not None
-    ]
-    return f"{one.metric}{of}{over}" + (f" ({', '.join(named)})" if named else "")
-
-
-def figures(one: CardNumber) -> str:
-    """A number with its interval."""
-    return in_figures(one.model_dump(include={"value", "ci_low", "ci_high"}))
-
-
 def _cells(one: CardEntry) -> list[str]:
     held = one.number
     among = f", the highest of {one.among}" if one.among > 1 else ""
@@ -70,11 +47,12 @@ def _cells(one: CardEntry) -> list[str]:
 
 
 def _outcome(one: RequirementOutcome) -> list[str]:
-    at = "at least" if one.bound == "ci_low" else "at most"
-    end = "lower" if one.bound == "ci_low" else "upper"
-    required = f"{end} end of the interval {at} {one.threshold:g}"
     met = "met" if one.met else "not met"
-    return [f"{subject(one.number)} {figures(one.number)}", required, f"{met}: {one.why}"]
+    return [
+        f"{subject(one.number)} {figures(one.number)}",
+        required(one.bound, one.threshold),
+        f"{met}: {one.why}",
+    ]
 
 
 def _provenance(held: Provenance) -> Iterator[str]:

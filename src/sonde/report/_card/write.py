@@ -9,11 +9,10 @@ from sonde.base.files import write_atomic
 from sonde.report._card.card import Card
 from sonde.report._card.entries import card_of
 from sonde.report._card.gate import held_to
-from sonde.report._card.markdown import figures, markdown, subject
+from sonde.report._card.markdown import markdown
+from sonde.report._card.words import figures, required, subject
 from sonde.report._shared.run import RunData
 from sonde.results.formats import legible
-
-JSON, MARKDOWN = "card.json", "card.md"
 
 
 def build_card(directory: Path, require: Path | None = None) -> Card:
@@ -32,8 +31,8 @@ def build_card(directory: Path, require: Path | None = None) -> Card:
     card = card_of(run)
     if require is not None:
         card = held_to(card, run, require)
-    write_atomic(directory / JSON, card.json_text())
-    write_atomic(directory / MARKDOWN, markdown(card))
+    write_atomic(run.directory.card, card.json_text())
+    write_atomic(run.directory.card_section, markdown(card))
     return card
 
 
@@ -44,10 +43,9 @@ def junit(card: Card) -> str:
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "sonde card", **counts})
     for one in card.requirements:
-        end = "lower end at least" if one.bound == "ci_low" else "upper end at most"
         names = {
             "classname": legible(f"sonde.{one.number.lens}"),
-            "name": legible(f"{subject(one.number)}, {end} {one.threshold:g}"),
+            "name": legible(f"{subject(one.number)}, {required(one.bound, one.threshold)}"),
         }
         case = ElementTree.SubElement(suite, "testcase", names)
         said = legible(f"{figures(one.number)}: {one.why}")

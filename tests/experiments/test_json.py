@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +160,10 @@ def test_a_command_may_end_with_an_exit_code_of_its_own(capsys: pytest.CaptureFi
         failing(as_json=True)
     assert ended.value.exit_code == 1
     assert json.loads(capsys.readouterr().out) == {"met": False}
+
+
+def test_the_page_says_what_each_command_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "card.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"\| command \| object \|\n\|---\|---\|\n((?:\|.*\n?)+)", page)
+    named = {name for line in table.splitlines() for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    assert {name.removesuffix(" KIND") for name in named} == set(COMMANDS)

@@ -16,9 +16,8 @@ from sonde.report._card.card import (
     Provenance,
 )
 from sonde.report._page.missing import missing
-from sonde.report._shared.answers import LensQuestion, TaskAnswer, task_answers, verdict_words
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import questions
+from sonde.report._shared.task_answers import TaskAnswer, task_answers
 from sonde.results.formats import legible
 
 
@@ -28,14 +27,9 @@ def card_of(run: RunData) -> Card:
     Args:
         run: The run; nothing is written.
     """
-    asked = questions(run)
     return Card(
         card_version=CARD_VERSION,
-        headlines=[
-            _headline(run, one, asked.get(lens))
-            for lens in run.scored_lenses
-            for one in task_answers(run, lens, asked.get(lens))
-        ],
+        headlines=[_headline(run, one) for one in task_answers(run)],
         provenance=_provenance(run.summary),
         left_out=[
             LeftOut(what=_text(one.what), why=_text(one.why), remedy=_text(one.remedy))
@@ -58,7 +52,7 @@ def number_of(run: RunData, row: Mapping[str, Any]) -> CardNumber:
     return CardNumber(**held, slice=dimensions, corpus=names.get(held["corpus_hash"], ""))
 
 
-def _headline(run: RunData, one: TaskAnswer, question: LensQuestion | None) -> CardEntry:
+def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
     return CardEntry.model_validate(
         {
             "number": number_of(run, one.row),
@@ -66,7 +60,7 @@ def _headline(run: RunData, one: TaskAnswer, question: LensQuestion | None) -> C
             "control": None if one.control is None else number_of(run, one.control),
             "difference": None if one.gain is None else number_of(run, one.gain),
             "conclusion": one.kind,
-            "verdict": verdict_words(one, question),
+            "verdict": one.verdict,
             "why_no_verdict": one.why,
         }
     )

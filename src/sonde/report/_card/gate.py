@@ -64,20 +64,21 @@ def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[Re
             raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
         less = f" less {one.margin:g}" if one.margin else ""
         others = "" if earlier.item_set == number.item_set else ", which was over other items"
-        origin = f", {earlier.value:.4g} in {one.not_below}{less}{others}"
+        origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
         yield _outcome(number, "ci_low", earlier.value - one.margin, origin)
 
 
 def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> RequirementOutcome:
     why = why_no_verdict(number.model_dump())
     if why:
-        said = f"no verdict, {why} (required: {required(bound, threshold)}{origin})"
+        said = f"no verdict, {why} (required: {required(bound, threshold)}{f', {origin}' if origin else ''})"
         return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
     found = getattr(number, bound)
     met = found >= threshold if bound == "ci_low" else found <= threshold
     end = "lower" if bound == "ci_low" else "upper"
     limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
-    said = f"the {end} end {found:.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}{origin}"
+    said = f"the {end} end {found:.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
+    said += f" ({origin})" if origin else ""
     return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
 
 

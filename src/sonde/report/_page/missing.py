@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.report._shared.numbers import count, spelled
+from sonde.report._shared.reasons import by_reason
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import REASON, dimension
 from sonde.results.scores import LEFT_OUT
@@ -45,11 +46,12 @@ def _refused(run: RunData) -> Iterator[Missing]:
 def _left_out_methods(run: RunData) -> Iterator[Missing]:
     """Baselines and tasks that a lens left out while it scored."""
     rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
-    rows = rows.select("lens", "task", "control", reason=dimension(REASON)).unique(maintain_order=True)
-    for lens, task, control, reason in rows.iter_rows():
-        of = f", {plain_words(task)}" if task else ""
-        method = f" ({plain_words(control)})" if control else ""
-        yield Missing(what=f"{plain_words(lens)}{of}{method}", why=reason or "", remedy="")
+    rows = rows.select("lens", "control", reason=dimension(REASON)).unique(maintain_order=True)
+    for (lens,), part in rows.partition_by("lens", as_dict=True, maintain_order=True).items():
+        for control, reasons in by_reason(part.select("control", "reason").iter_rows()).items():
+            method = f", {plain_words(control)}" if control else ""
+            for reason in reasons:
+                yield Missing(what=f"{plain_words(lens)}{method}", why=reason, remedy="")
 
 
 _REMEDIES = {
@@ -95,6 +97,7 @@ def _without_verdict(run: RunData) -> Iterator[Missing]:
     for lens, kinds in lacks.items():
         for kind, number in kinds.most_common():
             why, remedy = _LACKS[kind]
+            remedy = remedy.format(lens=lens)
             what = f"{count(number)} of the {count(totals[lens])} numbers of the lens {plain_words(lens)}"
             yield Missing(what=what, why=why, remedy=remedy)
 
@@ -106,7 +109,7 @@ _LACKS = {
     ),
     "seed": (
         f"fewer than {ENOUGH_SEEDS} seeds",
-        f"Train from more seeds: the option `seeds` of the lens, {ENOUGH_SEEDS} or more.",
+        f"Train from more seeds (--option {{lens}}.seeds={ENOUGH_SEEDS}).",
     ),
     "interval is known": (
         "no interval is known",

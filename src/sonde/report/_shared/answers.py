@@ -1,6 +1,6 @@
 """What each lens answers in one row: its number, the best of its controls, and what may be concluded.
 
-The page's first screen and the card of a run say the same. Whether a number may be called a finding is
+The page's first screen and the terminal say the same rows. Whether a number may be called a finding is
 decided by `sonde.results.verdict.why_no_verdict` alone.
 """
 
@@ -15,7 +15,7 @@ import polars as pl
 from sonde.report._shared.numbers import interval, number, spelled, with_interval
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
-from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.findings import findings, metric_words
 from sonde.results.verdict import why_no_verdict
 from sonde.results.words import digits_of, plain_words
 
@@ -40,7 +40,7 @@ class LensQuestion:
     """Which number speaks for a lens on the first screen, and how it is said.
 
     Attributes:
-        subject: Who is measured, in the plural: ``"Fine-tuned models"``.
+        subject: Who is measured, in the plural.
         measure: What the number is, such that "19 % of" or "1.4" may stand before it.
         metrics: The metric; of several the first that a task has.
         where: Which rows of it.
@@ -105,6 +105,16 @@ class LensAnswer:
         """Its interval."""
         return interval(row, self.scale, self.digits)
 
+    def line(self) -> str:
+        """The answer as the terminal prints it."""
+        n, clusters = self.row["n"], self.clusters
+        about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
+        difference = f"; difference {self.difference}" if self.difference else ""
+        return (
+            f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} "
+            f"(n={n:,}, {clusters} effective clusters)"
+        )
+
     @property
     def difference(self) -> str:
         """The paired difference with its interval; empty where there is none."""
@@ -153,27 +163,17 @@ def _declared(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswe
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAnswer:
-    """A number of one task, its best control and their paired difference.
-
-    Attributes:
-        row: The score that speaks for the task.
-        control: The best control that answers the same question; None where there is none.
-        gain: The paired difference to it; None where it was not paired.
-        kind: What may be concluded, a key of `VERDICTS`.
-        why: Why nothing may be concluded; empty where something may.
-        among: Of how many values of a dimension or places in the model it is the highest.
-    """
+class _Compared:
+    """A number of one task, its best control and their paired difference."""
 
     row: Row
     control: Row | None
     gain: Row | None
     kind: str
     why: str
-    among: int = 1
 
 
-def _compared(rows: Sequence[Row], question: LensQuestion) -> TaskAnswer | None:
+def _compared(rows: Sequence[Row], question: LensQuestion) -> _Compared | None:
     held = {row["metric"] for row in rows if row["control"] is None}
     metric = next((name for name in question.metrics if name in held), None)
     if metric is None:
@@ -184,7 +184,7 @@ def _compared(rows: Sequence[Row], question: LensQuestion) -> TaskAnswer | None:
     control = best(beside, key=lambda one: one["value"]) if beside else None
     gain = None if control is None else _gain(rows, metric, control["control"])
     kind, why = _concluded(row, control, gain, lower=question.lower)
-    return TaskAnswer(row, control, gain, kind, why)
+    return _Compared(row, control, gain, kind, why)
 
 
 def _gain(rows: Iterable[Row], metric: str, control: str) -> Row | None:
@@ -220,7 +220,7 @@ def _concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) 
     return (ABOVE if ahead else BELOW if behind else LEVEL), ""
 
 
-def _answer(run: RunData, lens: str, question: LensQuestion, compared: Sequence[TaskAnswer]) -> LensAnswer:
+def _answer(run: RunData, lens: str, question: LensQuestion, compared: Sequence[_Compared]) -> LensAnswer:
     middle = sorted(compared, key=_ahead)[(len(compared) - 1) // 2]
     row, control = middle.row, middle.control
     scale, digits = (100.0, 1) if question.share else (1.0, 2)
@@ -249,14 +249,14 @@ def _answer(run: RunData, lens: str, question: LensQuestion, compared: Sequence[
     )
 
 
-def _ahead(one: TaskAnswer) -> float:
+def _ahead(one: _Compared) -> float:
     """How far a task is ahead of its best control."""
     if one.gain is not None:
         return one.gain["value"]
     return one.row["value"] - (0.0 if one.control is None else one.control["value"])
 
 
-def _tally(question: LensQuestion, compared: Sequence[TaskAnswer]) -> str:
+def _tally(question: LensQuestion, compared: Sequence[_Compared]) -> str:
     """How many tasks end how, each by its own interval."""
     held = {kind: sum(one.kind == kind for one in compared) for kind in VERDICTS}
     parts = [f"beat the best control in {held[ABOVE]} of {len(compared)} tasks"]
@@ -273,7 +273,7 @@ def _tally(question: LensQuestion, compared: Sequence[TaskAnswer]) -> str:
     return f"{question.subject} {', '.join(parts)}."
 
 
-def _sentence(question: LensQuestion, one: TaskAnswer, control: str, scale: float) -> str:
+def _sentence(question: LensQuestion, one: _Compared, control: str, scale: float) -> str:
     values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
     own, *other = _figures(values, scale)
     # A share is of something; bits stand before what they are counted by.
@@ -288,13 +288,13 @@ def _sentence(question: LensQuestion, one: TaskAnswer, control: str, scale: floa
     return f"{question.subject} {verb} {control}: {against}"
 
 
-def _middle(question: LensQuestion, one: TaskAnswer, task: str, control: str, scale: float) -> str:
+def _middle(question: LensQuestion, one: _Compared, task: str, control: str, scale: float) -> str:
     """The task in the middle of several, in a few words."""
     values = [one.row["value"]] + ([] if one.control is None else [one.control["value"]])
     own, *other = _figures(values, scale)
     against = f" against {other[0]} by {control}" if other else ""
     why = f" (no verdict: {one.why})" if one.why else ""
-    return f"Middle task, {task}: {own}{against}{' of ' if question.share else ' '}{question.measure}{why}"
+    return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
 
 
 def _figures(values: Sequence[float], scale: float) -> list[str]:
@@ -315,6 +315,7 @@ def _found(run: RunData, lens: str) -> list[LensAnswer]:
         # Whether more or less of it is better is not known: the row says where it lies, and judges nothing.
         kind, why = _concluded(row, control, None, lower=False)
         words = "" if control is None else plain_words(control["control"])
+        where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(kind, "")
         measure = metric_words(row)
         said.append(
             LensAnswer(
@@ -328,58 +329,13 @@ def _found(run: RunData, lens: str) -> list[LensAnswer]:
                 control_words=words,
                 gain=None,
                 kind=OPEN if why else ALONE if control is None else LEVEL if kind == LEVEL else kind,
-                verdict=_plain_sentence(TaskAnswer(row, control, None, kind, why)),
+                verdict=f"{measure[:1].upper()}{measure[1:]}: "
+                + (f"no verdict, {why}" if why else f"{where} {words}" if where else "no control beside it"),
                 scale=1.0,
                 digits=digits_of(row),
             )
         )
     return said
-
-
-def _plain_sentence(one: TaskAnswer) -> str:
-    """The verdict of a number that nothing is declared of: where it lies, never whether that is good."""
-    measure = metric_words(one.row)
-    where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(one.kind, "")
-    said = (
-        f"{where} {plain_words(one.control['control'])}" if one.control and where else "no control beside it"
-    )
-    return f"{measure[:1].upper()}{measure[1:]}: {f'no verdict, {one.why}' if one.why else said}"
-
-
-_SUBJECT = ("model", "language", "corpus_hash", "task")
-
-
-def task_answers(run: RunData, lens: str, question: LensQuestion | None) -> list[TaskAnswer]:
-    """The number that speaks for each task of a lens, of each model, language, corpus and side.
-
-    Args:
-        run: The run.
-        lens: Public name of the lens.
-        question: What speaks for it; where it has no row of a task, `sonde.results.findings` says.
-    """
-    said: list[TaskAnswer] = []
-    for part in run.every_score.filter(pl.col("lens") == lens).partition_by(_SUBJECT, maintain_order=True):
-        declared: list[TaskAnswer | None] = []
-        if question is not None:
-            sides = part.filter(question.where).partition_by("side", maintain_order=True)
-            declared = [_compared(rows.to_dicts(), question) for rows in sides]
-        said += [one for one in declared if one] or [_answered(finding) for finding in findings(part)]
-    return said
-
-
-def _answered(finding: Finding) -> TaskAnswer:
-    control = max(finding.controls, key=lambda one: one["value"], default=None)
-    kind, why = _concluded(finding.row, control, None, lower=False)
-    return TaskAnswer(finding.row, control, None, kind, why, finding.among)
-
-
-def verdict_words(one: TaskAnswer, question: LensQuestion | None) -> str:
-    """What may be concluded of a task, in a sentence without its full stop."""
-    if question is None or one.row["metric"] not in question.metrics:
-        return _plain_sentence(one)
-    control = "" if one.control is None else one.control["control"]
-    words = question.controls.get(control, plain_words(control))
-    return _sentence(question, one, words, 100.0 if question.share else 1.0)
 
 
 def _shown(run: RunData, row: Row) -> str:

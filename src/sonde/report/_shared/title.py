@@ -85,8 +85,3 @@ def titles(run: RunData) -> dict[str, Title]:
     """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
     known = {header.name for header in TITLES.headers()}
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
-
-
-def questions(run: RunData) -> dict[str, LensQuestion]:
-    """What speaks for the lenses of a run on the first screen, by lens, where they declare it."""
-    return {lens: title.question for lens, title in titles(run).items() if title.question}

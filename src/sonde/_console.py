@@ -160,7 +160,7 @@ def print_outcome(outcome: Outcome, page: Path) -> None:
     sys.stdout.write("\n".join(["", done, f"report: {page}", *outcome.files, ""]))
 
 
-def outcome_data(outcome: Outcome, page: Path) -> dict[str, Any]:
+def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
     """What a run found, as data: where it lies, what was done, and its card."""
     return {
         "directory": outcome.directory.root,

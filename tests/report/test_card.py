@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,9 @@ import polars as pl
 import pytest
 from jsonschema import Draft202012Validator
 
+import sonde
 from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
+from sonde.cli import main
 from sonde.report import Card, RunData, build_card, card_of, card_schema, junit, outcome_line
 from sonde.results.scores import LEFT_OUT, Score, scores_frame
 from sonde.results.verdict import why_no_verdict
@@ -371,3 +374,58 @@ def test_a_real_run_has_the_headline_that_its_page_has(run_directory: Path) -> N
         pl.col("metric") == "bits_per_byte", pl.col("dimensions").list.len() == 0
     )
     assert [one.number.value for one in held] == table["value"].to_list()
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sonde", "card", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return command
+
+
+def test_the_command_says_a_verdict_a_task_and_where_the_card_is(call, run: Path) -> None:
+    code, out, _ = call(run)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == (
+        "probe, cpx, org/one, python: accuracy (selection best, layer 3) 0.700 [0.650, 0.750]: "
+        "Probes beat a bag of tokens: 70 % against 50 % of examples right"
+    )
+    assert lines[-2:] == [f"card: {run / 'card.json'}", f"card: {run / 'card.md'}"]
+
+
+def test_the_exit_code_says_whether_all_is_met(call, run: Path, tmp_path: Path) -> None:
+    file, xml = tmp_path / "requirements.toml", tmp_path / "out" / "junit.xml"
+    file.write_text(PROBE + "at_least = 0.1")
+    assert call(run, "--require", file)[0] == 0
+    file.write_text(PROBE + "at_least = 0.1\n" + PROBE + "at_least = 0.69")
+    code, out, _ = call(run, "--require", file, "--junit", xml)
+    assert code == 1
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["met", "not met", "card", "card", "card"]
+    assert "0.700 [0.650, 0.750]: the lower end 0.65 is below 0.69" in out
+    assert ElementTree.parse(xml).getroot().get("failures") == "1"
+    file.write_text(PROBE + "at_lest = 0.1")
+    code, out, err = call(run, "--require", file)
+    assert (code, out) == (2, "")
+    assert "did you mean 'at_least'?" in err
+
+
+def test_outcomes_without_requirements_are_bad_usage(call, run: Path, tmp_path: Path) -> None:
+    code, _, err = call(run, "--junit", tmp_path / "junit.xml")
+    assert code == 2
+    assert "give --require FILE as well" in err
+
+
+def test_from_python(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "requirements.toml"
+    file.write_text(PROBE + "at_least = 0.9")
+    held = sonde.card(sonde.Run(run), require=file)
+    assert not held.met
+    assert Card.read(run / "card.json") == held
+    assert held._repr_markdown_() == (run / "card.md").read_text(encoding="utf-8")
+    assert sonde.card(str(run)).met

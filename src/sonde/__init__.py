@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sonde import capture
     from sonde.experiments import Experiment
+    from sonde.facade.carded import card
     from sonde.facade.compared import compare
     from sonde.facade.finished import Run, read_scores
     from sonde.facade.parts import align, label, load_model
@@ -23,12 +24,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Experiment", "Run", "align", "capture", "compare", "label", "load_model", "read_scores", "run"]
+__all__ = [
+    "Experiment",
+    "Run",
+    "align",
+    "capture",
+    "card",
+    "compare",
+    "label",
+    "load_model",
+    "read_scores",
+    "run",
+]
 
 _MODULES = {
     "Experiment": "sonde.experiments",
     "Run": "sonde.facade.finished",
     "align": "sonde.facade.parts",
+    "card": "sonde.facade.carded",
     "compare": "sonde.facade.compared",
     "label": "sonde.facade.parts",
     "load_model": "sonde.facade.parts",

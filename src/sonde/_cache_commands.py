@@ -8,48 +8,54 @@ from typing import Annotated
 
 import typer
 
+from sonde._shown import Shown, shown
+
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
 
 
 @cache_app.command("info")
-def cache_info() -> None:
+@shown
+def cache_info() -> Shown:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
     from sonde.base.files import cache_root
     from sonde.results.formats import COUNT, Number
     from sonde.results.tables import Column, Table
 
     root = cache_root()
-    typer.echo(root)
     rows: list[dict[str, str | float]] = []
     for folder in _folders(root):
         files = [path for path in folder.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
-        rows.append({"folder": folder.name, "files": len(files), "size": size})
+        rows.append({"folder": folder.name, "files": len(files), "bytes": size})
     columns = [
         Column(title="folder", value="folder"),
         Column(title="files", value="files", format=COUNT),
-        Column(title="MB", value="size", format=Number(digits=1, scale=1e-6)),
+        Column(title="MB", value="bytes", format=Number(digits=1, scale=1e-6)),
     ]
-    for line in Table(summary="", columns=columns, rows=rows).lines() if rows else ():
-        typer.echo(line)
+    lines = Table(summary="", columns=columns, rows=rows).lines() if rows else []
+    data = {"cache": root, "folders": rows}
+    return Shown(data, lambda: typer.echo("\n".join([str(root), *lines])))
 
 
 @cache_app.command("clear")
+@shown
 def cache_clear(
     name: Annotated[
         list[str] | None, typer.Argument(help="Only these folders; see `sonde cache info`.")
     ] = None,
-) -> None:
+) -> Shown:
     """Remove what the cache holds; all of it is made or fetched again when it is needed."""
     from sonde.base.errors import UnknownNameError
     from sonde.base.files import cache_root
 
     held = {folder.name: folder for folder in _folders(cache_root())}
+    removed: list[Path] = []
     for one in name or held:
         if one not in held:
             raise UnknownNameError("folder of the cache", one, held)
         shutil.rmtree(held[one], ignore_errors=True)
-        typer.echo(f"removed {held[one]}")
+        removed.append(held[one])
+    return Shown({"removed": removed}, lambda: [typer.echo(f"removed {folder}") for folder in removed])
 
 
 def _folders(root: Path) -> list[Path]:

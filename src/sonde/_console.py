@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import polars as pl
 from rich.console import Console
@@ -22,14 +22,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from sonde.base.described import Described, table_of
+from sonde.base.described import COLUMNS, Described, table_of
 from sonde.base.registry import Header
 from sonde.corpora import ItemSet
 from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
-from sonde.report import RunData, first_screen, read_compared
+from sonde.report import RunData, card_of, first_screen, read_compared
 from sonde.results import changes
 from sonde.results.formats import Format
 from sonde.results.tables import Column
@@ -133,6 +133,15 @@ def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
         sys.stdout.write("\n".join(lines) + "\n")
 
 
+def options_data(groups: Mapping[str, Sequence[Described]]) -> dict[str, list[dict[str, str]]]:
+    """The same tables as data: by lens, a mapping an option."""
+    names = {title: title.replace(" ", "_") for title in COLUMNS}
+    return {
+        lens: [{names[title]: cell(one) for title, cell in COLUMNS.items()} for one in options]
+        for lens, options in groups.items()
+    }
+
+
 def print_table(table: pl.DataFrame) -> None:
     """Print a table as aligned columns; line breaks inside cells are shown, never obeyed."""
     plain = Format(missing="")
@@ -157,9 +166,24 @@ def print_outcome(outcome: Outcome, page: Path | None) -> None:
     sys.stdout.write("\n".join(["", done, *report, *outcome.files, ""]))
 
 
-def print_corpus(chosen: ItemSet) -> None:
-    """Print what a corpus holds and what was left out."""
-    rows = [
+def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
+    """What a run found, as data: where it lies, what was done, and its card."""
+    return {
+        "directory": outcome.directory.root,
+        "scores": outcome.directory.scores,
+        "page": page,
+        "observed": outcome.observed,
+        "reused": outcome.reused,
+        "trained": outcome.trained,
+        "trainings": len(outcome.trainings),
+        "files": outcome.files,
+        "card": card_of(RunData(outcome.directory.root)),
+    }
+
+
+def corpus_rows(chosen: ItemSet) -> list[dict[str, Any]]:
+    """What a corpus holds, a row a language."""
+    return [
         {
             "language": language,
             "items": len(mine),
@@ -170,7 +194,11 @@ def print_corpus(chosen: ItemSet) -> None:
         for language in sorted({item.language for item in chosen.items})
         for mine in [[item for item in chosen.items if item.language == language]]
     ]
-    print_table(pl.DataFrame(rows))
+
+
+def print_corpus(chosen: ItemSet) -> None:
+    """Print what a corpus holds and what was left out."""
+    print_table(pl.DataFrame(corpus_rows(chosen)))
     for reason, count in chosen.intake.counts.most_common():
         examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
         sys.stdout.write(f"left out: {count} {reason}{f' ({examples})' if examples else ''}\n")
@@ -181,6 +209,18 @@ def print_catalogue(headers: Sequence[Header]) -> None:
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
     _print(Declared(summary="", columns=columns, rows=rows), headed=False)
+
+
+def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
+    """What a comparison found, as data: its pairs of models, counts by lens, and every difference."""
+    compared = read_compared(folder)
+    return {
+        "directory": folder,
+        "page": page,
+        "comparisons": compared.comparisons,
+        "counts": changes.counts(compared.differences),
+        "differences": compared.differences.to_dicts(),
+    }
 
 
 def print_comparison(folder: Path, page: Path) -> None:

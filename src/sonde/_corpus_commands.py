@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde._options import Corpora, Explained, Languages, Limit, PerCluster, Seed, Unit
+from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Workers = Annotated[
 
 
 @corpus_app.command("build", cls=Explained)
+@shown
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
     corpus: Corpora = None,
@@ -64,7 +66,7 @@ def corpus_build(
         Path | None,
         typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
     ] = None,
-) -> None:
+) -> Shown:
     """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
     from sonde.corpora import Building, build_corpus, rebuild_corpus
     from sonde.executors import cores
@@ -84,14 +86,14 @@ def corpus_build(
         seed=seed or 0,
     )
     if manifest is None:
-        _print_built(build_corpus(wanted, output, workers=workers or cores(), report=_say), output)
-        return
+        return _built(build_corpus(wanted, output, workers=workers or cores(), report=_say), output)
     if dataclasses.replace(wanted, corpora=()) != Building(corpora=()):
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
-    _print_built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
+    return _built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
 
 
 @corpus_app.command("lock", cls=Explained)
+@shown
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
@@ -100,7 +102,7 @@ def corpus_lock(
     limit: Limit = None,
     per_cluster: PerCluster = None,
     seed: Seed = None,
-) -> None:
+) -> Shown:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
     from sonde.experiments.overrides import selection_of
@@ -109,10 +111,12 @@ def corpus_lock(
     selection = selection_of(given)
     chosen = select(corpus, selection)
     write_lock(chosen, output)
-    typer.echo(f"{len(chosen.items)} items of {corpus} in {output}")
+    line = f"{len(chosen.items)} items of {corpus} in {output}"
+    return Shown({"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: typer.echo(line))
 
 
 @corpus_app.command("stats", cls=Explained)
+@shown
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     language: Languages = None,
@@ -126,9 +130,9 @@ def corpus_stats(
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
     workers: Workers = None,
-) -> None:
+) -> Shown:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
-    from sonde._console import print_corpus, print_table
+    from sonde._console import corpus_rows, print_corpus, print_table
     from sonde.corpora import select
     from sonde.executors import cores
     from sonde.experiments.counting import BUG_TASKS, count_corpus
@@ -143,14 +147,27 @@ def corpus_stats(
         seed=selection.seed,
         workers=workers or cores(),
     )
-    for table in (counts.sizes, counts.licences, counts.labels):
-        if len(table):
-            print_table(table)
-            typer.echo()
-    for reason in counts.refused:
-        typer.echo(f"left out: {reason}")
-    typer.echo("what a run takes:")
-    print_corpus(select(corpus, selection))
+    chosen = select(corpus, selection)
+    tables = {"sizes": counts.sizes, "licences": counts.licences, "labels": counts.labels}
+
+    def show() -> None:
+        for table in tables.values():
+            if len(table):
+                print_table(table)
+                typer.echo()
+        for reason in counts.refused:
+            typer.echo(f"left out: {reason}")
+        typer.echo("what a run takes:")
+        print_corpus(chosen)
+
+    taken = {"languages": corpus_rows(chosen), "left_out": dict(chosen.intake.counts)}
+    rows = {name: table.to_dicts() for name, table in tables.items()}
+    return Shown({**rows, "refused": counts.refused, "taken": taken}, show)
+
+
+def _built(manifest: Manifest, folder: Path) -> Shown:
+    told = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
+    return Shown(told, lambda: _print_built(manifest, folder))
 
 
 def _print_built(manifest: Manifest, folder: Path) -> None:

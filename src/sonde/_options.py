@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +32,18 @@ class Explained(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def with_lens_flags(command: Callable[..., None]) -> Callable[..., None]:
+def with_parameters(
+    wrapper: Callable[..., Any], command: Callable[..., Any], more: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """A function around a command that takes further parameters, as its signature then says."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters = [*signature.parameters.values(), *more]
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapper
+
+
+def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with an ``option`` that also takes the flags that lenses declare in ``FLAGS``.
 
     Each stands for an option of its lens. Listing them imports no lens.
@@ -40,20 +51,16 @@ def with_lens_flags(command: Callable[..., None]) -> Callable[..., None]:
     added = {f"{lens}_{name}": (flag, f"{lens}.{name}") for flag, (lens, name) in LENS_FLAGS.items()}
 
     @functools.wraps(command)
-    def with_flags(**given: Any) -> None:
+    def with_flags(**given: Any) -> Any:
         values = {name: given.pop(parameter) for parameter, (_, name) in added.items()}
         flags = [f"{name}={value}" for name, value in values.items() if value is not None]
-        command(**given | {"option": [*(given["option"] or ()), *flags]})
+        return command(**given | {"option": [*(given["option"] or ()), *flags]})
 
-    signature = inspect.signature(command, eval_str=True)
     more = [
         inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_one_text(flag))
         for parameter, (flag, _) in added.items()
     ]
-    parameters = [*signature.parameters.values(), *more]
-    with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_flags.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_flags
+    return with_parameters(with_flags, command, more)
 
 
 def _one_text(flag: str) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sonde._shown import Shown, shown
 
+
+@shown
 def predict(
     place: Annotated[
         Path,
@@ -21,7 +25,7 @@ def predict(
         int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
-) -> None:
+) -> Shown:
     """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy."""
     from sonde.base.errors import UnknownNameError, UsageError
     from sonde.facade.finished import Run
@@ -38,4 +42,5 @@ def predict(
         raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
     for line in found.skipped:
         sys.stderr.write(f"skipped: {line}\n")
-    sys.stdout.write(FORMS[form](found))
+    data = json.loads(FORMS["json"](found))
+    return Shown({"predictions": data}, lambda: sys.stdout.write(FORMS[form](found)))

@@ -12,6 +12,7 @@ import typer
 
 from sonde import __version__
 from sonde._cache_commands import cache_app
+from sonde._card_commands import card
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
 from sonde._options import (
@@ -31,6 +32,7 @@ from sonde._options import (
     with_lens_flags,
 )
 from sonde._predict_command import predict
+from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -47,6 +49,7 @@ app.command()(predict)
 
 
 @app.command(cls=Explained)
+@shown
 @with_lens_flags
 def run(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
@@ -81,9 +84,9 @@ def run(
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
-) -> None:
+) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    from sonde._console import print_outcome, progress
+    from sonde._console import outcome_data, print_outcome, progress
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report, save_figures
@@ -135,25 +138,31 @@ def run(
         from sonde.facade.features import write_all_features
 
         outcome.files += write_all_features(outcome.directory.root, teller)
-    print_outcome(outcome, page)
+    return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
 @app.command()
+@shown
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
         list[str] | None, typer.Option("--plot", help="Add a section of your own (FILE.py).")
     ] = None,
-) -> None:
+) -> Shown:
     """Build the page of a finished run again."""
     from sonde.report import PLOTS, build_report
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    typer.echo(build_report(directory))
+    page = build_report(directory)
+    return Shown({"page": page}, lambda: typer.echo(page))
+
+
+app.command()(card)
 
 
 @app.command()
+@shown
 def compare(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
@@ -166,9 +175,9 @@ def compare(
         str,
         typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
     ] = "",
-) -> None:
+) -> Shown:
     """Hold models against each other on the same items: what got better, worse, or cannot be told."""
-    from sonde._console import print_comparison, progress
+    from sonde._console import comparison_data, print_comparison, progress
     from sonde.experiments.comparing import compare as held_against
     from sonde.experiments.comparing import default_output, write_comparison, write_series
     from sonde.report import build_comparison
@@ -177,24 +186,27 @@ def compare(
     folder = write_comparison(found, output or default_output(directories))
     if series:
         write_series(directories, series, folder)
-    print_comparison(folder, build_comparison(folder))
+    page = build_comparison(folder)
+    return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))
 
 
 @app.command("figures")
+@shown
 def write_figures(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; by default all.")
     ] = None,
-) -> None:
+) -> Shown:
     """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
     from sonde.report import save_figures
 
-    for path in save_figures(directory, names or ()):
-        typer.echo(path)
+    files = save_figures(directory, names or ())
+    return Shown({"files": files}, lambda: [typer.echo(path) for path in files])
 
 
 @app.command(cls=Explained)
+@shown
 def label(
     task: Annotated[str, typer.Argument(help="See `sonde list tasks`.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
@@ -215,7 +227,7 @@ def label(
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
     ] = None,
-) -> None:
+) -> Shown:
     """Label a corpus; needs no model."""
     from sonde.executors import cores
     from sonde.experiments.labelling import Labelling, write_label_file
@@ -232,10 +244,12 @@ def label(
         form=form,
         workers=workers or cores(),
     )
-    typer.echo(f"{write_label_file(wanted, output)} rows in {output}")
+    rows = write_label_file(wanted, output)
+    return Shown({"rows": rows, "file": output}, lambda: typer.echo(f"{rows} rows in {output}"))
 
 
 @app.command()
+@shown
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
     model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
@@ -246,19 +260,20 @@ def align(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write CSV or Parquet instead.")
     ] = None,
-) -> None:
+) -> Shown:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
     from sonde._console import print_table
     from sonde.experiments.aligning import token_table, write_table
 
     table = token_table(file, model, language, merged=merged)
     if output is None:
-        print_table(table)
-    else:
-        write_table(table, output)
+        return Shown({"tokens": table.to_dicts()}, lambda: print_table(table))
+    write_table(table, output)
+    return Shown({"rows": len(table), "file": output}, lambda: None)
 
 
 @app.command()
+@shown
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
@@ -270,7 +285,7 @@ def convert(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random weights.")] = 0,
-) -> None:
+) -> Shown:
     """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
     from sonde.models import convert as to_safetensors
     from sonde.models import derive
@@ -280,10 +295,11 @@ def convert(
         if weights is None
         else derive(checkpoint, directory, weights, seed=seed)
     )
-    typer.echo(made)
+    return Shown({"directory": made}, lambda: typer.echo(made))
 
 
 @app.command()
+@shown
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[
@@ -298,14 +314,16 @@ def pretrain(
             "--keep-series", help="Keep the model after 0, 1, 2, 4, 8, ... updates too (series/stepN)."
         ),
     ] = False,
-) -> None:
+) -> Shown:
     """Pre-train a model by recipe, from vocabulary to model card."""
     from sonde.training.pretrain import pretrain as train
 
-    typer.echo(train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=_say))
+    folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=_say)
+    return Shown({"directory": folder}, lambda: typer.echo(folder))
 
 
 @app.command("list")
+@shown
 def list_names(
     what: Annotated[
         str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
@@ -313,20 +331,21 @@ def list_names(
     of: Annotated[
         str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
     ] = None,
-) -> None:
+) -> Shown:
     """List what there is, without importing it; options as tables."""
-    from sonde._console import print_catalogue, print_options
+    from sonde._console import options_data, print_catalogue, print_options
     from sonde.experiments.catalogue import catalogue
     from sonde.experiments.options import all_options
     from sonde.report import PLOTS
 
     if what == "options":
-        print_options(all_options(of))
-        return
+        options = all_options(of)
+        return Shown({"options": options_data(options)}, lambda: print_options(options))
     headers = catalogue(what, {"plots": PLOTS})
     if of is not None:
         raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
-    print_catalogue(headers)
+    names = [{"name": header.name, "summary": header.summary} for header in headers]
+    return Shown({what: names}, lambda: print_catalogue(headers))
 
 
 def _say(line: str) -> None:

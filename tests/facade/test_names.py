@@ -15,7 +15,18 @@ HEAVY = {"torch", "transformers", "polars", "numpy", "scipy", "pydantic", "pyarr
 
 
 def test_the_names_are_these() -> None:
-    names = ["Experiment", "Run", "align", "capture", "compare", "label", "load_model", "read_scores", "run"]
+    names = [
+        "Experiment",
+        "Run",
+        "align",
+        "capture",
+        "card",
+        "compare",
+        "label",
+        "load_model",
+        "read_scores",
+        "run",
+    ]
     assert sorted(sonde.__all__) == names
     assert {*names, "__version__"} <= set(dir(sonde))
 

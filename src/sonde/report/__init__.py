@@ -1,5 +1,9 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
+from sonde.report._card.card import Card, card_schema
+from sonde.report._card.entries import card_of
+from sonde.report._card.words import entry_line, outcome_line
+from sonde.report._card.write import build_card, junit
 from sonde.report._comparison.page import build_comparison
 from sonde.report._comparison.sections import sentences as comparison_sentences
 from sonde.report._comparison.within import read_compared
@@ -14,6 +18,7 @@ from sonde.results.tables import Column, Table
 __all__ = [
     "PLOTS",
     "VERDICTS",
+    "Card",
     "Chart",
     "Column",
     "Drawing",
@@ -26,11 +31,17 @@ __all__ = [
     "Section",
     "Table",
     "as_svg",
+    "build_card",
     "build_comparison",
     "build_report",
+    "card_of",
+    "card_schema",
     "comparison_sentences",
     "draw",
+    "entry_line",
     "first_screen",
+    "junit",
+    "outcome_line",
     "read_compared",
     "save_figures",
     "sized_spec",

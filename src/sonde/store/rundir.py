@@ -65,6 +65,16 @@ class RunDirectory:
         """The page."""
         return self.root / "report.html"
 
+    @property
+    def card(self) -> Path:
+        """What its lenses found, as data."""
+        return self.root / "card.json"
+
+    @property
+    def card_section(self) -> Path:
+        """The same as a section of a model card."""
+        return self.root / "card.md"
+
     def observations(self, lens: str, model: str) -> str:
         """Relative folder of the item tables of a lens and model."""
         return f"observations/lens={lens}/model={slug(model)}"

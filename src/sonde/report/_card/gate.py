@@ -1,0 +1,181 @@
+"""Numbers of a run held to requirements: the bound of the interval counts, never the number itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.report._card.card import Card, CardNumber, RequirementOutcome
+from sonde.report._card.entries import number_of
+from sonde.report._card.requirements import Requirement, read_requirements
+from sonde.report._card.words import required, subject
+from sonde.report._shared.run import RunData
+from sonde.results.verdict import why_no_verdict
+
+_MEASURED = frozenset(
+    ("value", "ci_low", "ci_high", "ci_method", "n", "n_clusters", "effective_clusters", "n_eff", "seeds")
+)
+_OF_THE_RUN = frozenset(("model", "revision", "corpus", "corpus_hash", "item_set", "layer", "head", "seed"))
+"""What two runs of one question may differ in; the layer and head of a headline are chosen anew."""
+
+COLUMNS = tuple(
+    name for name in CardNumber.model_fields if name not in _MEASURED | {"lens", "task", "metric", "slice"}
+)
+"""What ``where`` may name."""
+
+ASKED = tuple(name for name in CardNumber.model_fields if name not in _MEASURED | _OF_THE_RUN)
+"""What a number is, whatever run it is of."""
+
+
+def held_to(card: Card, run: RunData, file: Path) -> Card:
+    """The card with the outcomes of a file of requirements.
+
+    Args:
+        card: The card of the run.
+        run: The run; any of its numbers may be required, not only those of the card.
+        file: The requirements; paths in it are relative to its folder.
+
+    Raises:
+        UsageError: A requirement cannot be read, or says of no single number of the run what it is.
+        InputError: The file, or an earlier card that it names, cannot be read.
+    """
+    outcomes: list[RequirementOutcome] = []
+    for place, one in enumerate(read_requirements(file), 1):
+        try:
+            outcomes += _outcomes(one, _required(one, card, run), file.parent)
+        except UsageError as error:
+            raise error.located(f"[[require]] {place} of {file}") from None
+    return card.model_copy(update={"requirements": outcomes})
+
+
+def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
+    if one.at_least is not None:
+        yield _outcome(number, "ci_low", one.at_least, "")
+    if one.at_most is not None:
+        yield _outcome(number, "ci_high", one.at_most, "")
+    if one.not_below is not None:
+        path = folder / one.not_below
+        earlier = _earlier(one, number, Card.read(path), path)
+        if earlier.value is None:
+            raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
+        less = f" less {one.margin:g}" if one.margin else ""
+        others = "" if earlier.item_set == number.item_set else ", which was over other items"
+        origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
+        yield _outcome(number, "ci_low", earlier.value - one.margin, origin)
+
+
+def _outcome(number: CardNumber, bound: Any, threshold: float, origin: str) -> RequirementOutcome:
+    why = why_no_verdict(number.model_dump())
+    if why:
+        said = f"no verdict, {why} (required: {required(bound, threshold)}{f', {origin}' if origin else ''})"
+        return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
+    found = getattr(number, bound)
+    met = found >= threshold if bound == "ci_low" else found <= threshold
+    end = "lower" if bound == "ci_low" else "upper"
+    limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
+    said = f"the {end} end {found:.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
+    said += f" ({origin})" if origin else ""
+    return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
+
+
+def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
+    """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
+    of_run = _named(one, run)
+    # The highest of several values of a dimension is meant only where its value is named.
+    headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
+    numbers = [held for line in headlines for held in (line.number, line.difference) if held]
+    of_card = [held for held in numbers if _fits(one, held)]
+    if len(of_card) == 1:
+        return of_card[0]
+    found = of_card or [held for held in of_run if _fits(one, held)]
+    if one.slice is None and not of_card:
+        found = [held for held in found if not held.slice] or found
+    if "control" not in (one.where or {}):
+        found = [held for held in found if held.control is None] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{len(found)} numbers fit: {_differing(found)}")
+    raise UsageError("no number fits what `slice` and `where` say")
+
+
+def _named(one: Requirement, run: RunData) -> list[CardNumber]:
+    """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
+    if one.lens not in run.scored_lenses:
+        raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
+    rows = run.every_score.filter(pl.col("lens") == one.lens)
+    for column, name in (("task", one.task), ("metric", one.metric)):
+        if name is not None:
+            _known(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
+            rows = rows.filter(pl.col(column) == name)
+    found = [number_of(run, row) for row in rows.iter_rows(named=True)]
+    for name, value in (one.where or {}).items():
+        if name not in COLUMNS:
+            raise UnknownNameError("column", name, COLUMNS)
+        _known(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
+    for name, value in (one.slice or {}).items():
+        _known(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
+        values = [held.slice[name] for held in found if name in held.slice]
+        _known(f"value of the dimension {name!r}", str(value), values)
+    return found
+
+
+def _known(what: str, value: Any, values: Iterable[Any]) -> None:
+    """Refuse a value that no number has; the nearest is named."""
+    known = list(dict.fromkeys(one for one in values if one not in (None, "")))
+    if value not in known:
+        raise UnknownNameError(what, str(value), map(str, known))
+
+
+def _fits(one: Requirement, number: CardNumber) -> bool:
+    held = number.model_dump()
+    asked = {"lens": one.lens, "metric": one.metric, **(one.where or {})}
+    if one.task is not None:
+        asked["task"] = one.task
+    same = one.slice is None or {name: str(value) for name, value in one.slice.items()} == number.slice
+    return same and all(held[name] == value for name, value in asked.items())
+
+
+def _differing(numbers: Sequence[CardNumber]) -> str:
+    """In which columns some numbers differ, with a few values each."""
+    parts: list[str] = []
+    for name in ("task", "slice", *COLUMNS):
+        values = list(dict.fromkeys(_spelled(getattr(one, name)) for one in numbers))
+        if len(values) > 1 and name not in ("item_set", "revision", "corpus_hash"):
+            more = ", ..." if len(values) > _FEW else ""
+            parts.append(f"{name} ({', '.join(values[:_FEW])}{more})")
+    return f"they differ in {'; '.join(parts)}; say which" if parts else "nothing tells them apart"
+
+
+_FEW = 4
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {held}" for name, held in value.items()) or "none"
+    return str(value)
+
+
+def _earlier(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
+    """The number of an earlier card that answers the same question."""
+    given = {name: value for name, value in (one.where or {}).items() if name in ("layer", "head")}
+    found: list[CardNumber] = []
+    for held in card.numbers:
+        same = all(getattr(held, name) == getattr(number, name) for name in ASKED)
+        if same and all(getattr(held, name) == value for name, value in given.items()):
+            found += [held] if held not in found else []
+    for name in ("corpus", "model"):
+        found = _preferred(found, name, getattr(number, name))
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} numbers of the same question" if found else "no number of the same question"
+    raise UsageError(f"the earlier card {str(path)!r} has {what} as {subject(number)}")
+
+
+def _preferred(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
+    held = list(numbers)
+    return [one for one in held if getattr(one, name) == value] or held

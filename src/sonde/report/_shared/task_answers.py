@@ -1,0 +1,100 @@
+"""What a lens says of each of its tasks: the number that speaks for it, its best control, and the verdict.
+
+The page's first screen says the same of all tasks of a lens in one row (`sonde.report._shared.answers`), by
+the same declarations and the same rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from sonde.report._shared.answers import (
+    ABOVE,
+    BELOW,
+    LEVEL,
+    LensQuestion,
+    Row,
+    _Compared,
+    _compared,
+    _concluded,
+    _sentence,
+)
+from sonde.report._shared.run import RunData
+from sonde.report._shared.title import titles
+from sonde.results.findings import Finding, findings, metric_words
+from sonde.results.words import plain_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskAnswer:
+    """What a lens says of one task, model, language, corpus and side.
+
+    Attributes:
+        row: The score that speaks for the task.
+        control: The best control that answers the same question; None where there is none.
+        gain: The paired difference to it; None where it was not paired.
+        kind: What may be concluded, a key of `sonde.report._shared.answers.VERDICTS`.
+        why: Why nothing may be concluded; empty where something may.
+        verdict: The conclusion in a sentence without its full stop.
+        among: Of how many values of a dimension or places in the model the number is the highest.
+    """
+
+    row: Row
+    control: Row | None
+    gain: Row | None
+    kind: str
+    why: str
+    verdict: str
+    among: int = 1
+
+
+_SUBJECT = ("model", "language", "corpus_hash", "task")
+
+
+def task_answers(run: RunData) -> list[TaskAnswer]:
+    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `findings`."""
+    declared = titles(run)
+    said: list[TaskAnswer] = []
+    for lens in run.scored_lenses:
+        question = declared[lens].question if lens in declared else None
+        rows = run.every_score.filter(pl.col("lens") == lens)
+        for part in rows.partition_by(_SUBJECT, maintain_order=True):
+            own = _declared(part, question) if question else []
+            said += own or [_found(finding) for finding in findings(part)]
+    return said
+
+
+def _declared(part: pl.DataFrame, question: LensQuestion) -> list[TaskAnswer]:
+    sides = part.filter(question.where).partition_by("side", maintain_order=True)
+    held = [_compared(rows.to_dicts(), question) for rows in sides]
+    return [_answer(one, _declared_sentence(question, one)) for one in held if one]
+
+
+def _declared_sentence(question: LensQuestion, one: _Compared) -> str:
+    control = "" if one.control is None else question.controls[one.control["control"]]
+    return _sentence(question, one, control, 100.0 if question.share else 1.0)
+
+
+def _found(finding: Finding) -> TaskAnswer:
+    control = max(finding.controls, key=lambda one: one["value"], default=None)
+    # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
+    one = _Compared(finding.row, control, None, *_concluded(finding.row, control, None, lower=False))
+    where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(one.kind, "")
+    said = f"{where} {plain_words(control['control'])}" if control and where else "no control beside it"
+    measure = metric_words(one.row)
+    verdict = f"{measure[:1].upper()}{measure[1:]}: {f'no verdict, {one.why}' if one.why else said}"
+    return _answer(one, verdict, finding.among)
+
+
+def _answer(one: _Compared, verdict: str, among: int = 1) -> TaskAnswer:
+    return TaskAnswer(
+        row=one.row,
+        control=one.control,
+        gain=one.gain,
+        kind=one.kind,
+        why=one.why,
+        verdict=verdict,
+        among=among,
+    )

@@ -83,7 +83,9 @@ def run() -> Iterator[dict[str, str | float | None]]:
     """Fit all baselines and write the page; a row a task: its best baseline's accuracy above chance."""
     found: list[Found] = []
     refused: list[str] = []
-    names = [name for name in TASKS.names() if TASKS.load(name).target in (*PICKED, "mutation")]
+    tasks = {name: TASKS.load(name) for name in TASKS.names()}
+    # A task without labels of its own takes those of a user's table.
+    names = [name for name, task in tasks.items() if task.target in (*PICKED, "mutation") and task.labels]
     for name, one in EXECUTORS.load("local").map(_baselines, names, workers=cores()):
         if isinstance(one, str):
             refused.append(one)

@@ -43,6 +43,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, one in enumerate(chosen):
             label = "raises" if "raise " in one.text else "plain"
             writer.writerow([number, one.text, label, split[one.cluster], one.cluster])
+        writer.writerow([ROWS, "def unlabelled(): pass", "", "train", "none"])
     assert len(chosen) == ROWS
     return path
 
@@ -62,6 +63,7 @@ def crossed(table: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory
         "--include-seen", "--option", f"probe.l2={L2}", "--option", "probe.curves=false",
     )  # fmt: skip
     assert "labelled (python)" in said
+    assert f"labelled:{table}: not used: 1 no label (line " in said
     assert "features: " in said
     return sonde.Run(output)
 
@@ -190,7 +192,9 @@ def test_new_functions_get_what_the_tested_probe_says(
     found = split.predict(path, layer=1)
     (probe,) = found.probes
     row = accuracies(split).row(1, named=True)
-    assert (probe.layer, probe.probes, probe.accuracy["value"]) == (1, 1, row["value"])
+    assert (probe.layer, probe.probes) == (1, 1)
+    assert probe.accuracy is not None
+    assert probe.accuracy["value"] == row["value"]
     assert len(found.functions) == len(tests)
     states = split.states("labelled", 1)
     labels, part = (states.examples[name].to_numpy() for name in ("label", "split"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.report import Answer, RunData, build_report, first_screen
+from sonde.report import LensAnswer, RunData, build_report, first_screen
 from sonde.results.scores import Score, scores_frame
 
 HEADS = Score(
@@ -32,7 +32,7 @@ def run_of(root: Path, scores: Sequence[Score]) -> RunData:
     return RunData(root)
 
 
-def answer(root: Path, *scores: Score) -> Answer:
+def answer(root: Path, *scores: Score) -> LensAnswer:
     (found,) = first_screen(run_of(root, scores))
     return found
 

@@ -2,7 +2,7 @@
 
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import build_report, draw, save_figures
-from sonde.report._shared.answers import VERDICTS, Answer
+from sonde.report._shared.answers import LensAnswer
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import first_screen
@@ -10,13 +10,12 @@ from sonde.results.tables import Column, Table
 
 __all__ = [
     "PLOTS",
-    "VERDICTS",
-    "Answer",
     "Chart",
     "Column",
     "Drawing",
     "Embed",
     "Figure",
+    "LensAnswer",
     "ModelInfo",
     "Plot",
     "RunData",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.base.registry import Registry
-from sonde.report._shared.answers import Answer, Question, answers
+from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.answers import LensAnswer, answers
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 
@@ -53,7 +54,7 @@ class Title(Protocol):
         ...
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> LensQuestion | None:
         """Which number speaks for it on the first screen; None leaves that to its scores."""
         ...
 
@@ -82,7 +83,7 @@ class PlainTitle:
     """The title of a lens whose findings are sentences among others at the top of the page."""
 
     name: str
-    question: Question | None = None
+    question: LensQuestion | None = None
     cites: Sequence[str] = ()
     explained: str = ""
     in_float32: str = ""
@@ -101,7 +102,7 @@ def titles(run: RunData) -> dict[str, Title]:
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
 
 
-def first_screen(run: RunData) -> list[Answer]:
+def first_screen(run: RunData) -> list[LensAnswer]:
     """What each lens of a run answers in one row, the same on the page and in the terminal."""
     declared = titles(run).items()
     return answers(run, {lens: title.question for lens, title in declared if title.question})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._shared.answers import Question
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.report.attention._scores import AVERAGE
 
@@ -12,7 +12,7 @@ title = PlainTitle(
     name="Attention heads",
     in_float32="attention rows",
     cites=("shen2022codesyntax",),
-    question=Question(
+    question=LensQuestion(
         subject="Attention heads",
         measure="relations found at the first try",
         metrics=("first_hit",),

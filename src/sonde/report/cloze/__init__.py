@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._shared.answers import Question
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.report.cloze._scores import WHOLE
 from sonde.results.dimensions import dimensions_are
@@ -13,7 +13,7 @@ title = PlainTitle(
     name="Names of APIs",
     in_float32="ranks",
     cites=("zhuo2023ink",),
-    question=Question(
+    question=LensQuestion(
         subject="Guesses at API names",
         measure="names right at the first try",
         metrics=("p_at_k",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._shared.answers import Question
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.report.finetune._scores import METHODS, SCRATCH
 from sonde.results.dimensions import dimensions_are
@@ -12,7 +12,7 @@ from sonde.results.dimensions import dimensions_are
 title = PlainTitle(
     name="Fine-tuning",
     cites=("kanade2020cubert",),
-    question=Question(
+    question=LensQuestion(
         subject="Fine-tuned models",
         measure="examples right",
         metrics=("localisation_repair", "accuracy"),

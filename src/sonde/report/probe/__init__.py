@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._shared.answers import Question
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.report.probe._scores import BEST
 
 title = PlainTitle(
     name="Probes",
     cites=("karmakar2024inspect", "hewitt2019control"),
-    question=Question(
+    question=LensQuestion(
         subject="Probes",
         measure="examples right",
         metrics=("accuracy",),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.report._shared.answers import Question
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.title import PlainTitle
 from sonde.results.dimensions import dimensions_are
 
 title = PlainTitle(
     name="Names of APIs, asked in words",
     cites=("zhuo2023ink",),
-    question=Question(
+    question=LensQuestion(
         subject="Names listed when asked in words",
         measure="names right at the first try",
         metrics=("p_at_k",),

@@ -100,7 +100,8 @@ def test_surprisal_reads_the_models_of_one_kind_and_says_which_it_left_out(
     (refused,) = summary["refused"]
     assert (refused["lens"], refused["model"]) == ("surprisal", left)
     assert "never share a table" in refused["reason"] and "\n" not in refused["reason"]
-    assert f"{left} was left out of the lens surprisal" in build_report(tmp_path / "run").read_text()
+    page = build_report(tmp_path / "run").read_text().partition("What was not scored, and")[2]
+    assert f"surprisal of {left}<" in page
 
 
 def test_each_lens_reads_what_it_can(both: Experiment, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from sonde.report._comparison.sections import sentences as comparison_sentences
 from sonde.report._comparison.within import read_compared
 from sonde.report._drawing.render import as_svg, sized_spec
 from sonde.report._page.page import build_report, draw, save_figures
-from sonde.report._shared.answers import VERDICTS, LensAnswer
+from sonde.report._shared.answers import LensAnswer
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import first_screen
@@ -17,7 +17,6 @@ from sonde.results.tables import Column, Table
 
 __all__ = [
     "PLOTS",
-    "VERDICTS",
     "Card",
     "Chart",
     "Column",

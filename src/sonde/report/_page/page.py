@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -24,15 +23,16 @@ from sonde.report._drawing.models import with_model_colours
 from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page import header
+from sonde.report._page.groups import groups_of, name_of
 from sonde.report._page.missing import missing
 from sonde.report._page.saved import save_sections
 from sonde.report._page.templates import asset, templates
-from sonde.report._shared.answers import VERDICTS
+from sonde.report._shared.against import VERDICTS
 from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
 from sonde.report._shared.plot import PLOTS, Figure, Section
 from sonde.report._shared.run import RunData
-from sonde.report._shared.title import Title, Top, first_screen, titles
+from sonde.report._shared.title import Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.rundir import slug
@@ -136,29 +136,6 @@ def draw(run: RunData, name: str) -> Section | None:
     return Section(name=slug(name), plot=plot, figure=cleaned(replace(figure, charts=charts)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LensGroup:
-    """The sections of one lens.
-
-    Attributes:
-        lens: Public name of the lens.
-        name: Heading of the group.
-        lead: Its finding in a sentence.
-        top: What the lens says above its sections.
-        sections: In their order.
-        contents: Name and short title of each.
-        tasks: Tasks that it scored, as its sections abbreviate them, with what they ask.
-    """
-
-    lens: str
-    name: str
-    lead: str
-    top: Top | None
-    sections: list[Section]
-    contents: list[tuple[str, str]]
-    tasks: header.Facts
-
-
 def render(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
     compared = models_compared(run)
@@ -182,7 +159,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = _groups(run, sections, declared, leads, tops)
+    groups = groups_of(run, sections, declared, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
@@ -205,7 +182,7 @@ def render(run: RunData, sections: list[Section]) -> str:
             answers=shown,
             verdicts=VERDICTS,
             kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
-            names={lens: _name(lens, declared) for lens in run.scored_lenses},
+            names={lens: name_of(lens, declared) for lens in run.scored_lenses},
             explained=[
                 title.explained
                 for lens, title in declared.items()
@@ -252,44 +229,3 @@ def _headline(run: RunData, top: Top | None, leads: Mapping[str, str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def _name(lens: str, declared: Mapping[str, Title]) -> str:
-    return declared[lens].name if lens in declared else plain_words(lens).capitalize()
-
-
-def _groups(
-    run: RunData,
-    sections: Sequence[Section],
-    declared: Mapping[str, Title],
-    leads: Mapping[str, str],
-    tops: Mapping[str, Top],
-) -> list[LensGroup]:
-    """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
-    held: dict[str, list[Section]] = {}
-    for section in sections:
-        held.setdefault(section.plot.lens, []).append(section)
-    for lens in leads:
-        held.setdefault(lens, [])
-    return [
-        LensGroup(
-            lens=lens,
-            name=_name(lens, declared),
-            lead=leads.get(lens, ""),
-            top=tops.get(lens),
-            sections=own,
-            contents=_contents(own, _name(lens, declared)),
-            tasks=header.asked(run, lens),
-        )
-        for lens, own in held.items()
-    ]
-
-
-def _contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
-    parts = [section.plot.title.partition(":") for section in sections]
-    before = Counter(first for first, _, _ in parts)
-    return [
-        (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
-        for section, (first, _, rest) in zip(sections, parts, strict=True)
-    ]

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sonde.report._shared.answers import (
+from sonde.report._shared.against import (
     ABOVE,
     BELOW,
     LEVEL,
+    HeldAgainst,
     LensQuestion,
     Row,
-    _Compared,
-    _compared,
-    _concluded,
-    _sentence,
+    compared,
+    concluded,
 )
+from sonde.report._shared.answers import sentence_of
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.results.findings import Finding, findings, metric_words
@@ -35,7 +35,7 @@ class TaskAnswer:
         row: The score that speaks for the task.
         control: The best control that answers the same question; None where there is none.
         gain: The paired difference to it; None where it was not paired.
-        kind: What may be concluded, a key of `sonde.report._shared.answers.VERDICTS`.
+        kind: What may be concluded, a key of `sonde.report._shared.against.VERDICTS`.
         why: Why nothing may be concluded; empty where something may.
         verdict: The conclusion in a sentence without its full stop.
         among: Of how many values of a dimension or places in the model the number is the highest.
@@ -68,19 +68,19 @@ def task_answers(run: RunData) -> list[TaskAnswer]:
 
 def _declared(part: pl.DataFrame, question: LensQuestion) -> list[TaskAnswer]:
     sides = part.filter(question.where).partition_by("side", maintain_order=True)
-    held = [_compared(rows.to_dicts(), question) for rows in sides]
+    held = [compared(rows.to_dicts(), question) for rows in sides]
     return [_answer(one, _declared_sentence(question, one)) for one in held if one]
 
 
-def _declared_sentence(question: LensQuestion, one: _Compared) -> str:
+def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:
     control = "" if one.control is None else question.controls[one.control["control"]]
-    return _sentence(question, one, control, 100.0 if question.share else 1.0)
+    return sentence_of(question, one, control, 100.0 if question.share else 1.0)
 
 
 def _found(finding: Finding) -> TaskAnswer:
     control = max(finding.controls, key=lambda one: one["value"], default=None)
     # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    one = _Compared(finding.row, control, None, *_concluded(finding.row, control, None, lower=False))
+    one = HeldAgainst(finding.row, control, None, *concluded(finding.row, control, None, lower=False))
     where = {ABOVE: "above", BELOW: "below", LEVEL: "not told from"}.get(one.kind, "")
     said = f"{where} {plain_words(control['control'])}" if control and where else "no control beside it"
     measure = metric_words(one.row)
@@ -88,7 +88,7 @@ def _found(finding: Finding) -> TaskAnswer:
     return _answer(one, verdict, finding.among)
 
 
-def _answer(one: _Compared, verdict: str, among: int = 1) -> TaskAnswer:
+def _answer(one: HeldAgainst, verdict: str, among: int = 1) -> TaskAnswer:
     return TaskAnswer(
         row=one.row,
         control=one.control,

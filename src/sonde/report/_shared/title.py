@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.base.registry import Registry
-from sonde.report._shared.answers import LensAnswer, LensQuestion, answers
+from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.answers import LensAnswer, answers
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.answers import LensQuestion
+from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top

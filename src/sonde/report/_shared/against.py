@@ -1,0 +1,130 @@
+"""A number held against the best of its controls, and what may be concluded.
+
+Whether it may be called a finding is decided by `sonde.results.verdict.why_no_verdict` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from sonde.results.dimensions import dimensions_are
+from sonde.results.verdict import why_no_verdict
+
+Row = Mapping[str, Any]
+
+ABOVE, BELOW, LEVEL, ALONE, OPEN = "above", "below", "level", "alone", "open"
+
+VERDICTS = {
+    ABOVE: "better than its control",
+    BELOW: "worse than its control",
+    LEVEL: "cannot be told from its control",
+    ALONE: "a number without a control",
+    OPEN: "no verdict",
+}
+"""What a row of the first screen may conclude, as it is said in few words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LensQuestion:
+    """Which number speaks for a lens on the first screen, and how it is said.
+
+    Attributes:
+        subject: Who is measured, in the plural.
+        measure: What the number is, such that "19 % of" or "1.4" may stand before it.
+        metrics: The metric; of several the first that a task has.
+        where: Which rows of it.
+        controls: The controls that it is held against, by name, with their words.
+        share: Whether it is a share, said in per cent.
+        lower: Whether less is better.
+    """
+
+    subject: str
+    measure: str
+    metrics: Sequence[str]
+    where: pl.Expr = field(default_factory=lambda: dimensions_are({}))
+    controls: Mapping[str, str] = field(default_factory=dict[str, str])
+    share: bool = True
+    lower: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAgainst:
+    """A number of one task, its best control and their paired difference.
+
+    Attributes:
+        row: The number.
+        control: The best control that answers the same question.
+        gain: The paired difference to it.
+        kind: What may be concluded, a key of `VERDICTS`.
+        why: Why nothing may; empty where something may.
+    """
+
+    row: Row
+    control: Row | None
+    gain: Row | None
+    kind: str
+    why: str
+
+
+def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
+    """What the rows of one model and task say; None where they lack the number.
+
+    Args:
+        rows: Scores, those of controls and differences among them.
+        question: Which of them speaks.
+    """
+    held = {row["metric"] for row in rows if row["control"] is None}
+    metric = next((name for name in question.metrics if name in held), None)
+    if metric is None:
+        return None
+    row = next(one for one in rows if one["metric"] == metric and one["control"] is None)
+    beside = [one for one in rows if one["metric"] == metric and one["control"] in question.controls]
+    best = min if question.lower else max
+    control = best(beside, key=lambda one: one["value"]) if beside else None
+    gain = None if control is None else _gain(rows, metric, control["control"])
+    kind, why = concluded(row, control, gain, lower=question.lower)
+    return HeldAgainst(row, control, gain, kind, why)
+
+
+def _gain(rows: Iterable[Row], metric: str, control: str) -> Row | None:
+    """The paired difference to a control."""
+    for row in rows:
+        of = row["metric"] == f"{metric}_gain" or (
+            row["metric"] == "gain" and row["of_metric"] in (None, "", metric)
+        )
+        if of and control in (row["control"], row["compared_to"]):
+            return row
+    return None
+
+
+def concluded(row: Row, control: Row | None, gain: Row | None, *, lower: bool) -> tuple[str, str]:
+    """What may be concluded of a number beside its control, and why nothing may.
+
+    Args:
+        row: The number.
+        control: Its control; None where there is none.
+        gain: Their paired difference; without one their intervals have to lie apart.
+        lower: Whether less is better.
+    """
+    if control is None:
+        why = why_no_verdict(row)
+        return (OPEN if why else ALONE), why
+    if gain is not None:
+        why = why_no_verdict(gain)
+        ahead, behind = (not why and gain["ci_low"] > 0), (not why and gain["ci_high"] < 0)
+    else:
+        # Without a paired difference only intervals that lie apart tell two numbers from each other.
+        why = why_no_verdict(row) or why_no_verdict(control)
+        ahead, behind = (
+            not why and row["ci_low"] > control["ci_high"],
+            not why and row["ci_high"] < control["ci_low"],
+        )
+    if why:
+        return OPEN, why
+    if lower:
+        ahead, behind = behind, ahead
+    return (ABOVE if ahead else BELOW if behind else LEVEL), ""

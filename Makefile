@@ -45,9 +45,10 @@ bench: $(STAMP)
 bench-gpu:
 	PYTHONPATH=src:. $(PYTHON) -m bench accelerator
 
-# The pages that are generated from the code; a test says when they are stale.
+# The pages that are generated from the code (a test says when they are stale), then the site in build/site.
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # Every text that a user can meet, by module; to be read with their eyes.
 strings: $(STAMP)
@@ -69,5 +70,5 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonde needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $(STAMP)

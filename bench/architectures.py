@@ -397,7 +397,8 @@ def row(one: Verdict) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("model 'tiny': ", "").replace("model 'tiny' ", "")
+    plain = text.replace("|", "\\|").replace("[", "\\[")
+    return plain.replace("model 'tiny': ", "").replace("model 'tiny' ", "")
 
 
 if __name__ == "__main__":

@@ -55,3 +55,9 @@ def test_everything_that_is_no_code_travels(unpacked: Path) -> None:
         if path.is_file()
     }
     assert expected <= found
+
+
+def test_neither_tests_nor_caches_travel(unpacked: Path) -> None:
+    assert {path.name for path in unpacked.iterdir() if not path.name.endswith(".dist-info")} == {"sonde"}
+    parts = {part for path in unpacked.rglob("*") for part in path.relative_to(unpacked).parts}
+    assert not {"tests", "__pycache__", ".training"} & parts

@@ -13,11 +13,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jinja2 import Environment, StrictUndefined
 
 from sonde.report import Column, Table
 from sonde.report._page.export import as_csv, as_latex
-from sonde.report._page.templates import _template
+from sonde.report._page.templates import templates
 from sonde.results.formats import (
     COUNT,
     DASH,
@@ -90,11 +89,8 @@ class Cells(HTMLParser):
 
 def on_page(table: Table) -> tuple[list[str], list[list[str]], str]:
     """Headings and texts as a browser reads them, and the page's own text."""
-    macro, end, _ = _template("_page/page.html.j2").partition("{% endmacro %}")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page = environment.from_string(f"{macro}{end}{{{{ table(t) }}}}").render(t=table)
+    shown = '{% from "_page/parts.html.j2" import table %}{{ table(t) }}'
+    page = templates().from_string(shown).render(t=table)
     cells = Cells()
     cells.feed(page)
     cells.close()

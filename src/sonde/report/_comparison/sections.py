@@ -193,7 +193,7 @@ def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
         yield ComparisonSection(
             name=f"compared_moved_{of}",
             title=title,
-            caption="Surprisal in bits of the same place under both; above zero the second is less sure. "
+            caption="Bits of the same place under both models; above zero the second is less sure. "
             "These are the ends of a distribution, shown to be looked at, and no findings.",
             figure=Figure(
                 table=Table(

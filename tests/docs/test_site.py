@@ -1,0 +1,42 @@
+"""The site builds strictly and without network, and its pages fetch nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert {"index", "tutorial", "methods", "reference", "glossary", "citing"} <= {
+        page.stem for page in pages
+    }
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|img|iframe)[^>]+src="?https?:', text), page
+        assert not re.findall(
+            r'<link[^>]+rel="?(?:stylesheet|preconnect|preload)[^>]+href="?https?:', text
+        ), page
+    assert "corpora" in (tmp_path / "reference.html").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short_and_its_picture_small() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("\n") < 120
+    (picture,) = re.findall(r"!\[.*?\]\((.*?)\)", readme)
+    assert (ROOT / picture).stat().st_size < 200_000
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all((ROOT / link).exists() for link in re.findall(r"\]\(([^)#:]+)", readme))

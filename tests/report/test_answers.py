@@ -67,6 +67,15 @@ def test_without_a_paired_difference_intervals_have_to_lie_apart(tmp_path: Path)
     assert answer(tmp_path, HEADS, near).kind == "level"
 
 
+def test_of_equal_controls_the_paired_one_counts_and_other_poolings_do_not(tmp_path: Path) -> None:
+    heads, rule, behind = (dataclasses.replace(one, pooling="mean") for one in (HEADS, RULE, BEHIND))
+    equal = dataclasses.replace(rule, control="combined")
+    other = dataclasses.replace(rule, control="keyword", pooling="last", value=0.9, ci_low=0.8, ci_high=0.95)
+    found = answer(tmp_path, heads, equal, rule, other, behind)
+    assert found.control is not None and found.control["control"] == "offset"
+    assert found.gain is not None and found.kind == "below"
+
+
 def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) -> None:
     bits = Score(
         model="m", lens="surprisal", language="java", metric="bits_per_byte", value=1.25, ci_low=1.1,

@@ -82,10 +82,16 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     if metric is None:
         return None
     row = next(one for one in rows if one["metric"] == metric and one["control"] is None)
-    beside = [one for one in rows if one["metric"] == metric and one["control"] in question.controls]
-    best = min if question.lower else max
-    control = best(beside, key=lambda one: one["value"]) if beside else None
-    gain = None if control is None else _gain(rows, metric, control["control"])
+    # What was pooled otherwise is another question.
+    same = [one for one in rows if one["pooling"] in (row["pooling"], None)]
+    beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
+    gains = {one["control"]: _gain(same, metric, one["control"]) for one in beside}
+    sign = -1 if question.lower else 1
+    # Of controls that are equally good the one with a paired difference.
+    control = max(
+        beside, key=lambda one: (sign * one["value"], gains[one["control"]] is not None), default=None
+    )
+    gain = None if control is None else gains[control["control"]]
     kind, why = concluded(row, control, gain, lower=question.lower)
     return HeldAgainst(row, control, gain, kind, why)
 

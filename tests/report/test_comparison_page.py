@@ -1,0 +1,82 @@
+"""The page of a comparison in a real browser: drawn without a complaint, whatever the names are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.report.browser import asked
+from tests.report.test_browser import BROWSER
+
+from sonde.report import build_comparison
+from sonde.results import Score, mean_rows
+from sonde.results.comparison import compared
+from sonde.results.differences import differences_frame
+
+HOSTILE = "</script><b>\x1b'\"if"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    """A comparison of forty numbers of two lenses, some of them different, under hostile names."""
+    rng = np.random.default_rng(0)
+    names = [f"c{place // 20}" for place in range(600)]
+    pairs = []
+    for lens in ("probe", HOSTILE):
+        base = Score(model="old", lens=lens, task="typ", metric="accuracy", value=0.0, n=0, n_clusters=0)
+        right = rng.random((20, 600)) < 0.6
+        other = right ^ (rng.random((20, 600)) < 0.05)
+        other[:5] |= rng.random((5, 600)) < 0.3
+        fields = [{"dimensions": ((HOSTILE, f"{HOSTILE}{place}"),)} for place in range(20)]
+        first = mean_rows(base, right, names, fields)
+        second = mean_rows(dataclasses.replace(base, model=HOSTILE), other, names, fields)
+        pairs += [(one, two, "higher") for one, two in zip(first, second, strict=True)]
+    differences_frame(compared(pairs)).write_parquet(tmp_path / "comparison.parquet")
+    side = {"run": "run", "revision": "abc", "fingerprint": ""}
+    covered = [{"lens": "probe", "corpus": "c", "language": "python", "shared": 30, "base": 30, "model": 31}]
+    alone = [{"lens": HOSTILE, "reason": HOSTILE, "count": 3, "example": HOSTILE}]
+    one = {
+        "base": {"label": "old", "model": "old", **side},
+        "model": {"label": HOSTILE, "model": HOSTILE, **side},
+        "covered": covered,
+        "unpaired": alone,
+    }
+    content = {"schema_version": 2, "of": "", "comparisons": [one]}
+    (tmp_path / "comparison.json").write_text(json.dumps(content), encoding="utf-8")
+    return build_comparison(tmp_path).read_text(encoding="utf-8")
+
+
+def test_texts_are_escaped_and_outcomes_are_counted(page: str, tmp_path: Path) -> None:
+    assert "<b>" not in page.replace("<body>", "").partition("<script>")[0]
+    frame = pl.read_parquet(tmp_path / "comparison.parquet")
+    better = frame.filter(pl.col("outcome") == "better").height
+    assert better >= 8
+    assert "better" in page
+    assert "What could not be compared" in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_browser_draws_every_chart_and_nothing_is_wider_than_the_window(
+    page: str, tmp_path: Path, width: int
+) -> None:
+    script = """
+      window.dispatchEvent(new Event("beforeprint"));
+      await wait(2500);
+      return [
+        document.querySelectorAll("[data-chart]").length,
+        document.querySelectorAll("[data-chart] svg").length,
+        document.documentElement.scrollWidth,
+        document.querySelectorAll("nav a").length,
+        document.querySelectorAll("b").length,
+      ];
+    """
+    charts, drawn, wide, links, injected = asked(page, script, tmp_path, width=width)
+    assert charts == drawn >= 3
+    assert wide <= width
+    assert links >= 5
+    assert injected == 0

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from tests.report.browser import asked
-from tests.report.test_browser import BROWSER
+from tests.report.browser import charts_drawn, needs_browser, opened
 
 from sonde.report import build_comparison
 from sonde.results import Score, mean_rows
@@ -59,24 +58,14 @@ def test_texts_are_escaped_and_outcomes_are_counted(page: str, tmp_path: Path) -
     assert "What could not be compared" in page
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+@pytest.mark.slow
+@needs_browser
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_browser_draws_every_chart_and_nothing_is_wider_than_the_window(
     page: str, tmp_path: Path, width: int
 ) -> None:
-    script = """
-      window.dispatchEvent(new Event("beforeprint"));
-      await wait(2500);
-      return [
-        document.querySelectorAll("[data-chart]").length,
-        document.querySelectorAll("[data-chart] svg").length,
-        document.documentElement.scrollWidth,
-        document.querySelectorAll("nav a").length,
-        document.querySelectorAll("b").length,
-      ];
-    """
-    charts, drawn, wide, links, injected = asked(page, script, tmp_path, width=width)
-    assert charts == drawn >= 3
-    assert wide <= width
-    assert links >= 5
-    assert injected == 0
+    with opened(page, tmp_path, width=width) as shown:
+        assert charts_drawn(shown) >= 3
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.locator("nav a").count() >= 5
+        assert shown.locator("b").count() == 0

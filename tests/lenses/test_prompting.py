@@ -18,7 +18,7 @@ from tests.models.conftest import build, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
-from sonde.capture.generate import continuation, converses
+from sonde.capture.generate import continuations, converses
 from sonde.corpora import SourceFile
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
 from sonde.lenses.prompting.endpoint import Endpoint
@@ -234,12 +234,27 @@ def greedy(loaded: LoadedModel, text: str, most: int) -> str:
     return loaded.tokenizer.decode(written, skip_special_tokens=True)
 
 
-def test_a_decoder_writes_the_likeliest_pieces(decoder: LoadedModel) -> None:
+def test_a_decoder_writes_the_likeliest_pieces_behind_each_of_several_prompts(decoder: LoadedModel) -> None:
     assert not converses(decoder)
-    for text in ("import ", "x = 1"):
-        assert continuation(decoder, text, 6, chat=False) == greedy(decoder, text, 6)
-    assert continuation(decoder, "a" * 62, 6, chat=False) == greedy(decoder, "a" * 62, 6)
-    assert continuation(decoder, "a" * 64, 6, chat=False) is None
+    texts = ["import ", "x = 1", "return ", "y = 2", "a" * 62, *(f"x{one} = " for one in range(20))]
+    written = dict(continuations(decoder, [*texts, "a" * 64], 6, chat=False))
+    assert written.pop("a" * 64) is None
+    assert written == {text: greedy(decoder, text, 6) for text in texts}
+
+
+def test_a_row_that_ends_early_is_cut_at_its_end(
+    decoder: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"x{one} = " for one in range(10)]
+    before = dict(continuations(decoder, texts, 6, chat=False))
+    ids = [decoder.special.bos, *decoder.tokenizer(texts[0], add_special_tokens=False)["input_ids"]]
+    with torch.inference_mode():
+        end = int(decoder.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
+    # What one of them writes first becomes the end: that row stops there, and others go on.
+    monkeypatch.setattr(decoder.model.generation_config, "eos_token_id", [end])
+    written = dict(continuations(decoder, texts, 6, chat=False))
+    alone = {text: dict(continuations(decoder, [text], 6, chat=False))[text] for text in texts}
+    assert written == alone != before
 
 
 def test_a_template_for_conversations_is_used(decoder: LoadedModel) -> None:
@@ -251,9 +266,8 @@ def test_a_template_for_conversations_is_used(decoder: LoadedModel) -> None:
         ids = decoder.tokenizer("[user]hi:", add_special_tokens=False)["input_ids"]
         with torch.inference_mode():
             best = int(decoder.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
-        assert continuation(decoder, "hi", 1, chat=True) == decoder.tokenizer.decode(
-            [best], skip_special_tokens=True
-        )
+        (written,) = continuations(decoder, ["hi"], 1, chat=True)
+        assert written == ("hi", decoder.tokenizer.decode([best], skip_special_tokens=True))
     finally:
         decoder.tokenizer.chat_template = None
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
-from sonde.lenses.prompting.answers import Reply, answered
+from sonde.lenses.prompting.answers import Replies, answered
 from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
 from sonde.lenses.prompting.options import PromptingOptions
 from sonde.lenses.prompting.scores import MATCHING, score_prompted
@@ -61,10 +61,10 @@ class Prompting(LensDefaults):
         options = PromptingOptions.read(training.settings.options)
         if training.model.name.startswith(PREFIX):
             endpoint = Endpoint(training.model.name, options.base_url)
-            reply: Reply = partial(endpoint.reply, most=options.tokens)
+            replies: Replies = partial(endpoint.replies, most=options.tokens)
         else:
-            reply = _writer(training.model, options.tokens)
-        return answered(training.examples, reply, training.folder)
+            replies = _writer(training.model, options.tokens)
+        return answered(training.examples, replies, training.folder)
 
     def score(self, scoring: Scoring) -> list[Score]:
         """P@k, MRR and shares of refusals and short lists, each number with its interval."""
@@ -87,19 +87,21 @@ class Prompting(LensDefaults):
             )
 
 
-def _writer(spec: ModelSpec, tokens: int) -> Reply:
+def _writer(spec: ModelSpec, tokens: int) -> Replies:
     """A model of this machine; one without a template for conversations goes on behind the first index."""
-    from sonde.capture.generate import continuation, converses
+    from sonde.capture.generate import continuations, converses
     from sonde.models import load_model
 
     loaded = load_model(spec)
     chat = converses(loaded)
+    begun = "" if chat else "1."
 
-    def reply(prompt: str) -> str | None:
-        text = continuation(loaded, prompt if chat else f"{prompt}\n1.", tokens, chat=chat)
-        return text if text is None or chat else f"1.{text}"
+    def replies(prompts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        asked = {prompt if chat else f"{prompt}\n{begun}": prompt for prompt in prompts}
+        for prompt, text in continuations(loaded, list(asked), tokens, chat=chat):
+            yield asked[prompt], text if text is None else begun + text
 
-    return reply
+    return replies
 
 
 lens = Prompting()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from sonde.base.errors import StoreError
 from sonde.lenses.prompting.prompt import LISTED, listed, prompt_of
 from sonde.results.columns import Columns, schema_of
 
-Reply = Callable[[str], str | None]
-"""From a prompt to what is replied; None where the model could not be asked."""
+Replies = Callable[[Sequence[str]], Iterable[tuple[str, str | None]]]
+"""From prompts to each with what is replied, in any order; None where the model could not be asked."""
 
 ROWS_COLUMNS: Columns = {
     "query_id": (pl.String, "the query"),
@@ -33,7 +33,7 @@ ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
 _KEPT = "replies.jsonl"
 
 
-def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame:
+def answered(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
     """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     - ``rank``: place of the right answer in the list, null where it is not there.
@@ -42,17 +42,18 @@ def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame
 
     Args:
         examples: Queries in `sonde.tasks._cloze_columns.QUERY_SCHEMA`.
-        reply: Asks the model.
+        replies: Asks the model.
         folder: Where replies are kept.
 
     Raises:
         StoreError: They cannot be kept.
     """
-    replies = _Replies(folder)
+    queries = examples.to_dicts()
+    prompts = [prompt_of(row["language"], row["prefix"], row["suffix"]) for row in queries]
+    held = _Kept(folder).to(prompts, replies)
     rows: list[dict[str, Any]] = []
-    for row in examples.iter_rows(named=True):
-        prompt = prompt_of(row["language"], row["prefix"], row["suffix"])
-        text = replies.to(prompt, reply)
+    for row, prompt in zip(queries, prompts, strict=True):
+        text = held[prompt]
         found = listed(text or "")
         place = found.answers.index(row["answer"]) + 1 if row["answer"] in found.answers else None
         rows.append(
@@ -70,7 +71,7 @@ def answered(examples: pl.DataFrame, reply: Reply, folder: Path) -> pl.DataFrame
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
 
-class _Replies:
+class _Kept:
     """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,12 +85,13 @@ class _Replies:
         if lines and lines[-1]:
             self._path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
 
-    def to(self, prompt: str, reply: Reply) -> str | None:
-        """The reply to a prompt, asked for if it is not kept."""
-        if prompt not in self._held:
-            self._held[prompt] = reply(prompt)
+    def to(self, prompts: Iterable[str], replies: Replies) -> dict[str, str | None]:
+        """The replies to prompts; those that are not kept are asked for, each once."""
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
+        for prompt, text in replies(missing):
+            self._held[prompt] = text
             self._keep(prompt)
-        return self._held[prompt]
+        return self._held
 
     def _keep(self, prompt: str) -> None:
         try:

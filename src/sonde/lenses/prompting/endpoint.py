@@ -8,7 +8,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sonde.base.errors import InputError, UsageError
@@ -74,6 +74,10 @@ class Endpoint:
                 raise self._fault("replies with something that is no conversation") from None
             self._wait(_WAIT_S * 2 ** (tried - 1))
         raise AssertionError("unreachable")
+
+    def replies(self, prompts: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
+        """Each prompt and what the model replies to it; see `reply`."""
+        return ((prompt, self.reply(prompt, most)) for prompt in prompts)
 
     def _post(self, body: dict[str, Any]) -> Any:
         headers = {"Content-Type": "application/json"}

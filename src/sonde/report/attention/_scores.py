@@ -6,6 +6,7 @@ import polars as pl
 
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.tasks import TASKS
 
 LENS = "attention"
 MODEL = "heads"
@@ -45,6 +46,33 @@ AVERAGE = dimensions_are({})
 
 EDGES = dimensions_are({"average": "edges"})
 """Scores over all edges with equal weight."""
+
+BY_HEAD = "by_head"
+"""Dimension of the scores of any head: the relation whose edges it finds."""
+
+_CONSTRUCTS = {
+    "assignment": ("Assign", "AugAssign"),
+    "attribute_access": ("Attribute",),
+    "branch": ("If", "IfExp", "Switch"),
+    "call": ("Call",),
+    "collection": ("Dict",),
+    "comprehension": ("DictComp", "GeneratorExp", "ListComp", "SetComp", "comprehension"),
+    "exception_handling": ("Try",),
+    "loop": ("Do", "For", "While"),
+    "operator_expression": ("BinOp", "BoolOp", "Compare", "InfixExpr", "InstanceofExpr"),
+    "resource": ("With",),
+    "subscript": ("Slice", "Subscript"),
+}
+"""Constructs that all languages share, with the nodes that relations of CodeSyntax begin with."""
+
+_BY_NODE = {node: construct for construct, nodes in _CONSTRUCTS.items() for node in nodes}
+
+CONSTRUCTS = {
+    relation: (_BY_NODE[node],)
+    for relation in TASKS.load("syntax_relations").labels
+    if (node := relation.partition(":")[0]) in _BY_NODE
+}
+"""The construct of each relation; those between any two neighbours in the tree have none."""
 
 SNIPPET = "-snippet"
 """Ends the id of a snippet that the user gave, which is read beside the items."""

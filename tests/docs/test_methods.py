@@ -23,7 +23,8 @@ LENSES = ROOT / "src" / "sonde" / "lenses"
 NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path.parent.name[0] != "_")
 ALL = "All lenses"
 SOURCES = (
-    "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao", "Clark",
+    "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao",
+    "Clark",
 )  # fmt: skip
 
 COMPUTED = {

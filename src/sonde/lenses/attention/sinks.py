@@ -22,7 +22,7 @@ SINKS = ("sink_first", "sink_separator")
 def sink_scores(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
-    """Sink mass of each head, every item with equal weight; nothing is chosen, so both sides of the split count.
+    """Sink mass of each head, every item with equal weight; nothing is chosen, so both splits count.
 
     Args:
         observations: Rows of the item table that were read.

@@ -145,6 +145,16 @@ def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str
     return specification(base.mark_rect().properties(height=alt.Step(20)))
 
 
+def written(cells: alt.Chart, text: str, size: int = 11) -> list[alt.Chart]:
+    """Text in cells that are coloured by a share, ``value``: dark or light, whichever stands out."""
+    return [
+        cells.transform_filter(f"datum.value {side} 0.6")
+        .mark_text(style=style, fontSize=size)
+        .encode(text=text)
+        for side, style in (("<=", "name"), (">", "reversed"))
+    ]
+
+
 def row_height(lines: int) -> alt.Step:
     """Height of one row of a chart that holds this many lines side by side."""
     return alt.Step(max(24, 13 * lines + 8), **{"for": "position"})

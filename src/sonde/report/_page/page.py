@@ -121,8 +121,8 @@ def draw(run: RunData, name: str) -> Section | None:
 
     Args:
         run: The run.
-        name: Public name of a plot, ``joined`` for constructs over lenses, or ``numbers_LENS`` for all numbers of
-            any lens of the run.
+        name: Public name of a plot, ``joined`` for constructs over lenses, or ``numbers_LENS`` for all
+            numbers of any lens of the run.
 
     Raises:
         UnknownNameError: No plot has this name.

@@ -1,7 +1,7 @@
 """What several lenses say of the same constructs of a language, side by side.
 
-Each lens declares which of its numbers is about constructs and which of its facts belongs to which; here they are
-only put together. Numbers of one row are about one construct, never about the same tokens.
+Each lens declares which of its numbers is about constructs and which of its facts belongs to which; here they
+are only put together. Numbers of one row are about one construct, not about the same tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JoinedNumber:
         against: In words what the number is held against.
         level: Expression, over the rows of one metric, of what the number is held against where it has no
             controls; None where it has.
-        inside: Whether it is read inside the model, from attention or states, and not from what it predicts.
+        inside: Whether it is read inside the model, from what it computes on the way, and not from what it predicts.
         same: A sentence: what of the lens is counted under a construct.
     """
 
@@ -100,7 +100,7 @@ def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[st
     subject = ("model", "language")
     rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
     rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
-    # A side of an encoder-decoder, or a pooling, is another question: the first answers, as on the first screen.
+    # A side of an encoder-decoder is another question: the first answers.
     found: dict[tuple[str, str, str], list[tuple[str, JoinedCell]]] = {}
     for (model, language, fact), part in rows.partition_by(
         *subject, "fact", as_dict=True, maintain_order=True

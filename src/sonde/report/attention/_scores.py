@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from sonde.report._shared.run import RunData
@@ -99,6 +102,23 @@ def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     if rows["side"].n_unique() > 1:
         parts.append(pl.col("side"))
     return rows.with_columns(subject=pl.concat_str(parts, separator=", "))
+
+
+def best_of(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
+    """By subject and head (layer, head) the relations that it was chosen for, those with most edges first."""
+    rows = hits(run, by=RELATION).filter(
+        (pl.col("metric") == "first_hit") & (pl.col("k") == 1) & (pl.col("predictor") == MODEL)
+    )
+    found: dict[str, dict[tuple[int, int], list[str]]] = {}
+    for row in rows.sort("n", "label", descending=[True, False]).iter_rows(named=True):
+        held = found.setdefault(row["subject"], {})
+        held.setdefault((row["layer"], row["head"]), []).append(row["label"])
+    return found
+
+
+def head_name(row: Mapping[str, Any]) -> str:
+    """A head as layer and number in the layer, both counted from 0."""
+    return f"{row['layer']}.{row['head']}"
 
 
 def sides_note(rows: pl.DataFrame) -> list[str]:

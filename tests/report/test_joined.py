@@ -102,8 +102,8 @@ def test_what_is_found_inside_while_the_model_is_unsure_is_said(root: Path) -> N
     assert section is not None
     figure = section.figure
     assert figure.answer == (
-        "m: of 3 constructs that have surprisal beside best head or probe, 2 are found inside while the model "
-        "is less sure than usual (assignment, call)."
+        "m: of 3 constructs that have surprisal beside best head or probe, 2 are found inside while the "
+        "model is less sure than usual (assignment, call)."
     )
     notes = " ".join(figure.notes)
     assert (
@@ -123,7 +123,7 @@ def test_without_enough_clusters_nothing_is_found_inside(tmp_path: Path) -> None
     assert set(table["Best head: verdict"]) == {"no verdict"}
 
 
-def test_the_page_and_the_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_path: Path) -> None:
+def test_page_and_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_path: Path) -> None:
     page = build_report(root).read_text(encoding="utf-8")
     assert '<section id="joined"' in page and ">Constructs over lenses</h2>" in page
     assert {path.name for path in save_figures(root, ["joined"])} >= {"joined.csv", "joined-attention-m.svg"}

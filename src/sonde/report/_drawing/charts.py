@@ -18,7 +18,7 @@ def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[st
 
 
 def by_meaning(
-    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True
+    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True, **look: Any
 ) -> alt.Color:
     """The colour of the model and its controls, the same on every chart of the page.
 
@@ -27,12 +27,13 @@ def by_meaning(
         names: Words by the name of the control, the model's under the empty name.
         present: The words that the chart holds.
         legend: Whether the chart needs a legend.
+        look: What sets the legend apart from those of other charts.
     """
     # A scale has a colour for every meaning; words that the chart lacks are blanks, which no row holds.
     words = {name: word for name, word in names.items() if word in present}
     domain = [words.get(name, " " * (place + 2)) for place, name in enumerate(MEANINGS)]
     values = [word for name, word in words.items() if name in MEANINGS]
-    shown = alt.Legend(values=values) if legend and len(values) > 1 else None
+    shown = alt.Legend(values=values, **look) if legend and len(values) > 1 else None
     return alt.Color(
         f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=MEANING_RANGE), legend=shown
     )

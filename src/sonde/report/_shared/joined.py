@@ -27,7 +27,7 @@ class JoinedNumber:
         against: In words what the number is held against.
         level: Expression, over the rows of one metric, of what the number is held against where it has no
             controls; None where it has.
-        inside: Whether it is read inside the model, from what it computes on the way, and not from what it predicts.
+        inside: Whether it is read from what the model computes on the way, and not from what it predicts.
         same: A sentence: what of the lens is counted under a construct.
     """
 
@@ -107,7 +107,9 @@ def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[st
     ).items():
         first = part.filter(pl.col("side") == part["side"][0])
         cell = _cell(str(fact), first.to_dicts(), question)
-        for construct in number.constructs[str(fact)] if cell else ():
+        if cell is None:
+            continue
+        for construct in number.constructs[str(fact)]:
             found.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
     return [(key, _largest(held)) for key, held in found.items()]
 

@@ -70,22 +70,26 @@ def _few(rows: pl.DataFrame, ahead: pl.DataFrame, subject: str) -> list[str]:
 
 
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = [
+    records: list[dict[str, Any]] = [
         {
             "relation": row["label"].replace("->", " → ").replace(":", ": "),
             "whose": _WORDS["" if row["predictor"] == MODEL else row["predictor"]],
-            "own": row["predictor"] == MODEL,
             **mark(row),
         }
         for row in rows.iter_rows(named=True)
     ]
-    order = [one["relation"] for one in sorted(records, key=lambda one: -one["value"]) if one["own"]]
-    present = {one["whose"] for one in records}
-    colour = by_meaning("whose", _WORDS, present)
-    colour.legend = alt.Legend(
-        values=[word for word in _WORDS.values() if word in present],
-        orient="top", direction="vertical", columns=1, labelFontSize=_TYPE, symbolSize=260, labelLimit=700,
-    )  # fmt: skip
+    own = [one for one in records if one["whose"] == _WORDS[""]]
+    own.sort(key=lambda one: one["value"], reverse=True)
+    order: list[str] = [one["relation"] for one in own]
+    present: set[str] = {one["whose"] for one in records}
+    shown = [word for word in _WORDS.values() if word in present]
+    look: dict[str, Any] = {
+        "direction": "vertical",
+        "columns": 1,
+        "labelFontSize": _TYPE,
+        "symbolSize": 260,
+        "labelLimit": 700,
+    }
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis = alt.Axis(format="%", labelFontSize=_TYPE, titleFontSize=_TYPE, tickCount=5)
     x = alt.X("value:Q", title="edges found at the first try", scale=scale, axis=axis)
@@ -96,7 +100,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             title=None,
             axis=alt.Axis(labelFontSize=_TYPE, labelLimit=400, labelPadding=12),
         ),
-        color=colour,
+        color=by_meaning("whose", _WORDS, present, **look),
         tooltip=[
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("whose:N", title="of"),
@@ -110,7 +114,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         ),
         base.mark_point(style="dot", filled=True, size=260).encode(x=x),
     ]
-    offset = alt.YOffset("whose:N", sort=[word for word in _WORDS.values() if word in present])
+    offset = alt.YOffset("whose:N", sort=shown)
     return specification(
         alt.layer(*(layer.encode(yOffset=offset) for layer in layers)).properties(
             height=alt.Step(64, **{"for": "position"})

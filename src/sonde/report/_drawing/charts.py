@@ -146,11 +146,12 @@ def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str
     return specification(base.mark_rect().properties(height=alt.Step(20)))
 
 
-def written(cells: alt.Chart, text: str, size: int = 11) -> list[alt.Chart]:
-    """Text in cells that are coloured by a share, ``value``: dark or light, whichever stands out."""
+def written(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
+    """Text in cells that are coloured by a share, ``value``: dark or light, whichever stands out; cut to a column."""
+    room = alt.ExprRef(f"width / {columns} - 4")
     return [
         cells.transform_filter(f"datum.value {side} 0.6")
-        .mark_text(style=style, fontSize=size)
+        .mark_text(style=style, fontSize=size, limit=room)
         .encode(text=text)
         for side, style in (("<=", "name"), (">", "reversed"))
     ]

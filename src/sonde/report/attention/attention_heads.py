@@ -89,7 +89,7 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
     )
     layers = [base.mark_rect().encode(color=colour)]
     if rows["head"].n_unique() <= _LABELLED_HEADS:
-        layers += written(base, "label:N")
+        layers += written(base, "label:N", rows["head"].n_unique())
     return specification(alt.layer(*layers).properties(height=alt.Step(24)))
 
 

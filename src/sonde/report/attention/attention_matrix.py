@@ -102,7 +102,7 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
     colour = alt.Color(
         "value:Q", title="edges found", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
     )
-    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", 9)]
+    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", 1, 9)]
     return specification(alt.layer(*layers).properties(height=alt.Step(17)))
 
 

@@ -147,7 +147,7 @@ def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str
 
 
 def written(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
-    """Text in cells that are coloured by a share, ``value``: dark or light, whichever stands out; cut to a column."""
+    """Text in cells that are coloured by a share, ``value``: dark or light as stands out, cut to a column."""
     room = alt.ExprRef(f"width / {columns} - 4")
     return [
         cells.transform_filter(f"datum.value {side} 0.6")

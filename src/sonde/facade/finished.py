@@ -206,6 +206,17 @@ class Run:
         return plotted(self._data, name)
 
     @property
+    def joined(self) -> pl.DataFrame:
+        """What the lenses say of the same constructs, one row a model, language and construct.
+
+        Raises:
+            InputError: No two lenses of the run say something of the same construct.
+        """
+        table = self.plot("joined").table
+        assert table is not None
+        return table
+
+    @property
     def page(self) -> Path:
         """The page, one file that needs no network; built where it is missing or older than the run."""
         held = self._data.directory

@@ -14,6 +14,8 @@ from markupsafe import Markup
 import sonde
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
+from sonde.report._any_lens.joined import JOINED, Joined
+from sonde.report._any_lens.joined import title as joined_title
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._comparison.sections import CITED
@@ -109,7 +111,8 @@ def draw_all(run: RunData) -> list[Section]:
     drawn = [section for name in PLOTS.names() if (section := draw(run, name))]
     shown = {section.plot.lens for section in drawn}
     rest = (draw(run, f"{PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
-    found = [*drawn, *(section for section in rest if section)]
+    over = [section] if (section := draw(run, JOINED)) else []
+    found = [*over, *drawn, *(section for section in rest if section)]
     return sorted(found, key=lambda section: (section.plot.order, section.name))
 
 
@@ -118,14 +121,15 @@ def draw(run: RunData, name: str) -> Section | None:
 
     Args:
         run: The run.
-        name: Public name of a plot, or ``numbers_LENS`` for all numbers of any lens of the run.
+        name: Public name of a plot, ``joined`` for constructs over lenses, or ``numbers_LENS`` for all
+            numbers of any lens of the run.
 
     Raises:
         UnknownNameError: No plot has this name.
     """
     lens = name.removeprefix(PREFIX)
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
-    plot = Numbers(lens) if of_lens else PLOTS.load(name)
+    plot = Numbers(lens) if of_lens else Joined() if name == JOINED else PLOTS.load(name)
     figure = plot.draw(run)
     if figure is None:
         return None
@@ -159,7 +163,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = groups_of(run, sections, declared, leads, tops)
+    groups = groups_of(run, sections, {**declared, JOINED: joined_title}, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))

@@ -38,7 +38,8 @@ def test_a_library_is_weighed_by_who_uses_its_names() -> None:
         score = found(scores, "known_by_use", f"library={library}")
         assert score.value == pytest.approx(mean(hit for hit, _ in ranked))
         assert (score.n, score.n_clusters) == (len(ranked), 12)
-        assert score.ci_low is not None and score.ci_low < score.value < score.ci_high
+        assert score.ci_low is not None and score.ci_high is not None
+        assert score.ci_low < score.value < score.ci_high
         control = found(scores, "known_by_use", f"library={library}", control="majority")
         assert control.value == pytest.approx(mean(hit for _, hit in ranked))
         gain = found(scores, "known_by_use_gain", f"library={library}", control="majority")

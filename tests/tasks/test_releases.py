@@ -63,7 +63,7 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
 def test_names_that_appeared_are_told_apart(shelf: Path) -> None:
     wheel(shelf, "demo_shape", "1.0", FIRST)
     wheel(shelf, "demo_shape", "2.0", SECOND)
-    found = names_by_release("pypi:demo-shape==2.0", "pypi:demo-shape==1.0")
+    found = names_by_release("pypi:demo-shape==2.0", "pypi:demo-shape==1.0", "python")
     assert {name for name, side in found.items() if side == NEW} == {
         "demo_shape.square", "demo_shape.Solid", "demo_shape.solid.Solid", "demo_shape.solid.volume",
     }  # fmt: skip
@@ -82,7 +82,7 @@ def test_a_library_of_one_file_and_a_damaged_one(shelf: Path) -> None:
         "1.1",
         {"demo_one.py": "def a(): pass\nasync def b(): pass\nc = 1\n", "bad.py": "def ("},
     )
-    found = names_by_release("pypi:demo-one==1.1", "pypi:demo-one==1.0")
+    found = names_by_release("pypi:demo-one==1.1", "pypi:demo-one==1.0", "python")
     assert found == {"demo_one.a": KEPT, "demo_one.b": NEW}
 
 
@@ -104,7 +104,9 @@ def test_queries_of_a_release_are_marked(shelf: Path) -> None:
         },
     )  # fmt: skip
     names = drawn.examples.unique("name")
-    assert set(names["name"]) == set(names_by_release("pypi:demo-shape==2.0", "pypi:demo-shape==1.0"))
+    assert set(names["name"]) == set(
+        names_by_release("pypi:demo-shape==2.0", "pypi:demo-shape==1.0", "python")
+    )
     assert Counter(names["release"]) == drawn.report["release"] == {NEW: 4, KEPT: 5}
     # What the corpus calls keeps its counts; what it does not is asked about all the same.
     calls = dict(names.select("name", "calls").iter_rows())
@@ -115,12 +117,12 @@ def test_queries_of_a_release_are_marked(shelf: Path) -> None:
 
 def test_a_release_needs_an_earlier_one(shelf: Path) -> None:
     with pytest.raises(UsageError, match="name two releases"):
-        names_by_release("pypi:demo-shape==2.0", "")
+        names_by_release("pypi:demo-shape==2.0", "", "python")
     with pytest.raises(UsageError, match="name two releases"):
-        names_by_release("local:here", "pypi:demo-shape==1.0")
+        names_by_release("local:here", "pypi:demo-shape==1.0", "python")
     wheel(shelf, "demo_shape", "1.0", {"demo_shape.py": "x = 1\n"})
     with pytest.raises(InputError, match="no public function or class"):
-        names_by_release("pypi:demo-shape==1.0", "pypi:demo-shape==1.0")
+        names_by_release("pypi:demo-shape==1.0", "pypi:demo-shape==1.0", "python")
 
 
 def test_calls_are_also_asked_behind_the_imports_of_their_file() -> None:

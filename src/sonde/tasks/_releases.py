@@ -31,12 +31,13 @@ class _Module:
     offered: set[str] | None = None
 
 
-def names_by_release(release: str, earlier: str) -> dict[str, str]:
+def names_by_release(release: str, earlier: str, language: str) -> dict[str, str]:
     """Every public name of a release, as `NEW` or `KEPT`.
 
     Args:
         release: As ``pypi:NAME==VERSION``.
         earlier: An earlier release of the same library, in the same form.
+        language: Public name of the language whose files are read.
 
     Raises:
         UsageError: One of the two is not named, or is no release.
@@ -48,26 +49,28 @@ def names_by_release(release: str, earlier: str) -> dict[str, str]:
                 f"option cloze.{option} = {corpus!r}: name two releases, as pypi:NAME==VERSION, in release "
                 "and earlier_release"
             )
-    before, after = (public_names(read_files(one, ("python",), Intake())) for one in (earlier, release))
+    before, after = (
+        public_names(read_files(one, (language,), Intake()), language) for one in (earlier, release)
+    )
     for corpus, found in ((earlier, before), (release, after)):
         if not found:
             raise InputError(
-                f"corpus {corpus!r}: no public function or class in Python; name another release"
+                f"corpus {corpus!r}: no public function or class in {language}; name another release"
             )
     return {name: KEPT if name in before else NEW for name in sorted(after)}
 
 
-def add_names(gathered: NameUses, names: Iterable[str]) -> None:
+def add_names(gathered: NameUses, names: Iterable[str], language: str) -> None:
     """Add names to those of a corpus that calls them nowhere, so that they can be asked about."""
     for name in names:
         library = name.partition(".")[0]
-        gathered.names.setdefault(("python", name, "call"), Name(name, "call", "python", library))
+        gathered.names.setdefault((language, name, "call"), Name(name, "call", language, library))
 
 
-def public_names(files: Iterable[SourceFile]) -> set[str]:
+def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
     """The public functions and classes of a library, fully qualified; none of files that do not parse."""
     held = list(files)
-    rooted = facet_of("python", "imports", Imports).rooted([file.path for file in held])
+    rooted = facet_of(language, "imports", Imports).rooted([file.path for file in held])
     modules: dict[str, _Module] = {}
     for file in held:
         path = rooted[file.path]

@@ -78,9 +78,9 @@ class ApiCloze:
         gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
         frequent = FrequentPieces((file.text for file in held), chosen.reference)
         rules, release = chosen.wanted(size, seed), dict[str, str]()
-        if language == "python" and (chosen.release or chosen.earlier_release):
-            release = names_by_release(chosen.release, chosen.earlier_release)
-            add_names(gathered, release)
+        if chosen.release or chosen.earlier_release:
+            release = names_by_release(chosen.release, chosen.earlier_release, language)
+            add_names(gathered, release, language)
             rules = dataclasses.replace(rules, releases=release)
         made = queries(gathered, rules, frequent)
         if made.table.is_empty():

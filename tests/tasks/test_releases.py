@@ -26,6 +26,7 @@ FIRST = {
         "raise SystemExit('imported')\nfrom .plane import circle, area\nfrom ._inner import helper\nPI = 3\n"
     ),
     "demo_shape/plane.py": "def circle(): pass\ndef area(): pass\ndef _own(): pass\n",
+    "demo_shape/plane.pyi": "def circle() -> None: ...\n",
     "demo_shape/_inner.py": "def helper(): pass\ndef other(): pass\n",
     "demo_shape/tests/test_x.py": "def test_it(): pass\n",
 }

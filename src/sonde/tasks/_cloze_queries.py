@@ -174,9 +174,12 @@ class _Maker:
             for one in languages
         }
         self._frequent_answers = FrequentAnswers(names, self._pieces)
+        # New names of a release compete with its other names, not with what is called most elsewhere.
+        sides = wanted.releases
+        competing = names if sides is None else [name for name in names if name.name in sides]
         self._candidates = {
             one: Candidates(
-                ((name.name, name.calls) for name in names if name.language == one),
+                ((name.name, name.calls) for name in competing if name.language == one),
                 wanted.candidates,
                 wanted.seed,
             )

@@ -69,7 +69,8 @@ def add_names(gathered: NameUses, names: Iterable[str], language: str) -> None:
 
 def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
     """The public functions and classes of a library, fully qualified; none of files that do not parse."""
-    held = list(files)
+    # Stubs (.pyi) say the same of modules that are read already.
+    held = [file for file in files if file.path.endswith(".py")]
     rooted = facet_of(language, "imports", Imports).rooted([file.path for file in held])
     modules: dict[str, _Module] = {}
     for file in held:

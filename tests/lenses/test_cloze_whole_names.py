@@ -1,7 +1,7 @@
 """Names of several subtokens inside P@k: every candidate's whole answer, against transformers run by hand."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 import pytest
@@ -51,7 +51,9 @@ def from_left(before: Sequence[int], answer: Sequence[int], behind: Sequence[int
 @pytest.mark.parametrize(
     ("name", "by_hand"), [("sonde/mini-encoder", masked), ("sonde/mini-decoder", from_left)]
 )
-def test_every_candidate_is_scored_whole(name: str, by_hand, data: Dataset) -> None:
+def test_every_candidate_is_scored_whole(
+    name: str, by_hand: Callable[[list[int], list[int], list[int]], float], data: Dataset
+) -> None:
     rows = observed(name, data, objective="answers")
     assert set(rows["status"]) == {ANSWER}
     nats = dict(rows.select("item_id", "nats").iter_rows())

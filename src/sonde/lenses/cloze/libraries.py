@@ -51,6 +51,8 @@ def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
         base: What the scores share.
         minimum: Queries that a library needs.
     """
+    if "users" not in names.columns:
+        return
     asked = _members(names)
     enough = pl.len().over("library") >= minimum
     used = asked.filter(enough & (pl.col("used_by") > 0)).explode("users")
@@ -81,7 +83,8 @@ def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
     is the share of the queries that were ranked.
     """
-    if names.is_empty() or names["release"].is_null().all():
+    # Queries drawn by an earlier version do not say it.
+    if "release" not in names.columns or names["release"].is_null().all():
         return
     asked = _members(names)
     wanted = [*at_k(asked, "rank", ks=(1, 10)), Mean("asked_in_release", pl.col("rank").is_not_null())]

@@ -1,8 +1,10 @@
-"""A bit that flips in a file of a run: it is named, nothing is shown of it, and a second run mends it."""
+"""A flipped bit or a full disk: it is said, no false number is shown, and a second run mends it."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import SondeError, StoreError
 from sonde.cli import app
+from sonde.corpora import Selection
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.report import build_report
@@ -85,3 +88,39 @@ def test_the_command_names_what_is_missing_damaged_and_not_checked(whole: Path, 
     assert "run.json: its receipt cannot be read" in done.stdout
     assert "not checked, since nothing says what was written: 1 (notes.txt)" in done.stdout
     assert done.stdout.endswith("are as they were written, 2 are damaged\n")
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_any_write_loses_nothing(
+    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = experiment(decoder, project, selection=Selection(limit=12, near_duplicates=False))
+    whole = tmp_path / "whole"
+    run(settings, Execution(output=whole))
+    sync, free = os.fsync, 0
+
+    def full(handle: int) -> None:
+        nonlocal free
+        free -= 1
+        if free < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    for writes in range(100):
+        folder, free = tmp_path / str(writes), writes
+        monkeypatch.setattr(os, "fsync", full)
+        try:
+            run(settings, Execution(output=folder))
+        except StoreError as error:
+            assert "No space left on device" in str(error)
+        else:
+            break
+        finally:
+            monkeypatch.setattr(os, "fsync", sync)
+        assert not list(folder.rglob("*.tmp"))
+        if (folder / "receipts").exists():
+            assert verify(folder).damaged == ()
+        run(settings, Execution(output=folder))
+        assert verify(folder).damaged == ()
+        assert_frame_equal(scores(folder), scores(whole))
+    assert writes >= 15

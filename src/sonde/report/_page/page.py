@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 import sonde
 from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
 from sonde.report._any_lens.joined import JOINED, Joined
 from sonde.report._any_lens.joined import title as joined_title
 from sonde.report._any_lens.section import PREFIX, Numbers
@@ -37,6 +36,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
+from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
 
 
@@ -57,12 +57,13 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, f
 
     Raises:
         InputError: There is no run in the folder.
-        StoreError: The page or a figure cannot be written.
+        StoreError: A table of the run is damaged, or the page or a figure cannot be written.
     """
     run = RunData(directory)
+    tables_must_be_intact(directory)
     sections = draw_all(run)
     # What is drawn apart may fail: the page stands by then.
-    write_atomic(run.directory.report, render(run, sections))
+    write_with_receipt(run.directory.root, run.directory.report.name, render(run, sections))
     if figures:
         save_sections(directory / "figures", sections, note)
     return run.directory.report

@@ -36,12 +36,20 @@ def show(
     tree: Annotated[
         bool, typer.Option("--tree", help="Print the syntax tree with the bits of each node.")
     ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a page too, with the relations as arcs.")
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="Where the models run.")] = "auto",
 ) -> Shown:
     """Show surprisal, attention and tree of one function, without a run."""
     from sonde.facade.showing import show as read
 
     found = read(file, model, function=function, device=device)
+    if output is not None:
+        from sonde.base.files import write_atomic
+        from sonde.report import page_of_function
+
+        write_atomic(output, page_of_function(_data(found)))
 
     def printed() -> None:
         from rich.console import Console
@@ -52,6 +60,8 @@ def show(
         for one in found.reads:
             for line in _lines(found, one, tree=tree):
                 console.print(line, markup=False, emoji=False)
+        if output is not None:
+            console.print(f"page: {output}", markup=False, emoji=False)
 
     return Shown(_data(found), printed)
 

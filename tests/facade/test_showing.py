@@ -16,8 +16,17 @@ from sonde.base.errors import InputError, UnknownNameError
 from sonde.cli import app
 from sonde.models._bundled import bundled_folder
 from tests.experiments.conftest import CODE
+from tests.report.browser import needs_browser, opened
 
 RUN = CliRunner()
+
+AXE = Path(__file__).parents[1] / "report" / "axe" / "axe.min.js"
+
+VIOLATIONS = """async () => {
+  const found = await axe.run(document);
+  return found.violations.filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))]);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +146,32 @@ def test_the_command_prints_the_same_as_text_and_as_data(file: Path) -> None:
     data = json.loads(RUN.invoke(app, [*arguments, "--json"]).stdout)
     assert data["name"] == "area" and data["reads"][0]["tokens"][0]["text"] == "def"
     assert f"{data['reads'][0]['bits_per_byte']:.2f} bits per byte" in text
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+def test_the_page_stands_in_a_browser(tmp_path: Path, width: int, dark: bool) -> None:
+    file = tmp_path / "hostile.py"
+    text = (
+        f'def area(shape):\n    name = "{HOSTILE}"\n    if shape:\n        return length(shape.side) + name\n'
+    )
+    file.write_text(text, encoding="utf-8")
+    page = tmp_path / "page.html"
+    done = RUN.invoke(
+        app, ["show", str(file), "-m", "sonde/mini-decoder", "-m", "sonde/mini-encoder", "-o", str(page)]
+    )
+    assert done.exit_code == 0 and f"page: {page}" in done.stdout
+    with opened(page.read_text(encoding="utf-8"), tmp_path, width=width, dark=dark) as shown:
+        codes = shown.locator(".ex-code")
+        assert [codes.nth(one).text_content() for one in range(2)] == [text.rstrip()] * 2
+        assert "bits, rank" in (codes.first.locator(".t").nth(3).get_attribute("title") or "")
+        shown.get_by_text("Arcs: on the right").first.click()
+        assert shown.locator("svg path").first.is_visible()
+        assert shown.evaluate("document.images.length") == 0
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        shown.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+        assert shown.evaluate(VIOLATIONS) == []

@@ -53,9 +53,9 @@ def choose(
 ) -> tuple[list[tuple[str, str]], str]:
     """Pairs of function and why it was chosen, and the one that is shown first.
 
-    Where a lens says how hard functions are: the hardest, the easiest, and those around the middle. Always some
-    of every lens, since lenses need not read the same functions, and a random sample. Reasons alternate, so
-    that a cut leaves some of each.
+    Where a lens says how hard functions are: the hardest, the easiest, and those around the middle. Always
+    some of every lens, since lenses need not read the same functions, and a random sample. Reasons alternate,
+    so that a cut leaves some of each.
 
     Args:
         run: The run.
@@ -153,7 +153,7 @@ def described(
 def _syntax(
     text: str, language: str | None, characters: int, number: Callable[[str], int]
 ) -> tuple[list[int], list[int]]:
-    """Code tokens as start, end; named nodes in pre-order as depth, kind, start, end; both in one list each."""
+    """Code tokens as start, end, and named nodes in pre-order as depth, kind, start, end; a list each."""
     if not language or language not in LANGUAGES.names():
         return [], []
     reader = LANGUAGES.load(language)

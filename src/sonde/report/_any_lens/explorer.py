@@ -46,8 +46,8 @@ class Explorer:
         cut = sum(item["cut"] > 0 for item in items)
         ranked = any(item["why"] == "median" for item in items)
         how = (
-            f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or as a random "
-            "sample"
+            f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or as "
+            "a random sample"
             if ranked
             else "chosen so that every lens has some, or as a random sample"
         )
@@ -115,7 +115,7 @@ def _found(
 ) -> list[Findings]:
     """What the lenses found in some functions; numbers of subwords first, since they are read first."""
     all_of = [one for lens in lenses.values() if (one := lens.findings(run, items, limits.characters))]
-    some = [one for one in all_of if any(rows for held in one.rows.values() for rows in held.values())]
+    some = [one for one in all_of if any(_speaks(one, item) for item in items)]
     return sorted(some, key=lambda one: one.kind != "amount")
 
 

@@ -41,7 +41,6 @@ from sonde.results.words import plain_words
 from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
 
-
 _OVER_LENSES: Mapping[str, Callable[[], Plot]] = {EXPLORER: Explorer, JOINED: Joined}
 """Sections about all lenses of a run, by public name."""
 
@@ -171,7 +170,9 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = groups_of(run, sections, {**declared, JOINED: joined_title, EXPLORER: explorer_title}, leads, tops)
+    groups = groups_of(
+        run, sections, {**declared, JOINED: joined_title, EXPLORER: explorer_title}, leads, tops
+    )
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))

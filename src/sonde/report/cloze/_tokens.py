@@ -99,7 +99,9 @@ def _answers(row: Mapping[str, Any], asked: _Asked, held: Answers, characters: i
         for answer, share, _ in shown.top:
             top += [answer, round(1000 * share, 1)]
         said = shown.top[0][0] if shown.top else ""
-        found.append([call.start, call.end, _GROUP, said, shown.answer, int(shown.rank == 1), shown.rank, top])
+        found.append(
+            [call.start, call.end, _GROUP, said, shown.answer, int(shown.rank == 1), shown.rank, top]
+        )
     return found
 
 

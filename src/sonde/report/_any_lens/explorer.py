@@ -46,8 +46,8 @@ class Explorer:
         cut = sum(item["cut"] > 0 for item in items)
         ranked = any(item["why"] == "median" for item in items)
         how = (
-            f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or as "
-            "a random sample"
+            f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or "
+            "as a random sample"
             if ranked
             else "chosen so that every lens has some, or as a random sample"
         )

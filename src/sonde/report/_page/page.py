@@ -170,9 +170,8 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = groups_of(
-        run, sections, {**declared, JOINED: joined_title, EXPLORER: explorer_title}, leads, tops
-    )
+    named = {**declared, JOINED: joined_title, EXPLORER: explorer_title}
+    groups = groups_of(run, sections, named, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))

@@ -155,7 +155,7 @@ class RunData:
         return scan_tables(files) if files else None
 
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
-        """What a lens answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
+        """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
         folder = self.directory.root / "answers" / f"lens={lens}" / f"model={model.slug}"
         files = sorted(folder.glob("*.parquet"))
         return pl.read_parquet(files) if files else pl.DataFrame(schema=ANSWERS)

@@ -1,4 +1,4 @@
-"""What a lens says at the places of single functions, for the explorer; declared by the folder of its sections."""
+"""What a lens says at the places of single functions, declared by the folder of its sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the best head of each relation leads from the tokens of single functions, for the explorer of tokens."""
+"""Where the best head of each relation leads in single functions, for the explorer of tokens."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         rows=rows,
         weights=weights,
         note=(
-            "each relation is shown in the head that does best on other functions; where that head attends to "
-            "from every token was kept for a few functions of the random sample"
+            "each relation is shown in the head that does best on other functions; what that head attends to "
+            "from every token was kept of a few functions of the random sample"
         ),
     )
 

@@ -15,7 +15,7 @@ ANSWERS_COLUMNS: Columns = {
     "layer": (pl.Int16, "the layer that was chosen on validation, where there are layers"),
     "said": (
         pl.String,
-        "the class that was answered, by a probe that did not train on the example's cluster",
+        "the class that was answered; no probe was trained on the cluster of its example",
     ),
     "label": (pl.String, "the right class"),
 }

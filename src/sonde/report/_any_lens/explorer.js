@@ -225,7 +225,7 @@
       part(".ex-panes").append(second);
       panes.push(difference ? pane(second, model, other()) : pane(second, other(), ""));
       listen(second);
-      second.prepend(make("span", "ex-title", refusal ? `No difference: ${refusal}.\n` : difference ? `${label(model)} less ${label(other())}\n` : `${label(other())}\n`));
+      second.prepend(make("span", "ex-title", refusal ? `No difference: ${refusal}.\n` : difference ? `${way.kind === "amount" ? `${label(model)} less ${label(other())}` : `Where ${label(model)} and ${label(other())} differ`}\n` : `${label(other())}\n`));
       main.prepend(make("span", "ex-title", `${label(model)}\n`));
     }
     part(".ex-panes").classList.toggle("two", panes.length > 1);
@@ -336,7 +336,7 @@
     // The whole row of attention is there for few functions, and is of one head.
     const head = way.group && rows(pane.slug)[0]?.[one.at.by];
     const table = head === undefined || head === null ? undefined : one.weights[pane.slug]?.[place]?.[text(head)];
-    const here = pane.cells[current];
+    const here = pane.cells[pane.current];
     const line = here && table?.find(([start]) => start >= here.start && start < here.end);
     if (!line || pane.difference) return;
     for (const [start, end, share] of line[1]) {
@@ -369,14 +369,15 @@
         if (each.difference !== undefined) detail.append(make("p", "big", `${each.difference > 0 ? "+" : ""}${fixed(each.difference)} ${way.unit ?? ""}`), make("p", "ex-hint", `${label(one.slug)} less ${label(one.difference)}, over this code token`));
         continue;
       }
-      for (const finding of data.findings) {
+      // What the colour is about is told first.
+      for (const finding of [way.one, ...data.findings.filter((each) => each !== way.one)]) {
         const found = finding === way.one && finding.kind === "amount" ? each.rows : rowsOf(finding, one.slug).filter((line) => covers(line, each) || (line[START] === line[END] && line[START] === each.start));
         if (!found.length) continue;
         if (data.findings.length > 1) detail.append(make("h4", "ex-lens", finding.label));
         detail.append(...told[finding.kind](finding, found));
       }
       const line = mark(one, way.kind === "link" ? each.rows : []);
-      if (line) {
+      if (line?.length) {
         detail.append(make("h4", "ex-lens", "Attention from here, by the head of this relation"));
         for (const [start, end, share] of line) {
           const bar = make("div", "alt");

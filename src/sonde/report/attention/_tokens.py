@@ -40,9 +40,12 @@ def _known(run: RunData) -> list[str]:
 def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings | None:
     rows: dict[str, dict[str, Rows]] = {}
     weights: dict[str, dict[str, dict[str, Rows]]] = {}
+    sides: dict[str, str] = {}
     for model, table in _tables(run):
         held = table.filter(pl.col("item_id").is_in(list(items))).collect()
         edges = held.filter(pl.col("words").is_null() & (pl.col("asked_start") < characters))
+        looks = held["side"].unique().to_list()
+        sides[model.slug] = "what stands before a word" if looks == ["decoder"] else "the whole text"
         rows[model.slug] = {
             str(item): [_edge(row) for row in part.iter_rows(named=True)]
             for (item,), part in edges.sort("asked_start", "relation")
@@ -63,6 +66,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         group="relation",
         rows=rows,
         weights=weights,
+        alike=sides,
         note=(
             "each relation is shown in the head that does best on other functions; what that head attends to "
             "from every token was kept of a few functions of the random sample"

@@ -20,6 +20,8 @@ _READ = [
 
 _COLUMNS = ("bits", "rank", "entropy", "context", "merged", "subword", "tag", "kind", "construct", "top")
 
+_WAYS = {"causal": "each token from what stands before it", "pll": "each token from both sides"}
+
 _RANKS = (2, 3, 6, 11, 51, 101, 501, 1001)
 """Ranks at which the colour changes: the first, the second, among five, among ten, and so on."""
 
@@ -106,7 +108,7 @@ def _objective(run: RunData, model: ModelInfo) -> str:
     """Which sides of a token its bits were read from: bits of one are not those of the other."""
     rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("model") == model.name))
     named = rows["objective"].drop_nulls().unique().sort().to_list() if "objective" in rows.columns else []
-    return ", ".join(filter(None, named))
+    return ", ".join(_WAYS.get(one, one) for one in named if one)
 
 
 def _pieces(

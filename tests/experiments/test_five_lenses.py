@@ -303,10 +303,11 @@ def test_the_explorer_shows_where_the_best_heads_lead(
         lines = dict(kept[f"head {row['layer']}.{row['head']}"])
         size = len(row["words"])
         weights = np.frombuffer(row["weights"], np.float16).reshape(size, size)
-        for word, start in enumerate(row["starts"]):
+        # Empty words, which end a block, begin where the next one does and are not shown.
+        place_of = {start: at for at, start in enumerate(row["starts"]) if row["words"][at]}
+        for start, word in place_of.items():
             for first, _, share in lines.get(start, ()):
-                other = row["starts"].index(first)
-                assert abs(share - 100 * float(weights[word, other])) < 0.06 or row["starts"].count(first) > 1
+                assert abs(share - 100 * float(weights[word, place_of[first]])) < 0.06
                 found += 1
     assert found > 100
 
@@ -319,11 +320,12 @@ def test_answers_of_probes_are_those_that_were_scored(
     accuracy = scores.filter(
         pl.col("control").is_null(), lens="probe", model=model, metric="accuracy", slice="best", split="test"
     )
-    assert accuracy.height == answers["task"].n_unique() == 2
-    for task, value, n in accuracy.select("task", "value", "n").iter_rows():
-        mine = answers.filter(task=task)
-        assert mine.height == n
-        assert mine.select((pl.col("said") == pl.col("label")).mean()).item() == pytest.approx(value)
+    assert answers["task"].n_unique() == 2
+    for (task,), mine in answers.partition_by("task", as_dict=True).items():
+        right = mine.select((pl.col("said") == pl.col("label")).mean()).item()
+        # Kept of the first pooling of several.
+        values = accuracy.filter(task=task, n=mine.height)["value"].to_list()
+        assert pytest.approx(right) in values
     strings = explored["strings"]
     lists = explored["lenses"]["probe"]["whole"][slug(model)]
     shown = {

@@ -28,7 +28,7 @@ _LEAST = 2.0
 def _tables(run: RunData) -> Iterator[tuple[ModelInfo, pl.LazyFrame]]:
     for model in run.models:
         table = run.table(_STAGE, model)
-        if table is not None:
+        if table is not None and {"asked_end", "words"} <= set(table.collect_schema()):
             yield model, table.filter(~pl.col("item_id").str.ends_with(SNIPPET))
 
 

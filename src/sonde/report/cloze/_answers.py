@@ -62,13 +62,13 @@ class ShownQuery:
 
 def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuery]:
     """The queries shown of a model, wrong ones first, of each kind of statement alike."""
-    held = Answers.of(run, model)
+    held = AnsweredQueries.of(run, model)
     if held is not None:
         yield from (held.shown(row) for row in _chosen(held.ranked).iter_rows(named=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class AnsweredQueries:
     """What a model answers to the queries that stand alone.
 
     Attributes:
@@ -82,7 +82,7 @@ class Answers:
     nats: Mapping[str, float]
 
     @classmethod
-    def of(cls, run: RunData, model: ModelInfo) -> Answers | None:
+    def of(cls, run: RunData, model: ModelInfo) -> AnsweredQueries | None:
         """The answers of a model; None where it was asked nothing."""
         answers, queries = run.table(LENS, model), _queries(run)
         if answers is None or queries is None:
@@ -137,7 +137,9 @@ def _queries(run: RunData) -> pl.DataFrame | None:
     # Queries behind words and in frames repeat others.
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
     frame = scan_tables(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
-    return frame.select(_COLUMNS).collect()
+    # Tables of earlier runs do not say which files call a name.
+    files_of = [] if "paths" in frame.collect_schema() else [pl.lit([], pl.List(pl.UInt64)).alias("paths")]
+    return frame.with_columns(files_of).select(_COLUMNS).collect()
 
 
 def _chosen(queries: pl.DataFrame) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Answers to the names that single functions call, for the explorer of tokens."""
+"""AnsweredQueries to the names that single functions call, for the explorer of tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from sonde.languages import LANGUAGES
 from sonde.report._shared.run import RunData
 from sonde.report._shared.tokens import ANSWER, Findings, Rows, TokenLens
-from sonde.report.cloze._answers import Answers
+from sonde.report.cloze._answers import AnsweredQueries
 from sonde.report.cloze._scores import LENS
 from sonde.tasks._cloze_queries import path_number
 
@@ -28,7 +28,7 @@ _Asked = Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]
 """By file and called name, the queries that were asked."""
 
 
-def _asked(held: Answers) -> _Asked:
+def _asked(held: AnsweredQueries) -> _Asked:
     found: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in held.ranked.filter(_BY_NAME).iter_rows(named=True):
         for path in row["paths"]:
@@ -40,7 +40,7 @@ def _known(run: RunData) -> list[str]:
     """Functions that call a name that was asked of their file."""
     names: defaultdict[int, set[str]] = defaultdict(set)
     for model in run.models:
-        for path, name in _asked(held) if (held := Answers.of(run, model)) is not None else ():
+        for path, name in _asked(held) if (held := AnsweredQueries.of(run, model)) is not None else ():
             names[path].add(name)
     if not names or not run.directory.items.is_file():
         return []
@@ -62,7 +62,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
     rows: dict[str, dict[str, Rows]] = {}
     texts = run.items(items).to_dicts()
     for model in run.models:
-        held = Answers.of(run, model)
+        held = AnsweredQueries.of(run, model)
         if held is not None:
             asked = _asked(held)
             rows[model.slug] = {row["item_id"]: _answers(row, asked, held, characters) for row in texts}
@@ -83,7 +83,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
     )
 
 
-def _answers(row: Mapping[str, Any], asked: _Asked, held: Answers, characters: int) -> Rows:
+def _answers(row: Mapping[str, Any], asked: _Asked, held: AnsweredQueries, characters: int) -> Rows:
     """A row a call in a function whose name was asked, and was asked but once."""
     language = row["language"]
     if not language or language not in LANGUAGES.names():

@@ -108,7 +108,7 @@ def _objective(run: RunData, model: ModelInfo) -> str:
     """Which sides of a token its bits were read from: bits of one are not those of the other."""
     rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("model") == model.name))
     named = rows["objective"].drop_nulls().unique().sort().to_list() if "objective" in rows.columns else []
-    return ", ".join(_WAYS.get(one, one) for one in named if one)
+    return ", ".join(_WAYS.get(str(one), str(one)) for one in named if one)
 
 
 def _pieces(

@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 import pytest
 from playwright.sync_api import expect
-from tests.report import test_attention_sections as attention
 from tests.report.browser import needs_browser, opened
 from tests.report.test_run import observed
 
@@ -23,8 +22,6 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import titles
 from sonde.report._shared.tokens import TokenLens
 from sonde.store.rundir import RunDirectory
-
-attention_root = attention.root
 
 DECODER = "sonde_mini-decoder"
 
@@ -111,10 +108,18 @@ def test_its_tree_and_tokens_are_those_of_the_parser(run_directory: Path) -> Non
         assert item["nodes"][::4] == depths
 
 
-def test_without_a_number_of_difficulty_a_random_sample_is_shown(attention_root: Path) -> None:
-    run = RunData(attention_root)
-    chosen, first = choose(run, lenses(run), ExplorerLimits())
-    assert {why for _, why in chosen} <= {"every lens", "random sample"}
+def test_without_a_number_of_difficulty_a_random_sample_is_shown(run_directory: Path) -> None:
+    run = RunData(run_directory)
+    ids = sorted(bits_of(observed(run_directory)))
+    offered = {
+        name: TokenLens(known=lambda _, own=own: own, findings=lambda *_: None)
+        for name, own in (("one", ids[:30]), ("other", ids[25:40]))
+    }
+    chosen, first = choose(run, offered, ExplorerLimits(spoken=2, by_hash=5))
+    reasons = [why for _, why in chosen]
+    assert set(reasons) == {"every lens", "random sample"} and reasons.count("random sample") == 5
+    # Of each lens those first that the other lens speaks of too.
+    assert {item for item, why in chosen if why == "every lens"} <= set(ids[25:30])
     assert first in {item for item, _ in chosen}
 
 

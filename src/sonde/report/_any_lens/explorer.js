@@ -232,7 +232,7 @@
     current = -1;
     part(".ex-name").textContent = item.name;
     const rate = summary(place);
-    part(".ex-path").textContent = [item.path, rate === null ? "" : `${fixed(rate)} ${data.summary}`, `chosen: ${item.why}`].filter(Boolean).join(" · ");
+    part(".ex-path").textContent = [item.path, rate === null ? "" : `${fixed(rate)} ${data.summary}`, item.why ? `chosen: ${item.why}` : ""].filter(Boolean).join(" · ");
     legend();
     detail.replaceChildren(make("p", "ex-hint", "Point at a token to see what was found there."), ...wholes());
     drawTree();
@@ -283,11 +283,12 @@
   const alternatives = (top, right, rank, heading) => {
     const lines = top.length ? [make("h4", "", heading)] : [];
     for (let index = 0; index < top.length; index += 2) {
+      const known = top[index + 1] !== null;
       const share = (top[index + 1] || 0) / 10;
       const name = text(top[index]);
       const line = make("div", name === right && rank === index / 2 + 1 ? "alt gold" : "alt");
       line.style.setProperty("--share", `${share}%`);
-      line.append(make("span", "", name), make("span", "", share < 0.1 ? "<0.1 %" : `${share.toFixed(1)} %`));
+      line.append(make("span", "", name), make("span", "", !known ? "" : share < 0.1 ? "<0.1 %" : `${share.toFixed(1)} %`));
       lines.push(line);
     }
     return lines;

@@ -18,9 +18,6 @@ EXPLORER = "explorer"
 
 title = PlainTitle(name="Token explorer")
 
-_STEPS = 9
-"""Steps of colour of a number."""
-
 
 @dataclass(frozen=True, slots=True)
 class Explorer:
@@ -62,7 +59,7 @@ class Explorer:
                 template="_any_lens/explorer.html.j2",
                 script="_any_lens/explorer.js",
                 data=data,
-                context={"models": data["models"], "findings": data["findings"], "steps": _STEPS},
+                context={"models": data["models"], "alone": len(items) == 1},
             ),
         )
 
@@ -79,7 +76,7 @@ def packed(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
     found = _found(run, lenses, [item for item, _ in chosen if item in held], limits)
     if not found:
         return None
-    strings = _Strings()
+    strings = Strings()
     items: list[dict[str, Any]] = []
     size = 0
     # What the page opens on is never what is cut off.
@@ -95,14 +92,36 @@ def packed(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
         items.append(entry)
     if not items:
         return None
+    return assembled([(model.slug, model.label) for model in run.models], items, opened, found, strings)
+
+
+def assembled(
+    models: Sequence[tuple[str, str]],
+    items: Sequence[dict[str, Any]],
+    opened: str,
+    found: Sequence[Findings],
+    strings: Strings,
+) -> dict[str, Any]:
+    """What the page's script reads.
+
+    Args:
+        models: Folder name and name as shown; those that nothing was found of are left out.
+        items: Functions as `described` gives them.
+        opened: Id of the one that is shown first.
+        found: What lenses found at their places.
+        strings: The texts of the page, those of the functions among them.
+    """
     summaries = [one.summaries for one in found if one.summaries]
     rates = {item["id"]: _largest(summaries, item["id"]) for item in items}
-    items.sort(key=lambda entry: (-rates[entry["id"]], entry["id"]))
-    ids = [entry["id"] for entry in items]
-    models = [model for model in run.models if any(model.slug in one.rows for one in found)]
+    ordered = sorted(items, key=lambda entry: (-rates[entry["id"]], entry["id"]))
+    ids = [entry["id"] for entry in ordered]
     return {
-        "models": [{"slug": model.slug, "label": model.label} for model in models],
-        "items": items,
+        "models": [
+            {"slug": slug, "label": label}
+            for slug, label in models
+            if any(slug in (*one.rows, *one.whole) for one in found)
+        ],
+        "items": ordered,
         "opened": ids.index(opened) if opened in ids else 0,
         "summary": next((one.summary for one in found if one.summary), ""),
         "findings": [_plain(one, ids, strings) for one in found],
@@ -128,7 +147,7 @@ def _largest(summaries: Sequence[Mapping[str, Mapping[str, float]]], item: str) 
     return max((held[item] for one in summaries for held in one.values() if item in held), default=0.0)
 
 
-class _Strings:
+class Strings:
     """The texts of the page, each held once."""
 
     def __init__(self) -> None:
@@ -144,7 +163,7 @@ class _Strings:
         return self._places[text]
 
 
-def _plain(one: Findings, items: Sequence[str], strings: _Strings) -> dict[str, Any]:
+def _plain(one: Findings, items: Sequence[str], strings: Strings) -> dict[str, Any]:
     """What a lens found as JSON: by model a list of rows for each function."""
     texts = {place for place, name in enumerate(one.columns, start=2) if name in one.texts}
 
@@ -189,7 +208,7 @@ def _groups(one: Findings, items: Sequence[str]) -> list[str]:
     return sorted({str(row[place]) for row in rows})
 
 
-def _value(value: Any, strings: _Strings, text: bool) -> Any:
+def _value(value: Any, strings: Strings, text: bool) -> Any:
     """A value of a row; what stands in a list are texts and their shares in turn."""
     if text:
         return strings.number(value)

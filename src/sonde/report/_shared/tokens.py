@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from sonde.report._drawing.theme import HEAT_EDGES
 from sonde.report._shared.run import RunData
 
 AMOUNT: Literal["amount"] = "amount"
@@ -82,6 +83,21 @@ class Findings:
     summary: str = ""
     alike: Mapping[str, str] = field(default_factory=dict[str, str])
     note: str = ""
+
+
+COLOURINGS = (
+    Colouring(label="Surprisal", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
+    Colouring(
+        label="Rank", column="rank", edges=(2, 3, 6, 11, 51, 101, 501, 1001), unit="rank", combined="largest"
+    ),
+    Colouring(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
+)
+"""What subwords are coloured by: of ranks the first, the second, those among five, among ten and so on."""
+
+LINKED = (
+    "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",
+)  # fmt: skip
+"""Columns of `LINK`."""
 
 
 def no_difficulty(run: RunData) -> pl.DataFrame | None:

@@ -9,14 +9,10 @@ import numpy as np
 import polars as pl
 
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report._shared.tokens import LINK, Findings, Rows, TokenLens
+from sonde.report._shared.tokens import LINK, LINKED, Findings, Rows, TokenLens
 from sonde.report.attention._scores import LENS, SNIPPET
 
 _STAGE = f"{LENS}.1"
-
-_COLUMNS = (
-    "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",
-)  # fmt: skip
 
 _MOST = 5
 """Tokens kept of those that a token attends to."""
@@ -61,7 +57,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         lens=LENS,
         label="Attention",
         kind=LINK,
-        columns=_COLUMNS,
+        columns=LINKED,
         texts=frozenset({"group", "by"}),
         group="relation",
         rows=rows,

@@ -8,9 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._drawing.theme import HEAT_EDGES
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report._shared.tokens import AMOUNT, Colouring, Findings, TokenLens
+from sonde.report._shared.tokens import AMOUNT, COLOURINGS, Findings, TokenLens
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 
 _READ = [
@@ -21,9 +20,6 @@ _READ = [
 _COLUMNS = ("bits", "rank", "entropy", "context", "merged", "subword", "tag", "kind", "construct", "top")
 
 _WAYS = {"causal": "each token from what stands before it", "pll": "each token from both sides"}
-
-_RANKS = (2, 3, 6, 11, 51, 101, 501, 1001)
-"""Ranks at which the colour changes: the first, the second, among five, among ten, and so on."""
 
 
 def _known(run: RunData) -> list[str]:
@@ -82,11 +78,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
             ("construct", "construct", ""),
             ("context", "context", "subwords before it"),
         ),
-        colourings=(
-            Colouring(label="Surprisal", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
-            Colouring(label="Rank", column="rank", edges=_RANKS, unit="rank", combined="largest"),
-            Colouring(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
-        ),
+        colourings=COLOURINGS,
         rows={
             slug: {item: [_row(piece) for piece in rows] for item, rows in held.items()}
             for slug, held in pieces.items()

@@ -16,7 +16,7 @@ from sonde.executors import cores
 _ENTRY = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+) (\d+)")
 _TIME = b"committer-time "
 # Blanks alone are no change, and lines that were only moved keep the time of their writing.
-_BLAME = ("blame", "--incremental", "--no-textconv", "--ignore-revs-file=", "-w", "-M", "-C")
+_BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
 
 
 def last_changes(repository: Path, revision: str) -> dict[str, int]:

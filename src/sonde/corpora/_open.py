@@ -23,7 +23,7 @@ def check_corpus(corpus: str) -> Source:
     if not is_unicode(corpus):
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
-    if Path(corpus).exists() and not name.endswith(".py") and name not in CORPORA.names():
+    if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
         raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
     return CORPORA.load(name)
 

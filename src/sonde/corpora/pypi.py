@@ -14,8 +14,10 @@ from pathlib import Path
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import cache_folder, write_atomic
 from sonde.corpora._archive import read_metadata, read_tar, read_zip
+from sonde.corpora._bounded import read_document
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._distribution import is_test, licence_of, normalise
+from sonde.corpora._entries import named_file
 from sonde.corpora._index import fetch, find_source, upload_day
 from sonde.corpora._walk import suffix_table
 
@@ -27,11 +29,12 @@ _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 class PyPI:
     """`pypi:NAME==VERSION`: cluster and repository are the distribution, by its normalised name.
 
-    Several releases, of one distribution or of many, are one corpus where commas stand between them; their
-    paths are then below ``NAME-VERSION/``. The wheel is preferred and fetched by pip, from the index or
-    folders that pip is set up with. Without a wheel for this machine the source archive is fetched as a file,
-    since pip would run its build. Archives are kept in the folder ``pypi`` of the cache (`sonde cache info`),
-    read in place, never installed.
+    Several releases, of one distribution or of many, are one corpus where commas stand between them, or where
+    ``pypi:FILE.txt`` names a file with one a line; their paths are then below ``NAME-VERSION/``.
+
+    The wheel is preferred and fetched by pip, from the index or folders that pip is set up with. Without a
+    wheel for this machine the source archive is fetched as a file: pip would run its build. Archives are kept
+    in the folder ``pypi`` of the cache (`sonde cache info`), read in place, never installed.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -61,11 +64,23 @@ class PyPI:
 
 
 def _releases(argument: str) -> list[tuple[str, str]]:
-    """The normalised names and the versions that are asked for."""
-    found = [_REQUIREMENT.fullmatch(one.strip()) for one in argument.split(",")]
-    if not all(found):
+    """The normalised names and the versions that are asked for.
+
+    Raises:
+        InputError: A file that cannot be read.
+        UsageError: Something else than names and versions.
+    """
+    asked = argument.split(",")
+    if argument.endswith(".txt"):
+        raw = read_document(named_file("pypi", argument), f"pypi:{argument}")
+        lines = (line.partition("#")[0].strip() for line in raw.decode("utf-8", "replace").splitlines())
+        asked = [line for line in lines if line]
+    found = [_REQUIREMENT.fullmatch(one.strip()) for one in asked]
+    if not found or not all(found):
+        wrong = next((one for one, match in zip(asked, found, strict=True) if match is None), "")
         raise UsageError(
-            f"corpus 'pypi:{argument}': name it as pypi:NAME==VERSION, such as pypi:attrs==25.3.0"
+            f"corpus 'pypi:{argument}': {wrong!r} is no release; name it as pypi:NAME==VERSION, such as "
+            "pypi:attrs==25.3.0"
         )
     return list(dict.fromkeys((normalise(one[1]), one[2]) for one in found if one))
 

@@ -187,7 +187,15 @@ def test_a_release_is_as_old_as_its_first_upload(shelf: Path, index: Path) -> No
     assert dated("pypi:demo-pkg==1.0")["demo/__init__.py"] == file
 
 
-@pytest.mark.parametrize("page", ['<a href="demo_pkg-1.0.tar.gz"></a>', '{"files": []}', '{"files": [{}]}'])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<a href="demo_pkg-1.0.tar.gz"></a>',
+        '{"files": []}',
+        '{"files": [{}]}',
+        '{"files": [{"filename": 1}]}',
+    ],
+)
 def test_an_index_without_times_is_refused(shelf: Path, index: Path, page: str) -> None:
     test_pypi.make_wheel(shelf)
     answer(index, page)

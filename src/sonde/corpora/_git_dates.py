@@ -79,7 +79,8 @@ def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int
     begins = [0]
     for line in text.split("\n"):
         begins.append(begins[-1] + len(line) + 1)
-    return tuple((begins[line], day) for line, day in days)
+    # A decoder may make fewer lines of the bytes than git does.
+    return tuple((begins[min(line, len(begins) - 1)], day) for line, day in days)
 
 
 def _stretches(blamed: bytes) -> tuple[tuple[int, str], ...]:

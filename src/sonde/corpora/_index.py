@@ -127,7 +127,7 @@ def upload_day(name: str, version: str) -> str:
         told = json.loads(_get(_page_of(name), accept=_AS_JSON))
         times = [file["upload-time"] for file in told["files"] if _is_of(file["filename"], version)]
         return min(datetime.fromisoformat(time).astimezone(UTC).date().isoformat() for time in times)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         # Another form of page, or a release without times or files.
         return ""
 

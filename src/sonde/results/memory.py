@@ -5,7 +5,6 @@ Scores of both times, over the same mix of constructs, have the dimension ``peri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,8 @@ from sonde.results.verdict import why_no_verdict
 PERIOD = "period"
 BEFORE, AFTER, CHANGE = "before", "after", "after-before"
 """Values of the dimension: both times, and by how much more the later one costs."""
+
+SEEN, NOT_SEEN = "contamination seen", "contamination not seen"
 
 LIMIT = (
     "a model that has read the older code predicts it better than matched newer code; other causes of drift "
@@ -45,10 +46,17 @@ def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = No
         if why := why_no_verdict(row):
             return f"no verdict: {why}"
     seen = all(row["ci_low"] > 0 for row in rows)
-    return "contamination seen" if seen else "contamination not seen"
+    return SEEN if seen else NOT_SEEN
 
 
-def detectable(change: Mapping[str, Any]) -> float:
-    """Half the width of a difference's interval: a difference that is larger would have excluded zero."""
-    low, high = change.get("ci_low"), change.get("ci_high")
-    return math.nan if low is None or high is None else (high - low) / 2
+def in_words(said: str) -> str:
+    """What `memory_seen` says, as a sentence that says what it means.
+
+    >>> in_words("contamination not seen")
+    'Contamination not seen: newer code is not shown to cost more than older code of the same kind.'
+    """
+    means = {
+        SEEN: f": {LIMIT}",
+        NOT_SEEN: ": newer code is not shown to cost more than older code of the same kind",
+    }
+    return f"{said[0].upper()}{said[1:]}{means.get(said, '')}."

@@ -228,3 +228,18 @@ def test_several_releases_are_one_corpus(shelf: Path, tmp_path: Path) -> None:
         ]
     with pytest.raises(UsageError, match="'' is no release; name it as pypi:NAME==VERSION"):
         list(read_files("pypi:demo-pkg==1.0,", (), Intake()))
+
+
+def test_lines_of_json_have_a_date_of_their_own(tmp_path: Path) -> None:
+    rows = [{"id": name, "code": "x = 1", "language": "python"} for name in ("a", "b")]
+    dates = ({"date": OLD}, {"date": "May 2024"})
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row | date) + "\n" for row, date in zip(rows, dates, strict=True)))
+    assert [file.dates for file in read_files(f"jsonl:{path}", (), Intake())] == [(), ()]
+    with pytest.raises(InputError, match="line 2: 'date' = 'May 2024' is no day; write it as 2024-12-31"):
+        dated(f"jsonl:{path}")
+    path.write_text(json.dumps(rows[0] | dates[0]))
+    assert dated(f"jsonl:{path}")["a"].dates == ((0, OLD),)
+    path.write_text(json.dumps(rows[0]))
+    with pytest.raises(InputError, match="line 1: no 'date'"):
+        dated(f"jsonl:{path}")

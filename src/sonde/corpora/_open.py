@@ -90,8 +90,8 @@ def _dated(source: Source, corpus: str) -> DatedSource:
     if isinstance(source, DatedSource):
         return source
     raise InputError(
-        f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, and "
-        "pypi:NAME==VERSION by release"
+        f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, "
+        "pypi:NAME==VERSION by release, and jsonl:FILE where its lines have a date"
     )
 
 

@@ -109,11 +109,11 @@ def _unmatched(run: RunData) -> Iterator[str]:
     rows = run.scores(lens=LENS, metrics=[MATCHED], where=dimension(PERIOD).is_not_null())
     rows = rows.with_columns(period=dimension(PERIOD), construct=dimension("construct"))
     times = {BEFORE: "older", AFTER: "newer"}
+    found: dict[str, str] = {}
     for part in rows.partition_by("model", "language", maintain_order=True):
         whole = {row["period"]: row for row in part.filter(pl.col("construct").is_null()).to_dicts()}
         if len(whole) < 2:
             continue
-        who = f"{part['shown'][0]}: " if run.several else ""
         newer, older = (number(100 * whole[time]["value"], 1) for time in (AFTER, BEFORE))
         few = part.filter((pl.col("construct") != "") & (pl.col("value") < _NEARLY_ALL))
         listed = [
@@ -121,10 +121,16 @@ def _unmatched(run: RunData) -> Iterator[str]:
             for row in few.sort((1 - pl.col("value")) * pl.col("n"), descending=True).head(_NAMED).to_dicts()
         ]
         least = f" Least of all could be matched of {', '.join(listed)}." if listed else ""
-        yield (
-            f"{who}{newer} % of the newer and {older} % of the older code, by bytes, has its like in the "
+        found[f"{part['shown'][0]} on {part['language'][0].capitalize()}"] = (
+            f"{newer} % of the newer and {older} % of the older code, by bytes, has its like in the "
             f"other time; the rest is in no number of this section.{least}"
         )
+
+    # Models that cut the texts alike have the same shares.
+    if len(set(found.values())) == 1:
+        yield next(iter(found.values()))
+    else:
+        yield from (f"{who}: {said}" for who, said in found.items())
 
 
 def _left_out(run: RunData) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.corpora import test_pypi
 from tests.corpora.test_git import git
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, ItemSet, Selection, SourceFile, read_files, select
+from sonde.corpora import Intake, ItemSet, Selection, SourceFile, read_files, select, write_lock
 
 shelf, index = test_pypi.shelf, test_pypi.index
 OLD, NEW = "2020-03-01", "2024-05-01"
@@ -150,6 +150,14 @@ def test_items_lie_wholly_on_one_side_of_a_day(repositories: str) -> None:
 def test_a_sample_has_as_many_of_both_times(repositories: str) -> None:
     periods = [item.period for item in around(repositories, limit=4).items]
     assert sorted(periods) == ["after", "after", "before", "before"]
+
+
+def test_a_lock_file_keeps_both_times(repositories: str, tmp_path: Path) -> None:
+    chosen, lock = around(repositories, limit=4), tmp_path / "items.lock"
+    write_lock(chosen, lock)
+    assert select(repositories, Selection(), lock).items == chosen.items
+    with pytest.raises(UsageError, match="was written for cut-off 2023-01-01, not 2021-01-01"):
+        select(repositories, Selection(cut_off="2021-01-01"), lock)
 
 
 def test_a_day_outside_the_history_is_refused(repositories: str) -> None:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._cut_off import in_period, on_both_sides
@@ -44,6 +44,11 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
     """
     locked = read_lock(lock) if lock is not None else None
     if locked is not None:
+        if selection.cut_off not in (None, locked.selection.cut_off):
+            raise UsageError(
+                f"lock file {str(lock)!r} was written for cut-off {locked.selection.cut_off or 'none'}, not "
+                f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
+            )
         selection = locked.selection
     intake = Intake()
     gathered = _Gathered(selection, locked, intake)

@@ -205,7 +205,10 @@ class ScoringJob:
     def key(self) -> str:
         """Fingerprint of everything that can change the scores."""
         controls = [(control, [part.key for part in parts]) for control, parts in self.controls]
-        return fingerprint("score", self.reading.lens, [part.key for part in self.parts], controls)
+        parts = [part.key for part in self.parts]
+        # Another cut-off date may part the same items, and nothing is observed anew for it.
+        periods = [(item.item_id, item.period) for item in self.reading.inputs if item.period]
+        return fingerprint("score", self.reading.lens, parts, controls, *([periods] if periods else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,10 +34,7 @@ def score_all(store: PartStore, answers: Sequence[ScoringJob], advance: Advance)
         relative, beside = _relative(answer), _beside(answer, answers)
         # Models are compared on what all of them could read, so each answer depends on the others.
         others = sorted(other.key for other in beside)
-        periods = [(item.item_id, item.period) for item in answer.reading.inputs if item.period]
-        # Nothing is observed anew for another day that parts the same items.
-        sided = [periods] if periods else []
-        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION, *sided)
+        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
         if store.notes(relative, key) is None:
             store.put(relative, key, scores_frame(_score(store, answer, beside, key)), {})
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))

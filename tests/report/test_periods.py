@@ -19,7 +19,7 @@ ROW = Score(
 )  # fmt: skip
 
 
-def told(change: float, random: float) -> list[Score]:
+def told(change: float, random: float, model: str = "m") -> list[Score]:
     """Numbers of both times, of the model and of random weights."""
     found: list[Score] = []
     for control, before, apart in ((None, 2.0, change), ("random_weights", 13.0, random)):
@@ -31,7 +31,8 @@ def told(change: float, random: float) -> list[Score]:
     for period, value in (("before", 0.99), ("after", 0.97)):
         found.append(number(value, metric="matched", dimensions=dims(period=period)))
     few = dims(period="after", construct="async_for")
-    return [*found, number(0.25, metric="matched", dimensions=few)]
+    found.append(number(0.25, metric="matched", dimensions=few))
+    return [dataclasses.replace(one, model=model) for one in found]
 
 
 def number(value: float, **changes: object) -> Score:

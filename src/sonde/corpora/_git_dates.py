@@ -92,4 +92,5 @@ def _stretches(blamed: bytes) -> tuple[tuple[int, str], ...]:
             found.append((int(entry[2]) - 1, entry[1]))
         elif line.startswith(_TIME) and found:
             times[found[-1][1]] = int(line.removeprefix(_TIME))
-    return tuple((line, day_of(times[commit])) for line, commit in sorted(found))
+    days = [(line, day_of(times[commit])) for line, commit in sorted(found)]
+    return tuple(one for before, one in zip([(-1, ""), *days], days, strict=False) if one[1] != before[1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._options import Corpora, Explained, Languages, Limit, PerCluster, Seed, Unit
+from sonde._options import Corpora, CutOff, Explained, Languages, Limit, PerCluster, Seed, Unit
 from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
 
@@ -101,6 +101,7 @@ def corpus_lock(
     unit: Unit = None,
     limit: Limit = None,
     per_cluster: PerCluster = None,
+    cut_off: CutOff = None,
     seed: Seed = None,
 ) -> Shown:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
@@ -108,7 +109,7 @@ def corpus_lock(
     from sonde.experiments.overrides import selection_of
 
     given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
-    selection = selection_of(given)
+    selection = selection_of({**given, "cut_off": cut_off})
     chosen = select(corpus, selection)
     write_lock(chosen, output)
     line = f"{len(chosen.items)} items of {corpus} in {output}"

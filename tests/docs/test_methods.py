@@ -16,6 +16,7 @@ from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.structure import METRICS as TREES
 from sonde.lenses.surprisal.before import _CHANGING
+from sonde.results.matched import MATCHED
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,7 @@ COMPUTED = {
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, *_CHOSEN},
     "probe": {*TREES},
+    "surprisal": {MATCHED},
 }
 """Metrics whose names stand in no call that scores."""
 

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 from hypothesis import given
@@ -104,6 +105,19 @@ def test_whatever_can_change_a_part_changes_its_key() -> None:
         jobs([1, 2], components="other")[0].parts[0].key,
     }
     assert len(keys) == 5
+
+
+def test_another_date_between_the_same_items_is_scored_anew_and_not_observed() -> None:
+    (answer,) = planned([1, 2]).answers
+    keys: set[str] = {answer.key}
+    for periods in (("before", "after"), ("before", "before")):
+        sided = tuple(
+            dataclasses.replace(item, period=period)
+            for item, period in zip(answer.reading.inputs, periods, strict=True)
+        )
+        again = dataclasses.replace(answer, reading=dataclasses.replace(answer.reading, inputs=sided))
+        keys.add(again.key)
+    assert len(keys) == 3
 
 
 def test_parts_lie_where_the_contract_says() -> None:

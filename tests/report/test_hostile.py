@@ -18,6 +18,7 @@ from tests.report import test_behind_file as behind
 from tests.report import test_cloze_sections as cloze
 from tests.report import test_finetune_examples as examples
 from tests.report import test_finetune_sections as finetune
+from tests.report import test_periods as periods
 from tests.report import test_probe_sections as probe
 from tests.report import test_prompted as prompted
 from tests.report.synthetic import Source, dims, write_run
@@ -74,6 +75,7 @@ def every(
         *rows,
         *told,
         *behind.told("sonde/mini-decoder"),
+        *periods.told(0.3, 0.1, model="sonde/mini-decoder"),
         *confused,
         *tags,
         *finetune.scores(),

@@ -64,7 +64,8 @@ def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> Non
     assert "Each function is read alone, without its file" in page.text.rpartition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
-    assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood", "behind_file"} | {"explorer"}
+    without = {"user_tags", "pseudo_likelihood", "behind_file", "periods"}
+    assert ids - {None} == of_surprisal - without | {"explorer"}
 
 
 def test_nothing_is_loaded_from_the_network(page: Page) -> None:

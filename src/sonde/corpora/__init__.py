@@ -3,6 +3,7 @@
 from sonde.corpora._build import build_corpus
 from sonde.corpora._building import Building
 from sonde.corpora._corpus import (
+    DatedSource,
     Given,
     Intake,
     Item,
@@ -32,6 +33,7 @@ __all__ = [
     "BEYOND_LIMIT",
     "CORPORA",
     "Building",
+    "DatedSource",
     "Given",
     "Intake",
     "Item",

@@ -10,6 +10,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from sonde.base.checked import Help, check_fields
 from sonde.base.fingerprint import ADDED, fingerprint
 from sonde.base.options import Count, OneOf, Whole
+from sonde.corpora._dates import check_day
 from sonde.languages import LANGUAGES
 
 UNITS = ("function", "file")
@@ -69,6 +70,8 @@ class SourceFile:
         tags: A user's spans.
         given: Labels that the source brings.
         split: ``"train"``, ``"valid"`` or ``"test"`` where a built corpus was split; else empty.
+        dates: Where each stretch of the text begins and the day on which it was last changed (UTC, as
+            ``2024-12-31``), in order; empty where that was not asked for or is not known.
     """
 
     path: str
@@ -84,6 +87,7 @@ class SourceFile:
     tags: tuple[Tag, ...] = ()
     given: tuple[Given, ...] = ()
     split: str = ""
+    dates: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,9 @@ class Item:
         given: Labels that the source brings, relative to ``text``.
         cuts: Characters at which no piece of a tokenizer may go on, for texts with a stretch to be masked.
         split: The split of its file, where the corpus was split when it was built; else empty.
+        oldest: The day on which its oldest stretch was last changed; empty where that is not known.
+        newest: The same of its newest stretch.
+        period: ``"before"`` or ``"after"`` the date of `Selection.cut_off`; empty without one.
     """
 
     item_id: str
@@ -128,6 +135,9 @@ class Item:
     given: tuple[Given, ...] = ()
     cuts: tuple[int, ...] = ()
     split: str = ""
+    oldest: str = ""
+    newest: str = ""
+    period: str = ""
 
 
 def item_id(text: str, language: str, unit: str) -> str:
@@ -181,6 +191,19 @@ class LabelledSource(Source, Protocol):
         ...
 
 
+@runtime_checkable
+class DatedSource(Source, Protocol):
+    """A source that knows when its files were written."""
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield what `files` does, with `SourceFile.dates`.
+
+        Raises:
+            InputError: As `files`, or when a file was written is not known.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
@@ -217,9 +240,20 @@ class Selection:
         bool, Help("leave out near-duplicates; exact duplicates are left out in any case")
     ] = True
     seed: Annotated[Whole, Help("seed of sampling and of everything random", "--seed")] = 0
+    cut_off: Annotated[
+        str | None,
+        Help(
+            "a day, as 2024-12-31: only items written wholly before it, or wholly on it and later and unlike "
+            "any older one; surprisal holds the two against each other",
+            "--cut-off",
+            "dates are not asked for",
+        ),
+    ] = field(default=None, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.cut_off is not None:
+            check_day("cut_off", self.cut_off)
         # A language may be handed in as a folder; from here on it goes by its name.
         object.__setattr__(self, "languages", tuple(map(LANGUAGES.hand_in, self.languages)))
 

@@ -1,4 +1,4 @@
-"""Fetching a source distribution as a file.
+"""What a package index says: where a source distribution is, and when a release was uploaded.
 
 `pip download` cannot be used for it: to learn a source distribution's metadata it runs the build of the
 distribution, and code under study is never executed. So the file's address is looked up in the index
@@ -8,15 +8,25 @@ distribution, and code under study is never executed. So the file's address is l
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
 
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
@@ -24,6 +34,7 @@ from sonde.corpora._bounded import MAX_WHOLE, Meter, read_document
 from sonde.corpora._distribution import normalise
 
 _PYPI = "https://pypi.org/simple"
+_AS_JSON = "application/vnd.pypi.simple.v1+json"
 _SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 _TIMEOUT_SECONDS = 30
 
@@ -82,9 +93,9 @@ def find_source(name: str, version: str) -> Archive | None:
             for file in sorted(folder.iterdir()):
                 if _is_source_of(file.name, name, version):
                     return Archive(file.name, str(file))
-    if pip_setting("no-index").lower() in ("1", "true", "yes", "on"):
+    if _without_index():
         return None
-    page = f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
+    page = _page_of(name)
     links = _Links()
     links.feed(_get(page).decode("utf-8", "replace"))
     for link in links.found:
@@ -95,6 +106,48 @@ def find_source(name: str, version: str) -> Archive | None:
                 file_name, address, fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
             )
     return None
+
+
+def upload_day(name: str, version: str) -> str:
+    """The day on which the first file of a release came to the index (PEP 700), in UTC.
+
+    Args:
+        name: Normalised name.
+        version: The version.
+
+    Returns:
+        Empty where no index is to be asked, or it does not say.
+
+    Raises:
+        InputError: The index cannot be reached.
+    """
+    if _without_index():
+        return ""
+    try:
+        told = json.loads(_get(_page_of(name), accept=_AS_JSON))
+        times = [file["upload-time"] for file in told["files"] if _is_of(file["filename"], version)]
+        return min(datetime.fromisoformat(time).astimezone(UTC).date().isoformat() for time in times)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        # Another form of page, or a release without times or files.
+        return ""
+
+
+def _is_of(file_name: str, version: str) -> bool:
+    """Whether a file of a distribution's page is of one release."""
+    parse = parse_wheel_filename if file_name.endswith(".whl") else parse_sdist_filename
+    try:
+        return parse(file_name)[1] == Version(version)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return False
+
+
+def _without_index() -> bool:
+    return pip_setting("no-index").lower() in ("1", "true", "yes", "on")
+
+
+def _page_of(name: str) -> str:
+    """Address of a distribution's page in the index that pip would ask."""
+    return f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
@@ -122,11 +175,12 @@ def _is_source_of(file_name: str, name: str, version: str) -> bool:
     return False
 
 
-def _get(address: str) -> bytes:
+def _get(address: str, *, accept: str = "*/*") -> bytes:
     if urlsplit(address).scheme not in ("https", "http"):
         raise InputError(f"{address}: only http and https addresses are fetched")
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+        request = urllib.request.Request(address, headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
             return Meter(address).whole(answer, MAX_WHOLE, "the answer")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)

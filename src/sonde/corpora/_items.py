@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from sonde.corpora._corpus import Given, Intake, Item, SourceFile, Tag, item_id
+from sonde.corpora._dates import days_between
 from sonde.corpora._open import read_files
 from sonde.corpora._spans_index import spans_index
 from sonde.languages import LANGUAGES, Function
@@ -72,6 +73,7 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
     text = span.taken_from(file.text)
     # The identity stays that of the file's own characters, by which models say what they were trained on.
     own_id = item_id(file.text[start:end], file.language, unit)
+    oldest, newest = days_between(file.dates, start, end) if file.dates else ("", "")
     whole = end - start == len(file.text)
     given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
     return Item(
@@ -94,6 +96,8 @@ def _item(file: SourceFile, unit: str, span: Function) -> Item:
         ),
         given=tuple(_moved(label, span) for label in file.given if _inside(label, start, end)),
         split=file.split,
+        oldest=oldest,
+        newest=newest,
     )
 
 

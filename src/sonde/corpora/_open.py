@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.registry import Registry
-from sonde.corpora._corpus import Intake, LabelledSource, Source, SourceFile
+from sonde.corpora._corpus import DatedSource, Intake, LabelledSource, Source, SourceFile
 from sonde.corpora._decode import is_unicode
 
 CORPORA: Registry[Source] = Registry("sonde.corpora", "corpus", "source", protocols=(Source,))
@@ -23,7 +23,7 @@ def check_corpus(corpus: str) -> Source:
     if not is_unicode(corpus):
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
-    if Path(corpus).exists() and not name.endswith(".py") and name not in CORPORA.names():
+    if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
         raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
     return CORPORA.load(name)
 
@@ -51,7 +51,9 @@ def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+def read_files(
+    corpus: str, languages: tuple[str, ...], intake: Intake, *, dated: bool = False
+) -> Iterator[SourceFile]:
     """Yield the files of a corpus in the source's order, each path once.
 
     Args:
@@ -59,15 +61,16 @@ def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Itera
         languages: Public names; empty means all that the corpus holds.
         intake: Counts what is skipped, a path seen before as ``duplicate path``, and as ``name is not
             Unicode`` what has half a character in its path, cluster, labels or the like.
+        dated: Also ask when the files were written, see `SourceFile.dates`.
 
     Raises:
         UnknownNameError: No source or language has this name; the nearest is named.
         UsageError: A folder given without its scheme.
-        InputError: The argument names nothing that can be read.
+        InputError: The argument names nothing that can be read, or it is not known when it was written.
     """
     source, argument = check_corpus(corpus), corpus.partition(":")[2]
     seen: set[str] = set()
-    for file in source.files(argument, languages, intake):
+    for file in (_dated(source, corpus).dated_files if dated else source.files)(argument, languages, intake):
         if file.path in seen:
             intake.note("duplicate path", file.path)
             continue
@@ -76,6 +79,20 @@ def read_files(corpus: str, languages: tuple[str, ...], intake: Intake) -> Itera
             intake.note("name is not Unicode", ascii(file.path))
             continue
         yield file
+
+
+def _dated(source: Source, corpus: str) -> DatedSource:
+    """A source that knows when its files were written.
+
+    Raises:
+        InputError: It does not know.
+    """
+    if isinstance(source, DatedSource):
+        return source
+    raise InputError(
+        f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, "
+        "pypi:NAME==VERSION by release, and jsonl:FILE where its lines have a date"
+    )
 
 
 def _names(file: SourceFile) -> Iterator[str]:

@@ -8,9 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sonde.base.errors import InputError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
+from sonde.corpora._cut_off import in_period, on_both_sides
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora._items import items_of
 from sonde.corpora._layout import clusters_of, files_of
@@ -43,11 +44,17 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
     """
     locked = read_lock(lock) if lock is not None else None
     if locked is not None:
+        if selection.cut_off not in (None, locked.selection.cut_off):
+            raise UsageError(
+                f"lock file {str(lock)!r} was written for cut-off {locked.selection.cut_off or 'none'}, not "
+                f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
+            )
         selection = locked.selection
     intake = Intake()
     gathered = _Gathered(selection, locked, intake)
     with spans_index(corpus, selection.languages) as index:
-        for file in read_files(corpus, selection.languages, intake):
+        dated = selection.cut_off is not None
+        for file in read_files(corpus, selection.languages, intake, dated=dated):
             gathered.take(file, index)
     gathered.settle_clusters()
     items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered)
@@ -100,7 +107,9 @@ class _Gathered:
         self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
             return
+        cut_off = self.selection.cut_off
         for item in items_of(file, self.selection.unit, self._intake, index.functions):
+            item = item if cut_off is None else in_period(item, cut_off)
             self.found += 1
             if reason := self._refusal(item):
                 self.leave_out(reason, 1, item.path)
@@ -117,9 +126,12 @@ class _Gathered:
     def settle_clusters(self) -> None:
         """Where a corpus is one repository, its packages are the clusters, else its files.
 
-        Files too where the source's own clusters, its packages, are fewer than a verdict needs.
+        Files too where the source's own clusters, its packages, are fewer than a verdict needs. Where the
+        times before and after a date are compared, several repositories are the clusters themselves.
         """
         if len({repository for _, repository in self._clusters}) != 1:
+            if self.selection.cut_off is not None:
+                self.items = [dataclasses.replace(item, cluster=item.repository) for item in self.items]
             return
         if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
             clusters = clusters_of(self._units)
@@ -165,6 +177,8 @@ def _choose(gathered: _Gathered) -> tuple[Item, ...]:
         kept = [item for item in unique if several[item.language, item.repository] > 1]
         gathered.leave_out("repository of one file", len(unique) - len(kept))
         unique = kept
+    if selection.cut_off is not None:
+        unique = on_both_sides(unique, selection.cut_off, gathered.leave_out)
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
     chosen: list[Item] = []
@@ -174,13 +188,13 @@ def _choose(gathered: _Gathered) -> tuple[Item, ...]:
 
 
 def _without_copies(gathered: _Gathered) -> list[Item]:
-    """One item for each content: of copies, the one whose path and offset come first."""
+    """One item for each content: of copies the oldest, else the one whose path and offset come first."""
     first: dict[str, Item] = {}
     for item in gathered.items:
         known = first.setdefault(item.item_id, item)
         if known is not item:
             gathered.leave_out("exact duplicate", 1, item.path)
-            if (item.path, item.offset) < (known.path, known.offset):
+            if (item.newest, item.path, item.offset) < (known.newest, known.path, known.offset):
                 first[item.item_id] = item
     return list(first.values())
 
@@ -189,14 +203,14 @@ def _in_turn(candidates: list[Item], gathered: _Gathered) -> list[Item]:
     """The items of one language that stay, in order; the costly filters see only what is reached."""
     selection = gathered.selection
     limit = len(candidates) if selection.limit is None else selection.limit
-    waiting: defaultdict[str, list[Item]] = defaultdict(list)
+    waiting: defaultdict[tuple[str, str], list[Item]] = defaultdict(list)
     for item in reversed(candidates):
-        waiting[item.cluster].append(item)
-    one = len(waiting) == 1
+        waiting[item.cluster, item.period].append(item)
+    one = len({cluster for cluster, _ in waiting}) == 1
     cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
     stays = _costly_filter(gathered)
     kept: list[Item] = []
-    turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster), cluster))
+    turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
     for _ in range(cap):
         for cluster in turn:
             if len(kept) < limit and (item := next(stays(waiting[cluster]), None)):

@@ -2,70 +2,79 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import MAX_BYTES, decode, is_unicode
+from sonde.corpora._git_command import ENVIRONMENT, command, git
+from sonde.corpora._git_dates import in_characters, last_changes, line_days
 from sonde.corpora._layout import Packages
 from sonde.corpora._walk import language_of, suffix_table
 
-# A repository's own configuration may name programs (hooks, monitors, signature checks) and remotes to
-# fetch missing objects from. None of them may run because somebody reads code.
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false")
-_ENVIRONMENT = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "LC_ALL": "C",
-}
 _REGULAR = ("100644", "100755")
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """``PATH[@REV][?since=DATE]``, parsed."""
+    """``PATH[@REV][?since=DATE&until=DATE]``, parsed; dates are a first moment and one past the last."""
 
     path: Path
     revision: str
     since: datetime | None
+    until: datetime | None
+
+    def takes(self, changed: Mapping[str, int], path: str) -> bool:
+        """Whether a file was last changed in the time that is asked for."""
+        time = changed.get(path, 0)
+        return (self.since is None or time >= self.since.timestamp()) and (
+            self.until is None or time < self.until.timestamp()
+        )
 
 
 def _parse(argument: str) -> _Request:
     location, _, query = argument.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    since = options.pop("since", None)
+    since, until = (_date(argument, name, options.pop(name, None)) for name in ("since", "until"))
     if options:
-        raise UsageError(f"corpus 'git:{argument}': unknown option {min(options)!r}; known: since")
+        raise UsageError(f"corpus 'git:{argument}': unknown option {min(options)!r}; known: since, until")
     path, _, revision = location.rpartition("@")
     if not path or Path(location).expanduser().is_dir():
         path, revision = location, "HEAD"
     if not path or revision.startswith("-"):
-        raise UsageError(f"corpus 'git:{argument}': name it as git:PATH[@REV][?since=DATE]")
+        raise UsageError(f"corpus 'git:{argument}': name it as git:PATH[@REV][?since=DATE&until=DATE]")
+    return _Request(Path(path).expanduser(), revision, since, until)
+
+
+def _date(argument: str, name: str, text: str | None) -> datetime | None:
+    """A moment of the query; a whole day is over when the next one begins."""
+    if text is None:
+        return None
     try:
-        date = datetime.fromisoformat(since) if since is not None else None
+        date = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"corpus 'git:{argument}': since={since!r} is no date; write it as 2024-12-31"
+            f"corpus 'git:{argument}': {name}={text!r} is no date; write it as 2024-12-31"
         ) from None
-    if date is not None and date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return _Request(Path(path).expanduser(), revision, date)
+    if name == "until" and len(text) == len("2024-12-31"):
+        date += timedelta(days=1)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 class Git:
-    """`git:PATH[@REV][?since=DATE]`: repository is the folder's name, clusters are its packages.
+    """`git:PATH[@REV][?since=DATE&until=DATE]`: repository is the folder's name, clusters are its packages.
 
-    ``since`` keeps the files that a commit on or after the date (UTC where no zone is given) touched:
-    code that a model trained before that date cannot have read in this form. Submodules and symbolic
-    links are skipped.
+    ``git:FOLDER/*`` reads every repository of a folder, their paths below their names. ``since`` keeps the
+    files that a commit on or after the date (UTC where no zone is given) touched: code that a model trained
+    before that date cannot have read in this form; ``until`` those that none touched after it. Submodules and
+    symbolic links are skipped.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -75,60 +84,78 @@ class Git:
             InputError: There is no git, no repository at PATH, or no such revision.
             UsageError: An unknown option, or a date that is none.
         """
-        request = _parse(argument)
-        if not request.path.is_dir():
-            raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
-        commit = _git(
-            request.path, "rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}"
+        return _files(argument, languages, intake, dated=False)
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """The same, with the days on which commits last changed the lines (``git blame``).
+
+        A file's own day would make all its functions as new as the last of them.
+
+        Raises:
+            InputError: As `files`, or the history was cut off when the repository was fetched.
+            UsageError: As `files`.
+        """
+        return _files(argument, languages, intake, dated=True)
+
+
+def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: bool) -> Iterator[SourceFile]:
+    request = _parse(argument)
+    if request.path.name != "*":
+        yield from _repository(argument, request, languages, intake, dated=dated)
+        return
+    found = [path for path in sorted(request.path.parent.glob("*")) if _is_repository(path)]
+    if not found:
+        raise InputError(
+            f"corpus 'git:{argument}': no folder of {str(request.path.parent)!r} is a repository"
         )
-        revision = commit.decode().strip()
-        table = suffix_table(languages)
-        listed = _tree(request.path, revision, intake)
-        if request.since is not None:
-            recent = _touched(request.path, revision, request.since)
-            listed = {path: blob for path, blob in listed.items() if path in recent}
-        wanted = {path: blob for path, blob in sorted(listed.items()) if language_of(path, table)}
-        packages = Packages.of(wanted)
-        name = request.path.resolve().name.removesuffix(".git")
-        for path, raw in _contents(request.path, wanted):
-            language = language_of(path, table)
-            text = decode(raw, path, intake)
-            if text is not None and language is not None:
-                yield SourceFile(
-                    path=path,
-                    text=text,
-                    language=language,
-                    cluster=packages.package(path),
-                    repository=name,
-                    version=revision,
-                )
+    for path in found:
+        one = dataclasses.replace(request, path=path)
+        for file in _repository(argument, one, languages, intake, dated=dated):
+            yield dataclasses.replace(
+                file, path=f"{path.name}/{file.path}", cluster=f"{path.name}/{file.cluster}"
+            )
 
 
-def _command(repository: Path, *arguments: str) -> list[str]:
-    return ["git", "-C", str(repository), *_QUIET, *arguments]
+def _is_repository(path: Path) -> bool:
+    """Whether a folder is a repository itself: with a checkout, or bare."""
+    return (path / ".git").exists() or ((path / "objects").is_dir() and (path / "HEAD").is_file())
 
 
-def _git(repository: Path, *arguments: str) -> bytes:
-    try:
-        done = subprocess.run(
-            _command(repository, *arguments),
-            capture_output=True,
-            env=os.environ | _ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
-            check=True,
-        )
-    except FileNotFoundError:
-        raise InputError("corpus 'git': the program git is not installed (apt-get install git)") from None
-    except subprocess.CalledProcessError as error:
-        reason = (error.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"])[0]
-        raise InputError(f"corpus 'git:{repository}': {reason.removeprefix('fatal: ')}") from None
-    return done.stdout
+def _repository(
+    argument: str, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+) -> Iterator[SourceFile]:
+    if not request.path.is_dir():
+        raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
+    commit = git(request.path, "rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
+    revision = commit.decode().strip()
+    table = suffix_table(languages)
+    listed = _tree(request.path, revision, intake)
+    if request.since is not None or request.until is not None:
+        changed = last_changes(request.path, revision)
+        listed = {path: blob for path, blob in listed.items() if request.takes(changed, path)}
+    wanted = {path: blob for path, blob in sorted(listed.items()) if language_of(path, table)}
+    packages = Packages.of(wanted)
+    name = request.path.resolve().name.removesuffix(".git")
+    days = line_days(request.path, revision, wanted) if dated else iter(() for _ in wanted)
+    for (path, raw), lines in zip(_contents(request.path, wanted), days, strict=True):
+        language = language_of(path, table)
+        text = decode(raw, path, intake)
+        if text is not None and language is not None:
+            yield SourceFile(
+                path=path,
+                text=text,
+                language=language,
+                cluster=packages.package(path),
+                repository=name,
+                version=revision,
+                dates=in_characters(lines, text),
+            )
 
 
 def _tree(repository: Path, revision: str, intake: Intake) -> dict[str, str]:
     """Path to blob of the revision's regular files that are small enough to be code."""
     found: dict[str, str] = {}
-    for row in _git(repository, "ls-tree", "-r", "-z", "-l", "--full-tree", revision).split(b"\0"):
+    for row in git(repository, "ls-tree", "-r", "-z", "-l", "--full-tree", revision).split(b"\0"):
         if not row:
             continue
         head, _, raw_path = row.partition(b"\t")
@@ -145,33 +172,11 @@ def _tree(repository: Path, revision: str, intake: Intake) -> dict[str, str]:
     return found
 
 
-def _touched(repository: Path, revision: str, since: datetime) -> set[str]:
-    """Paths that a commit on or after a date changed.
-
-    The whole history is read, since commit dates need not fall along it.
-    """
-    log = _git(
-        repository, "log", "-z", "-m", "--format=%x01%ct", "--name-only", "--no-renames", revision, "--"
-    )
-    paths: set[str] = set()
-    recent = after_stamp = False
-    for field in log.split(b"\0"):
-        # Fields are a commit's stamp, then its paths, of which the first follows a newline.
-        if field.startswith(b"\x01") and field[1:].isdigit():
-            recent, after_stamp = int(field[1:]) >= since.timestamp(), True
-            continue
-        path = field.removeprefix(b"\n") if after_stamp else field
-        after_stamp = False
-        if recent and path:
-            paths.add(os.fsdecode(path))
-    return paths
-
-
 def _contents(repository: Path, blobs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
     """Path and bytes of the blobs, through one git process."""
     with subprocess.Popen(
-        _command(repository, "cat-file", "--batch"),
-        env=os.environ | _ENVIRONMENT,
+        command(repository, "cat-file", "--batch"),
+        env=os.environ | ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sonde.base.errors import UnknownNameError
+from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora._bounded import numbered_lines
 from sonde.corpora._corpus import Intake, SourceFile, Tag
+from sonde.corpora._dates import check_day
 from sonde.corpora._decode import is_unicode, is_usable
 from sonde.corpora._entries import EntryError, Faults, named_file, not_json
 from sonde.languages import LANGUAGES
@@ -47,8 +48,8 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
     return tuple(tags)
 
 
-def _parse(line: bytes, known: tuple[str, ...]) -> SourceFile:
-    """One line as a source file.
+def _parse(line: bytes, known: tuple[str, ...], *, dated: bool) -> SourceFile:
+    """One line as a source file, with its day where that is asked for.
 
     Raises:
         EntryError: The line does not hold an item.
@@ -79,7 +80,17 @@ def _parse(line: bytes, known: tuple[str, ...]) -> SourceFile:
         name=values["name"],
         identifier=identifier,
         tags=_tags(row, len(code)),
+        dates=((0, _day(row)),) if dated else (),
     )
+
+
+def _day(row: dict[str, Any]) -> str:
+    day = _string(row, "date")
+    try:
+        check_day("'date'", day)
+    except UsageError as error:
+        raise EntryError(str(error)) from None
+    return day
 
 
 class JsonLines:
@@ -88,6 +99,7 @@ class JsonLines:
     ``{"id", "code", "language"}`` and, where known, ``tags`` (``[[start, end, "NOUN"], ...]``, in
     characters of ``code``, end exclusive), ``unit``, ``path``, ``repository``, ``cluster``, ``licence``
     and ``name``. Prose has the language ``text``. Without a repository each line is a cluster of its own.
+    ``date`` (``2024-12-31``) is when the code was written, and only read where that is asked for.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -98,27 +110,40 @@ class JsonLines:
                 for, and the first few are named by number.
             UsageError: FILE is missing.
         """
-        path = named_file("jsonl", argument)
-        known = LANGUAGES.names()
-        for name in languages:
-            LANGUAGES.load(name)
-        seen: dict[str, int] = {}
-        bad = Faults(f"jsonl:{argument}", "lines")
-        with path.open("rb") as handle:
-            for number, line in numbered_lines(handle, f"jsonl:{argument}"):
-                try:
-                    file = _parse(line, known)
-                    if file.identifier in seen:
-                        raise EntryError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
-                except EntryError as error:
-                    bad.note(f"line {number}", error)
-                    continue
-                seen[file.identifier] = number
-                wanted = not languages or file.language in languages
-                # After a bad line the corpus is refused; the rest is read for more of them only.
-                if not bad and wanted and is_usable(file.text, file.path, intake):
-                    yield file
-        bad.refuse()
+        return _lines(argument, languages, intake, dated=False)
+
+    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """The same, each line as old as its ``date``.
+
+        Raises:
+            InputError: As `files`, or a line has no date.
+            UsageError: As `files`.
+        """
+        return _lines(argument, languages, intake, dated=True)
+
+
+def _lines(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: bool) -> Iterator[SourceFile]:
+    path = named_file("jsonl", argument)
+    known = LANGUAGES.names()
+    for name in languages:
+        LANGUAGES.load(name)
+    seen: dict[str, int] = {}
+    bad = Faults(f"jsonl:{argument}", "lines")
+    with path.open("rb") as handle:
+        for number, line in numbered_lines(handle, f"jsonl:{argument}"):
+            try:
+                file = _parse(line, known, dated=dated)
+                if file.identifier in seen:
+                    raise EntryError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
+            except EntryError as error:
+                bad.note(f"line {number}", error)
+                continue
+            seen[file.identifier] = number
+            wanted = not languages or file.language in languages
+            # After a bad line the corpus is refused; the rest is read for more of them only.
+            if not bad and wanted and is_usable(file.text, file.path, intake):
+                yield file
+    bad.refuse()
 
 
 source = JsonLines()

@@ -203,9 +203,11 @@ class ScoringJob:
 
     @property
     def key(self) -> str:
-        """Fingerprint of everything that can change the scores."""
+        """Fingerprint of everything that can change the scores; a date may part the same items anew."""
         controls = [(control, [part.key for part in parts]) for control, parts in self.controls]
-        return fingerprint("score", self.reading.lens, [part.key for part in self.parts], controls)
+        known = self.reading.lens, [part.key for part in self.parts], controls
+        periods = [(item.item_id, item.period) for item in self.reading.inputs if item.period]
+        return fingerprint("score", *known, *filter(None, [periods]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,8 +300,7 @@ def _training(
 
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
-    of = model if method.needs_model else first
-    basis = (model.revision, model.spec) if method.needs_model else ()
+    of, basis = (model, (model.revision, model.spec)) if method.needs_model else (first, ())
     lens = reading.lens.observing
     alone = dataclasses.replace(lens, tasks=(method.task,))
     known = components[reading.group.language]
@@ -377,11 +378,10 @@ def _parts(jobs: Sequence[ObserveJob | TrainJob], reading: Reading | None = None
     """The parts of some jobs, or those of one reading among them."""
     if reading is None:
         return tuple(part for job in jobs for part in job.parts)
-    group = reading.group
     return tuple(
         part
         for job in jobs
-        if job.corpus == group.corpus and job.language == group.language
+        if (job.corpus, job.language) == (reading.group.corpus, reading.group.language)
         for part in job.parts
         if part.lens == reading.lens
     )

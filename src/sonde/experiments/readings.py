@@ -82,7 +82,13 @@ def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[
 
 
 def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Sequence[Item]]]) -> None:
-    key = fingerprint(name, [(corpus, [identity(item) for item in items]) for corpus, items in corpora])
+    days = [(item.oldest, item.newest, item.period) for _, items in corpora for item in items if item.period]
+    key = fingerprint(
+        name,
+        [(corpus, [identity(item) for item in items]) for corpus, items in corpora],
+        # Tables that were written before items had days still hold.
+        *([days] if days else []),
+    )
     if store.notes(name, key) is None:
         store.put(name, key, items_frame(corpora), {})
 

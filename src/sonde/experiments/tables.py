@@ -46,6 +46,12 @@ ITEMS_COLUMNS: Columns = {
     ),
     "given": (pl.List(pl.Struct(_GIVEN)), "labels that the source brings; -1 where there is no other place"),
     "cuts": (pl.List(pl.Int64), "characters at which no subword may go on"),
+    "oldest": (
+        pl.String,
+        "day on which its oldest part was last changed; empty, as the next two, in a run without --cut-off",
+    ),
+    "newest": (pl.String, "the same of its newest part"),
+    "period": (pl.String, "`before` or `after` the day of --cut-off"),
 }
 """Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
 
@@ -58,6 +64,8 @@ SCORED_ITEMS = (
 
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
+_LATER = ("oldest", "newest", "period")
+"""Columns that tables of earlier versions lack."""
 
 
 def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
@@ -82,7 +90,7 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
     """The items of such a table, in its order."""
     return [
         Item(
-            **{name: row[name] for name in _COPIED},
+            **{name: row[name] for name in _COPIED if name in row or name not in _LATER},
             tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
             given=tuple(Given(**given) for given in row["given"]),
             cuts=tuple(row["cuts"]),

@@ -23,6 +23,7 @@ def run(
     unit: str | None = None,
     limit: int | None = None,
     per_cluster: int | None = None,
+    cut_off: str | None = None,
     context: int | None = None,
     stride: int | None = None,
     bos: str | None = None,
@@ -61,6 +62,7 @@ def run(
         unit: What an item is: ``"function"`` or ``"file"``.
         limit: At most this many items a task and language; a larger limit contains a smaller one.
         per_cluster: At most this many items a cluster; 0 for no cap.
+        cut_off: Only items written wholly before this day (``"2024-12-31"``) or wholly since.
         context: At most this many subwords are read at once.
         stride: Subwords by which windows of a longer text are apart.
         bos: Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``.
@@ -98,6 +100,7 @@ def run(
         unit=unit,
         limit=limit,
         per_cluster=per_cluster,
+        cut_off=cut_off,
         context=context,
         stride=stride,
         bos=bos,

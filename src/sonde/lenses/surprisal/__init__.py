@@ -16,7 +16,7 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
-from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
+from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses._words import put_together, word_by_word
 from sonde.lenses.surprisal.before import behind, behind_file, changes, file_pass, reading, with_file
 from sonde.lenses.surprisal.curves import calibration, frequency
@@ -26,11 +26,13 @@ from sonde.lenses.surprisal.observe import observe_items
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import by_origin
 from sonde.lenses.surprisal.pads import PADS, pad_rows
+from sonde.lenses.surprisal.periods import by_period, period_scores
 from sonde.lenses.surprisal.quirks import QUIRKS, active
 from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
+from sonde.results.memory import PERIOD
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
@@ -49,7 +51,7 @@ class Surprisal(LensDefaults):
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
     compared = (
-        Compared(metric="bits", better="lower", without=("subword", "name"), tokenizers="same"),
+        Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),
     )
 
@@ -85,6 +87,12 @@ class Surprisal(LensDefaults):
     def reads_before(self, settings: LensSettings) -> bool:
         """The files, where each text is also to be read behind its own."""
         return behind_file(settings, SurprisalOptions.read(settings.options))
+
+    def controls_over(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Control, ...]:
+        """Random weights over the same items, where the times before and after a day are compared."""
+        return (Control(settings.seed),) if any(item.period for item in inputs) else ()
 
     def passes(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -139,6 +147,13 @@ class Surprisal(LensDefaults):
         scores = [
             *shared(observations, scoring.beside, scoring.texts, template),
             *_tables(sums, scoring, minimum, quirks),
+            *period_scores(
+                observations,
+                [control.observations for control in scoring.controls],
+                by_period(scoring.items),
+                template,
+                minimum,
+            ),
         ]
         if behind_file(scoring.settings, options):
             after = collect_sums(observations, quirks, bins=BINS, behind=True)

@@ -1,4 +1,4 @@
-"""What a run prints of surprisal: the most confusing constructs of each model, with intervals."""
+"""What a run prints of surprisal: the most confusing constructs of each model, and code of two times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import polars as pl
 
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import Interval, Number
+from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
 from sonde.results.tables import Column, Table, rests_on
+from sonde.results.words import bounds
 
 _ROWS = 10
 _COLUMNS = (
@@ -34,3 +36,25 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
             headed=False, indent=2
         )
+    yield from _of_times(scores)
+
+
+def _of_times(scores: pl.DataFrame) -> Iterator[str]:
+    """Whether newer code costs more than older code of the same kind; nothing in a run without a date."""
+    rows = scores.filter(
+        dimensions_named(PERIOD)
+        & (dimension(PERIOD) == CHANGE)
+        & (pl.col("metric") == "bits")
+        & pl.col("control").is_null()
+    )
+    for (model, language), part in rows.partition_by("model", "language", as_dict=True).items():
+        (change, *beyond) = part.sort("compared_to", nulls_last=False).to_dicts()
+        yield ""
+        yield (
+            f"Newer {language} code less older code of the same kind for {model}: {change['value']:+.2f} "
+            f"{bounds(change, digits=2, sign='+')} bits a subword"
+        )
+        for row in beyond:
+            more = bounds(row, digits=2, sign="+")
+            yield f"  less the same with random weights: {row['value']:+.2f} {more}"
+        yield f"  {in_words(memory_seen(change, beyond[0] if beyond else None))}"

@@ -16,7 +16,13 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs a function over jobs. Jobs and results are small plain data: keys, never tensors."""
+    """Runs a function over jobs.
+
+    Jobs and results are small plain data: keys, never tensors. A job with tables to write names the folder
+    of the run as its ``root`` and writes them there under its key, so that one begun again repeats nothing
+    that is there; an executor may begin a job again after its process died. An error of sonde's arrives as
+    it was raised. A map that is left early, by an error or by its caller, begins no further job.
+    """
 
     def map(
         self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int

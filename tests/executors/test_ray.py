@@ -1,0 +1,89 @@
+"""Ray behind the same map: everything here needs a cluster, which is started once and kept small."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sonde
+from sonde.base.errors import SondeError, StoreError, UnknownNameError
+from sonde.executors import EXECUTORS
+from sonde.executors.ray import _check, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.languages import LANGUAGES
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A cluster on this machine, started by the first map and ended with the last test."""
+    ray = pytest.importorskip("ray")
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+class TestOnACluster:
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_every_job_has_its_result(self, workers: int) -> None:
+        results = dict(EXECUTORS.load("ray").map(math.factorial, range(6), workers=workers))
+        assert results == {n: math.factorial(n) for n in range(6)}
+
+    def test_an_error_of_a_job_arrives_as_it_was(self) -> None:
+        with pytest.raises(UnknownNameError, match="unknown language 'pyton'; did you mean 'python'"):
+            list(EXECUTORS.load("ray").map(LANGUAGES.load, ["pyton", "pyton"], workers=2))
+
+    def test_a_job_that_kills_its_actor_every_time_is_one_line(self) -> None:
+        with pytest.raises(SondeError, match=r"died 3 times at job 1 of 1"):
+            list(EXECUTORS.load("ray").map(os._exit, [1], workers=1))
+
+    def test_a_killed_actor_costs_the_job_that_it_had(self, tmp_path: Path) -> None:
+        places = [str(tmp_path / f"{n}") for n in range(4)]
+        answers = EXECUTORS.load("ray").map(die_once, places, workers=2)
+        assert dict(answers) == dict.fromkeys(places, 2)
+
+
+def die_once(place: str) -> int:
+    """Leave a mark and die, where there is none yet; else the number of marks with this one."""
+    mark = Path(place)
+    begun = int(mark.read_text()) if mark.exists() else 0
+    mark.write_text(str(begun + 1))
+    if not begun:
+        os._exit(1)
+    return begun + 1
+
+
+def test_a_node_that_does_not_see_the_folder_is_refused() -> None:
+    with pytest.raises(StoreError, match="the node 'there' does not see the folder '/runs/a'"):
+        _check("there", versions(), ["/runs/a/.seen-1"])
+
+
+def test_a_node_with_other_versions_is_refused_by_name() -> None:
+    theirs = {**versions(), "torch": "0.1"}
+    with pytest.raises(SondeError, match=r"the node 'there' has other versions: torch 0\.1 \(here "):
+        _check("there", theirs, [])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_scores_are_those_of_the_local_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = Path("texts")
+    texts.mkdir()
+    for n in range(12):
+        body = "\n".join(f"    total = total + value{n} * {k}" for k in range(n + 2))
+        (texts / f"a{n}.py").write_text(f"def f{n}(value{n}, total):\n{body}\n    return total\n")
+    frames = [
+        sonde.run(
+            models="sonde/mini-encoder",
+            lenses=["surprisal"],
+            corpora="local:texts",
+            executor=executor,
+            output=executor,
+            workers=2,
+        ).scores
+        for executor in ("local", "ray")
+    ]
+    assert frames[0].height and frames[0].equals(frames[1])
+    assert not list(Path("ray").glob(".seen-*"))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sonde.facade.finished import Run, read_scores
     from sonde.facade.parts import align, label, load_model
     from sonde.facade.running import run
+    from sonde.facade.showing import show
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "read_scores",
     "run",
+    "show",
 ]
 
 _MODULES = {
@@ -47,6 +49,7 @@ _MODULES = {
     "load_model": "sonde.facade.parts",
     "read_scores": "sonde.facade.finished",
     "run": "sonde.facade.running",
+    "show": "sonde.facade.showing",
 }
 
 

@@ -32,7 +32,9 @@ from sonde._options import (
     with_lens_flags,
 )
 from sonde._predict_command import predict
+from sonde._show_command import show
 from sonde._shown import Shown, shown
+from sonde._verify_command import verify
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -46,6 +48,8 @@ app = typer.Typer(
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
 app.command()(predict)
+app.command()(show)
+app.command()(verify)
 
 
 @app.command(cls=Explained)

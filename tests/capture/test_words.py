@@ -131,13 +131,22 @@ def slow_ranks(
     return np.array(ranks), picks
 
 
-@torch.no_grad()
 def eager_sides(loaded: LoadedModel, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Whole matrices of one unpadded item over its own subwords by side: (layer, head, query, key)."""
+    """Matrices of one unpadded item over its own subwords by side: (layer, head, query, key)."""
+    size = len(ids)
+    return {
+        side: whole[:, :, q : q + size, k : k + size]
+        for side, (whole, q, k) in eager_matrices(loaded, ids).items()
+    }
+
+
+@torch.no_grad()
+def eager_matrices(loaded: LoadedModel, ids: np.ndarray) -> dict[str, tuple[np.ndarray, int, int]]:
+    """Whole matrices by side, special tokens included, and where the item begins among queries and keys."""
     model, special = loaded.model, loaded.special
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
-    kind, size = loaded.capabilities.kind, len(ids)
+    kind = loaded.capabilities.kind
     if kind == "encoder-decoder":
         tokens = torch.tensor([[*special.prefix, *ids, *special.suffix]])
         written = torch.tensor([[special.bos if special.bos is not None else special.pad, *ids]])
@@ -154,7 +163,7 @@ def eager_sides(loaded: LoadedModel, ids: np.ndarray) -> dict[str, np.ndarray]:
         found = {kind: (output.attentions, len(prefix), len(prefix))}
     model.set_attn_implementation(before)
     return {
-        side: torch.stack([one[0] for one in layers])[:, :, q : q + size, k : k + size].double().numpy()
+        side: (torch.stack([one[0] for one in layers]).double().numpy(), q, k)
         for side, (layers, q, k) in found.items()
     }
 
@@ -221,6 +230,37 @@ def test_the_attention_of_named_heads_is_that_between_all_words(
                 _, field = competing(words[0], expected, query, side == "decoder")
                 row[[place for place in range(len(row)) if place not in field]] = np.nan
             np.testing.assert_allclose(matrix, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "bart", "t5"])
+def test_sinks_are_what_the_asked_words_pay_to_the_first_token_and_behind_the_text(
+    name: str, tiny: Tiny, prepare: Prepare
+) -> None:
+    loaded = tiny(name)
+    items = [prepare(text) for text in TEXTS[:3]]
+    words = [words_of(len(one.alignment.subwords), seed) for seed, one in enumerate(items)]
+    request = WordAttention({one.item.item_id: word for one, word in zip(items, words, strict=True)})
+    captures = observe(loaded, items, [Pass(Plain(), (request,))])
+    for item, word, capture in zip(items, words, captures, strict=True):
+        size = len(item.alignment.subwords)
+        for side, (whole, q, k) in eager_matrices(loaded, item.alignment.subwords.ids).items():
+            lookups = word.behind if side == "decoder" else word.ahead
+            asked = {
+                one for a, b in zip(lookups.query, lookups.until, strict=True) for one in range(a, b + 1)
+            }
+            rows = [
+                whole[:, :, q + word.first[one] : q + word.stop[one]].mean(2)
+                for one in sorted(asked)
+                if word.stop[one] > word.first[one]
+            ]
+            mean = np.mean(rows, axis=0)
+            found = capture.words[side].sinks
+            assert found is not None and found.shape == (*whole.shape[:2], 2)
+            np.testing.assert_allclose(found[..., 0], mean[..., 0], atol=1e-5)
+            if side == "decoder" or k + size == whole.shape[-1]:
+                assert np.isnan(found[..., 1]).all()
+            else:
+                np.testing.assert_allclose(found[..., 1], mean[..., k + size :].sum(-1), atol=1e-5)
 
 
 def test_an_item_asked_for_nothing_shares_the_batch(tiny: Tiny, prepare: Prepare) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sonde.lenses.attention.observe import METRICS as HITS
+from sonde.lenses.attention.sinks import SINKS
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.finetune.reach import CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
@@ -21,10 +22,13 @@ ROOT = Path(__file__).parents[2]
 LENSES = ROOT / "src" / "sonde" / "lenses"
 NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path.parent.name[0] != "_")
 ALL = "All lenses"
-SOURCES = ("sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita")
+SOURCES = (
+    "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao",
+    "Clark",
+)  # fmt: skip
 
 COMPUTED = {
-    "attention": {*HITS, *(f"{metric}_gain" for metric in HITS)},
+    "attention": {*HITS, *(f"{metric}_gain" for metric in HITS), *SINKS},
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, *_CHOSEN},
     "probe": {*TREES},

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from sonde.base.errors import StoreError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
 from sonde.experiments._progress import Silent
@@ -180,28 +179,6 @@ def test_processes_and_kills_change_nothing(
     assert_frame_equal(
         exact.select("value", "ci_low"), close.select("value", "ci_low"), abs_tol=1e-5, rel_tol=1e-5
     )
-
-
-def test_a_full_disk_loses_no_finished_part(
-    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sonde.store import parts
-
-    write, written = parts.write_atomic, []
-
-    def filling_up(path: Path, data: bytes | str) -> None:
-        if len(written) >= 11:
-            raise StoreError(f"cannot write {path}: No space left on device")
-        written.append(path)
-        write(path, data)
-
-    monkeypatch.setattr(parts, "write_atomic", filling_up)
-    with pytest.raises(StoreError, match="No space left"):
-        run(experiment(decoder, project), Execution(output=tmp_path))
-    monkeypatch.setattr(parts, "write_atomic", write)
-    outcome = run(experiment(decoder, project), Execution(output=tmp_path))
-    assert outcome.reused > 0
-    assert outcome.observed > 0
 
 
 def test_long_items_pass_through_windows(decoder: Path, project: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def test_the_names_are_these() -> None:
         "load_model",
         "read_scores",
         "run",
+        "show",
     ]
     assert sorted(sonde.__all__) == names
     assert {*names, "__version__"} <= set(dir(sonde))

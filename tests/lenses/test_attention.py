@@ -32,6 +32,7 @@ from sonde.lenses.attention.scores import Side, gains, pooled
 from sonde.lenses.attention.sums import RelationEdges
 from sonde.lenses.attention.words import given_split, read_item
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
+from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
@@ -481,8 +482,56 @@ def test_relations_without_an_edge_to_choose_on_are_listed_with_their_edges() ->
         "edges",
     }
     relations = {name for name, _ in counts}
+    any_head = {name.replace("by_head=", "relation=") for name in scored if name.startswith("by_head=")}
+    scored = {name for name in scored if not name.startswith("by_head=")}
+    assert any_head == scored
     assert scored == {name for name in relations if counts[name, "valid"] and counts[name, "test"]}
     assert relations - scored
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_head_has_its_share_of_each_relation_and_nothing_is_chosen(name: str) -> None:
+    run, loaded = observe(load(name), LensSettings(seed=3)), load(name)
+    sides = split([one.item for one in run.prepared], (0.0, 0.3, 0.7), run.settings.seed)
+    expected: dict[tuple[str, str, int], float] = {}
+    for (side, relation), edges in slow_edges(run, loaded).items():
+        ranks = [edge["ranks"][0] for edge in edges if sides[edge["item"]] == "test"]
+        if ranks and len(ranks) < len(edges):
+            shares = (np.array(ranks) <= 1).mean(0)
+            expected |= {(side, relation, head): share for head, share in enumerate(shares.tolist())}
+    rows = run.scores.filter(dimensions_named("by_head")).with_columns(relation=dimension("by_head"))
+    found = {
+        (row["side"], row["relation"], row["layer"] * 4 + row["head"]): row["value"]
+        for row in rows.iter_rows(named=True)
+    }
+    assert found == pytest.approx(expected)
+    assert set(rows["k"]) == {1} and rows["ci_low"].null_count() == rows.height
+
+
+@torch.no_grad()
+def test_sink_mass_equals_a_plain_eager_forward() -> None:
+    loaded = load("bert")
+    run = observe(loaded, LensSettings())
+    shares: list[np.ndarray] = []
+    for one in run.prepared:
+        words = facet_of("python", "relations", Relations).relate(one.item.text, mode="corrected")
+        owned, _ = owned_by(words.words, one.alignment.subwords)
+        tokens = torch.tensor([[BOS, *one.alignment.subwords.ids, SEP]])
+        loaded.model.set_attn_implementation("eager")
+        whole = torch.cat([layer[0] for layer in loaded.model(tokens, output_attentions=True).attentions])
+        asked = sorted({edge.head for edge in words.edges if owned[edge.head]})
+        rows = [whole[:, 1 + np.array(owned[word])].mean(1) for word in asked]
+        shares.append(torch.stack(rows).mean(0)[:, [0, -1]].double().numpy())
+    expected = np.mean(shares, axis=0)
+    for place, metric in enumerate(("sink_first", "sink_separator")):
+        rows = run.scores.filter(pl.col("metric") == metric).sort("layer", "head")
+        np.testing.assert_allclose(rows["value"].to_numpy(), expected[:, place], atol=1e-5)
+        assert set(rows["split"]) == {"all"} and rows["ci_low"].null_count() == 0
+
+
+def test_a_decoder_has_no_separator_to_rest_on() -> None:
+    metrics = set(observe(load("gpt2"), LensSettings()).scores["metric"])
+    assert "sink_first" in metrics and "sink_separator" not in metrics
 
 
 def test_words_that_share_a_subword_tie_and_the_quirk_says_who_wins() -> None:
@@ -543,7 +592,8 @@ def test_the_control_is_scored_beside_the_model() -> None:
     )
     scores = scores_frame(LENSES.load("attention").score(scoring))
     keys = ["slice", "metric", "k", "chosen", "n_relations"]
-    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head"))
+    of_any_head = (pl.col("slice") == "head") | pl.col("slice").str.starts_with("by_head=")
+    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & ~of_any_head)
     mine = hits.filter(pl.col("control").is_null()).select(*keys, "value")
     random = hits.filter(pl.col("control") == "random_weights").select(*keys, "value")
     assert mine.sort(keys[:3]).equals(random.sort(keys[:3]))
@@ -551,7 +601,8 @@ def test_the_control_is_scored_beside_the_model() -> None:
 
 def test_gains_are_differences_of_the_scores() -> None:
     scores = observe(load("bert"), LensSettings()).scores
-    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & (pl.col("slice") != "head"))
+    of_any_head = (pl.col("slice") == "head") | pl.col("slice").str.starts_with("by_head=")
+    hits = scores.filter(pl.col("metric").str.ends_with("_hit") & ~of_any_head)
     values = {
         (row["slice"], row["metric"], row["k"], row["control"]): row["value"]
         for row in hits.iter_rows(named=True)

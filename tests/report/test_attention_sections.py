@@ -14,7 +14,7 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import HOSTILE, Source, dims, write_run
 
-from sonde.report import PLOTS, RunData, build_report
+from sonde.report import PLOTS, RunData, as_svg, build_report, sized_spec
 from sonde.report._shared.plot import Figure
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
@@ -42,9 +42,18 @@ def scores_of(model: str) -> list[Score]:
         row(model, "edges", 3.0, dimensions=dims(relation="With:item->body"), n=3),
         row(model, "first_hit", 0.9, dimensions=dims(followed="If:if->test"), layer=1, head=2),
         row(model, "first_hit", 0.1, dimensions=dims(followed="If:if->body"), layer=0, head=0),
+        row(model, "sink_first", 0.45, layer=0, head=1, split="all"),
+        row(model, "sink_first", 0.05, layer=1, head=2, split="all"),
         row(model, "mean_offset", 1.0, dimensions=dims(relation="If:if->test", distance="near"), split="all"),
         row(model, "mean_offset", 31.5, dimensions=dims(relation="If:if->body", distance="far"), split="all"),
     ]
+    if MODELS[model] == "encoder":
+        found.append(row(model, "sink_separator", 0.3, layer=0, head=1, split="all"))
+        found.append(row(model, "sink_separator", 0.1, layer=1, head=2, split="all"))
+    for place, (name, (own, _)) in enumerate(SHARES.items()):
+        bare = {"dimensions": dims(by_head=name), "ci_low": None, "ci_high": None, "ci_method": None}
+        found.append(row(model, "first_hit", own, layer=1, head=2, **bare))
+        found.append(row(model, "first_hit", 0.01 * place, layer=0, head=1, **bare))
     for metric in ("first_hit", "any_hit", "last_hit"):
         for name, (own, other) in SHARES.items():
             few = {"n_clusters": 3}
@@ -150,7 +159,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = build_report(root).read_text(encoding="utf-8")
-    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 7
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 10
     assert not re.search(r"<img src=x", page)
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
@@ -207,6 +216,56 @@ def test_heads_offsets_and_curves_say_what_they_hold(root: Path) -> None:
     assert "python: 1 near relations, 1 far ones." in offsets.answer
     assert ("If:if->body", "far", "31.5") in column(offsets, "Relation", "Distance", "Mean")
     assert len(drawn(root, "attention_curves").charts) == 4
+
+
+def test_a_head_is_labelled_with_its_relation_and_named_for_all_it_was_chosen_for(root: Path) -> None:
+    heads = drawn(root, "attention_heads")
+    labels = {record["relation"]: record["label"] for record in heads.charts[0].spec["data"]["values"]}
+    # The head of the second was chosen for none.
+    assert labels == {"If:if->test": "If:if->test ●", "If:if->body": "If:if->body"}
+    chosen = dict(column(heads, "Best relation", "Chosen for"))
+    assert chosen == {"If:if->test": "If:if->body, If:if->test, Try:body->handler", "If:if->body": "–"}
+
+
+def test_every_head_stands_beside_every_relation_and_the_chosen_one_is_marked(root: Path) -> None:
+    figure = drawn(root, "attention_matrix")
+    assert "sees-all, encoder: 1 of 2 heads are the chosen one of 3 relations" in figure.answer
+    records = figure.charts[0].spec["data"]["values"]
+    assert {(one["relation"], one["place"]): (one["value"], one["mark"]) for one in records} == {
+        ("If:if->test", "1.2"): (0.9, "●"), ("If:if->test", "0.1"): (0.0, ""),
+        ("If:if->body", "1.2"): (0.2, "●"), ("If:if->body", "0.1"): (0.01, ""),
+        ("Try:body->handler", "1.2"): (0.4, "●"), ("Try:body->handler", "0.1"): (0.02, ""),
+    }  # fmt: skip
+    assert len(column(figure, "Relation", "Layer", "Head", "Found, %")) == 2 * len(records)
+
+
+def test_heads_at_rest_are_counted_over_both_kinds_of_sink(root: Path) -> None:
+    figure = drawn(root, "attention_sinks")
+    both, alone = figure.answer.splitlines()
+    assert both == (
+        "sees-all, encoder: heads pay 25.0 % to the first token and 20.0 % to the separators on average; "
+        "1 of 2 pay more than half there, of which 0 are the chosen head of a relation."
+    )
+    assert alone.endswith("heads pay 25.0 % to the first token on average; 0 of 2 pay more than half there.")
+    assert len(figure.charts) == 3
+
+
+def test_the_figure_for_a_talk_has_few_relations_in_large_type(root: Path) -> None:
+    chart = drawn(root, "attention_talk").charts[0]
+    # Only two relations allow a verdict, so that all are taken.
+    assert {one["relation"] for one in chart.spec["data"]["values"]} == {
+        "If: if → test", "If: if → body", "Try: body → handler",
+    }  # fmt: skip
+    assert {one["whose"] for one in chart.spec["data"]["values"]} == {
+        "best attention head",
+        "best fixed rule (a distance or a keyword)",
+        "best head, untrained model",
+    }
+    assert sized_spec(chart)["title"] == {
+        "text": "Do attention heads find syntax? sees-all, encoder",
+        "fontSize": 24,
+    }
+    assert 'font-size="20px"' in as_svg(chart)
 
 
 def test_misses_are_counted_and_shown(root: Path) -> None:

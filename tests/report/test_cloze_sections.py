@@ -65,6 +65,24 @@ def scores_of(model: str, level: float) -> list[Score]:
         found.append(row(model, dims(template="call", frame=frame), 10, value))
     for matching, value in (("single", 0.3), ("id", 0.25), ("any", 0.45)):
         found.append(row(model, (), 10, value, matching=matching))
+    for side, value in (("new", 0.1), ("kept", 0.4), ("new-kept", -0.3)):
+        found.append(row(model, dims(release=side), 10, value))
+    found.append(row(model, dims(release="new"), 10, 0.05, control="majority"))
+    for side, value in (("with", 0.6), ("without", 0.4), ("with-without", 0.2)):
+        found.append(row(model, dims(template="call", imports=side), 10, value))
+    for library, value in (("numpy", 0.82), ("polars", 0.31)):
+        for metric, where, share, control in (
+            ("known_by_use", dims(library=library), value, None),
+            ("known_by_use", dims(library=library), 0.04, "majority"),
+            ("known_by_use", dims(library=library, decile="1"), 0.9, None),
+            ("asked_by_use", dims(library=library), 0.7, None),
+            ("names", dims(library=library), 40.0, None),
+        ):
+            found.append(
+                dataclasses.replace(
+                    row(model, where, 1, share), matching=None, k=None, metric=metric, control=control
+                )
+            )
     for metric, where, value, columns in (
         ("p_at_k_sd", dims(template="call"), 0.07, {"k": 10}),
         ("p_at_k_range", dims(template="call"), 0.1, {"k": 10}),
@@ -287,3 +305,20 @@ def test_a_run_ranked_among_what_models_share_alone(tmp_path: Path) -> None:
     figure = PLOTS.load("cloze_curves").draw(RunData(folder))
     assert figure is not None
     assert [line[:4] for line in cells_of(figure)] == [["calls", "base", "model", "40.0 ±5.0"]]
+
+
+def test_libraries_are_said_by_how_much_of_their_use_is_known(run: RunData) -> None:
+    figure = drawn(run, "cloze_libraries")
+    assert "knows numpy 82" in figure.answer and "polars 31" in figure.answer
+    assert figure.table is not None
+    first = figure.table.rows[0]
+    assert (first["library"], first["asked"], first["names"]) == ("numpy", 0.7, 40)
+    assert (first["tenths"], first["control_said"]) == ({"1": 0.9}, "most frequent answers 4.0")
+
+
+def test_new_names_of_a_release_stand_beside_kept_ones(run: RunData) -> None:
+    figure = drawn(run, "cloze_release")
+    assert "in -30.0" in figure.answer.replace("\N{MINUS SIGN}", "-")
+    assert figure.table is not None
+    assert {row["side"] for row in figure.table.rows} == {"new", "kept", "new-kept"}
+    assert "behind the imports of their file" in drawn(run, "cloze_frames").answer

@@ -87,6 +87,7 @@ def every(
     # These hold tables or a part of the page, and no figure.
     without = {
         "cloze_answers",
+        "cloze_release",
         "cloze_words",
         "explorer",
         "finetune_examples",

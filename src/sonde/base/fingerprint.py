@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Set
 from json.encoder import encode_basestring_ascii
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 _DIGEST_BYTES = 16
@@ -63,6 +63,16 @@ def fingerprint(*parts: Any) -> str:
 def hash_bytes(data: bytes) -> str:
     """Hash bytes into 32 hexadecimal digits (BLAKE2b, 128 bits)."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """`hash_bytes` of a file's content, whatever its size.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
 
 
 def hash_text(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -15,6 +15,9 @@ from sonde.models import LoadedModel
 
 _TOGETHER = 16
 """Prompts of one length that are continued together."""
+
+_FAULTS = (RuntimeError, ValueError, NotImplementedError)
+"""What models raise that do not write."""
 
 
 def continuations(
@@ -72,24 +75,26 @@ def _ids(loaded: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
 def _threads_that_pay(loaded: LoadedModel, rows: int) -> Generator[None]:
     """One thread where all of them take longer over a piece: in a small model they mostly wait."""
     threads = torch.get_num_threads()
-    device = next(loaded.model.parameters()).device
-    if device.type != "cpu" or threads == 1:
-        yield
-        return
-    piece = torch.zeros((rows, 1), dtype=torch.long)
-    took: dict[int, float] = {}
     try:
-        for count in (threads, 1):
-            torch.set_num_threads(count)
-            with torch.inference_mode():
-                loaded.model(input_ids=piece)
-                begin = time.perf_counter()
-                loaded.model(input_ids=piece)
-            took[count] = time.perf_counter() - begin
-        torch.set_num_threads(min(took, key=lambda count: took[count]))
+        if threads > 1 and next(loaded.model.parameters()).device.type == "cpu":
+            took = {count: _seconds_a_piece(loaded, rows, count) for count in (threads, 1)}
+            torch.set_num_threads(min(took, key=lambda count: took[count]))
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@torch.inference_mode()
+def _seconds_a_piece(loaded: LoadedModel, rows: int, threads: int) -> float:
+    torch.set_num_threads(threads)
+    piece = torch.zeros((rows, 1), dtype=torch.long)
+    with suppress(*_FAULTS):
+        # What does not take a single piece says so when it writes.
+        loaded.model(input_ids=piece)
+        begin = time.perf_counter()
+        loaded.model(input_ids=piece)
+        return time.perf_counter() - begin
+    return 0.0
 
 
 @torch.inference_mode()
@@ -103,7 +108,7 @@ def _written(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[
         output = loaded.model.generate(
             input_ids=given, attention_mask=torch.ones_like(given), max_new_tokens=room, **chosen
         )
-    except (RuntimeError, ValueError, NotImplementedError) as error:
+    except _FAULTS as error:
         line = " ".join(str(error).split())[:200]
         raise CaptureError(f"model {loaded.spec.name!r} cannot write behind a prompt: {line}") from error
     ends = loaded.model.generation_config.eos_token_id

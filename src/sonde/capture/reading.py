@@ -79,4 +79,6 @@ def _asked(row: Row, wanted: MergedRequests, side: str, kind: str, rules: RankRu
     query = starts[side]
     key = starts["encoder"] if side == "cross" else query
     lookups = wanted.words.behind if side == "decoder" else wanted.words.ahead
-    return RowWords(wanted.words, lookups, query, key)
+    # What only stands before it is seen by a decoder's word, so no separator behind the text.
+    behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
+    return RowWords(wanted.words, lookups, query, key, behind)

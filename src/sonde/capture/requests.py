@@ -299,11 +299,14 @@ class WordRanks:
             last, and the best that any of them gives any; 1 is the best, `NEVER` where there is no candidate.
         picks: The word that ranks first for the first query word, where that was asked for.
         attention: What each word pays to each other in the heads asked for; NaN for no candidate.
+        sinks: Share of its attention that a query word pays to the first token that the model reads, and to
+            the special tokens behind the text (NaN where there are none), mean over the query words.
     """
 
     ranks: UInt16[np.ndarray, "layer head lookup 3"]
     picks: UInt16[np.ndarray, "layer head lookup"] | None = None
     attention: Float[np.ndarray, "wanted word word"] | None = None
+    sinks: Float[np.ndarray, "layer head 2"] | None = None
 
 
 NEVER = 65535

@@ -50,12 +50,14 @@ class RowWords:
         lookups: Those of its lookups that the side of the model can answer.
         query_offset: Column of the item's first subword among the queries.
         key_offset: The same among the keys.
+        separators: Columns of the special tokens behind the item among the keys, half-open.
     """
 
     words: WordLookups
     lookups: Lookups
     query_offset: int
     key_offset: int
+    separators: tuple[int, int] = (0, 0)
 
 
 def _queried(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
@@ -102,6 +104,8 @@ class WordReader:
         self.columns = torch.from_numpy(columns).to(device)
         self._to_sum: Ranges | None = None
         self._excluded, self._itself = self._competing()
+        self._asking = torch.from_numpy(self._with_subwords()).to(device)
+        self._sinks: list[Float[Tensor, "batch head sink"]] = []
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
         self._finite: list[Tensor] = []
@@ -127,6 +131,7 @@ class WordReader:
         # One transfer a batch: (layer, target, head).
         ranks = torch.stack(self._ranks).to(torch.int32).cpu().numpy()
         picks = torch.stack(self._picks).to(torch.int32).cpu().numpy() if self._picks else None
+        sinks = torch.stack(self._sinks, dim=1).cpu().numpy()
         found: list[WordRanks | None] = []
         for index, one in enumerate(self._asked):
             if one is None:
@@ -137,8 +142,8 @@ class WordReader:
             ends = ranks[:, self._ends[index]]
             mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
             mine = np.ascontiguousarray(mine.astype(np.uint16))
-            kept = self._kept[index]
-            found.append(WordRanks(mine, self._picks_of(index, one, picks), np.stack(kept) if kept else None))
+            kept = np.stack(self._kept[index]) if self._kept[index] else None
+            found.append(WordRanks(mine, self._picks_of(index, one, picks), kept, sinks[index]))
         return found
 
     def _keep(self, words: Float[Tensor, "row head word"]) -> None:
@@ -251,11 +256,36 @@ class WordReader:
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
         batch, heads, count, tokens = rows.shape
         averaged = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
+        self._sink(averaged.reshape(batch, self._height, heads, tokens))
         words = self._segments(tokens).over_last(averaged.reshape(batch, self._height * heads, tokens))
         words = words.reshape(batch, self._height, heads, self._width)
         if self._rules.self_competes:
             words.masked_fill_(self._itself, 0.0)
         return words.masked_fill_(self._excluded, _EXCLUDED).flatten(0, 1)
+
+    def _sink(self, averaged: Float[Tensor, "batch query head token"]) -> None:
+        """Add what the query words of this layer pay to the first token, and to the separators."""
+        tokens = averaged.shape[-1]
+        separators = np.zeros((len(self._asked), tokens), np.float32)
+        for index, one in enumerate(self._asked):
+            if one is not None:
+                separators[index, slice(*one.separators)] = 1.0
+        behind = torch.from_numpy(separators).to(self._device)
+        paid = averaged.float()
+        ends = torch.stack([paid[..., 0], torch.einsum("bqht,bt->bqh", paid, behind)], dim=-1)
+        mean = torch.einsum("bqhs,bq->bhs", ends, self._asking)
+        # Where nothing stands behind the text, there is no share of it.
+        none = behind.sum(-1) == 0
+        mean[:, :, 1] = mean[:, :, 1].masked_fill(none[:, None], torch.nan)
+        self._sinks.append(mean)
+
+    def _with_subwords(self) -> Float[np.ndarray, "batch query"]:
+        """The same weight for each query word that has subwords, adding up to one; nothing where none has."""
+        weights = np.zeros((len(self._asked), self._height), np.float32)
+        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if one is not None:
+                weights[index, : len(queries)] = one.words.stop[queries] > one.words.first[queries]
+        return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
 
     def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
         cells = words.shape[1] * words.shape[2]

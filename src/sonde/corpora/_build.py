@@ -17,7 +17,7 @@ from sonde.corpora._gather import ReadCorpora
 from sonde.corpora._manifest import MANIFEST, Manifest, ManifestRow, manifest_text, read_manifest
 from sonde.corpora._near import MINHASH
 from sonde.corpora._splits import SPLITS, split
-from sonde.corpora._spool import Candidate, LineFile, Spool, hash_file
+from sonde.corpora._spool import Candidate, LineFile, Spool, sha256_of
 from sonde.corpora._survive import survivors
 from sonde.corpora._workplace import Workplace, check_free, workplace
 from sonde.languages import version_of
@@ -90,7 +90,7 @@ def write_splits(
                 for one in mine:
                     lines.add(spool.line(one.place))
                     rows.append(_row(one, name, spool.file(one.place)))
-            told[name] = {"files": len(mine), "bytes": lines.size, "sha256": hash_file(lines.path)}
+            told[name] = {"files": len(mine), "bytes": lines.size, "sha256": sha256_of(lines.path)}
     return manifest_text({**head, "splits": told}, rows)
 
 
@@ -162,7 +162,7 @@ def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
         InputError: It is missing or has changed.
     """
     file = folder / f"{name}.jsonl"
-    if not file.is_file() or hash_file(file) != manifest.splits()[name]["sha256"]:
+    if not file.is_file() or sha256_of(file) != manifest.splits()[name]["sha256"]:
         wrong = "not as it was built" if file.exists() else "missing"
         raise InputError(
             f"corpus at {str(folder)!r}: {file.name} is {wrong}; "

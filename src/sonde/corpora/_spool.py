@@ -123,8 +123,8 @@ class Spool:
         return from_line(self.line(place))
 
 
-def hash_file(path: Path) -> str:
-    """Hash of a file, whatever its size.
+def sha256_of(path: Path) -> str:
+    """Hash of a file as manifests have it, whatever its size.
 
     Raises:
         OSError: It cannot be read.

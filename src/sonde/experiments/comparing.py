@@ -17,7 +17,6 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.moved import MOVED_COLUMNS
 from sonde.experiments.sides import RunModel, checkpoints, sides_of
@@ -31,6 +30,7 @@ from sonde.results.findings import findings
 from sonde.results.pairing import Compared, Direction, Unpaired, paired
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
 from sonde.results.series import series_frame
+from sonde.store.receipts import write_with_receipt
 from sonde.store.rundir import slug
 
 
@@ -180,7 +180,7 @@ def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Pat
         for one in side.summary.get("lenses") or ()
     }
     scores = [
-        (step, read_scores(side.run.scores).filter(pl.col("model") == side.name))
+        (step, read_scores(side.run.intact_scores()).filter(pl.col("model") == side.name))
         for step, side in found
         if side.run.scores.is_file()
     ]
@@ -188,7 +188,7 @@ def write_series(directories: Sequence[Path], pattern: str, output: Path) -> Pat
         raise InputError("a run of the series has no scores; run it again with the same arguments")
     buffer = io.BytesIO()
     series_frame(scores, wanted).write_parquet(buffer, compression="zstd", statistics=False)
-    write_atomic(output / "series.parquet", buffer.getvalue())
+    write_with_receipt(output, "series.parquet", buffer.getvalue())
     return output
 
 
@@ -214,11 +214,11 @@ def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "")
     buffer = io.BytesIO()
     every = [one for comparison in found for one in comparison.differences]
     differences_frame(every).write_parquet(buffer, compression="zstd", statistics=False)
-    write_atomic(output / "comparison.parquet", buffer.getvalue())
+    write_with_receipt(output, "comparison.parquet", buffer.getvalue())
     tables = [table for comparison in found for table in comparison.moved]
     buffer = io.BytesIO()
     pl.concat([pl.DataFrame(schema=schema_of(MOVED_COLUMNS)), *tables]).write_parquet(buffer)
-    write_atomic(output / "moved.parquet", buffer.getvalue())
+    write_with_receipt(output, "moved.parquet", buffer.getvalue())
     about = [
         {
             "base": comparison.base.facts(),
@@ -229,7 +229,8 @@ def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "")
         for comparison in found
     ]
     content = {"schema_version": SCHEMA_VERSION, "of": of, "comparisons": about}
-    write_atomic(output / "comparison.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_with_receipt(output, "comparison.json", text)
     return output
 
 

@@ -35,13 +35,14 @@ def read_scores(directory: Place) -> pl.DataFrame:
 
     Raises:
         InputError: There are no scores.
+        StoreError: Those of a run are no longer what was written.
     """
     path = Path(directory)
     file = RunDirectory(path).scores if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{str(path)!r}: no scores here (no such file: {file})")
     try:
-        return read_table(file)
+        return read_table(RunDirectory(path).intact_scores() if path.is_dir() else file)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{str(file)!r}: cannot be read as scores: {str(error).splitlines()[0]}") from error
 
@@ -204,6 +205,17 @@ class Run:
             InputError: The run has nothing to show for it.
         """
         return plotted(self._data, name)
+
+    @property
+    def joined(self) -> pl.DataFrame:
+        """What the lenses say of the same constructs, one row a model, language and construct.
+
+        Raises:
+            InputError: No two lenses of the run say something of the same construct.
+        """
+        table = self.plot("joined").table
+        assert table is not None
+        return table
 
     @property
     def page(self) -> Path:

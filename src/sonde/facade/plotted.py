@@ -80,8 +80,8 @@ def plotted(run: RunData, name: str) -> Plotted:
     """
     section = draw(run, name)
     if section is None:
-        lens = PLOTS.load(name).lens
-        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it (lens {lens!r})")
+        of = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
+        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{of}")
     return Plotted(section)
 
 

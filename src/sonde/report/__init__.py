@@ -8,6 +8,7 @@ from sonde.report._comparison.page import build_comparison
 from sonde.report._comparison.sections import sentences as comparison_sentences
 from sonde.report._comparison.within import read_compared
 from sonde.report._drawing.render import as_svg, sized_spec
+from sonde.report._page.one_function import page_of_function
 from sonde.report._page.page import build_report, draw, save_figures
 from sonde.report._shared.answers import LensAnswer
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
@@ -41,6 +42,7 @@ __all__ = [
     "first_screen",
     "junit",
     "outcome_line",
+    "page_of_function",
     "read_compared",
     "save_figures",
     "sized_spec",

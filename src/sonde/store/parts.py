@@ -8,7 +8,6 @@ part is computed again and nothing else is.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,10 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import hash_bytes
+from sonde.store.receipts import read_receipt, receipt_path, write_receipt
 
 
 @dataclass(slots=True)
@@ -43,18 +44,13 @@ class PartStore:
             relative: Path of the part inside the root.
             key: Fingerprint of everything that can change the part.
         """
-        receipt_path = self._receipt(relative)
         try:
-            receipt = json.loads(receipt_path.read_text(encoding="utf-8"))
-            if receipt["key"] != key:
+            receipt = read_receipt(self.root, relative)
+            if receipt is None or receipt.key != key:
                 return None
-            content = self.path(relative).read_bytes()
-            if hash_bytes(content) == receipt["content"]:
-                return dict(receipt["notes"])
-        except FileNotFoundError:
-            if not receipt_path.exists():
-                return None
-        except (ValueError, KeyError, TypeError, OSError):
+            if hash_bytes(self.path(relative).read_bytes()) == receipt.content:
+                return dict(receipt.notes)
+        except (StoreError, OSError):
             pass
         self.damaged.append(relative)
         return None
@@ -69,8 +65,7 @@ class PartStore:
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         content = buffer.getvalue()
         write_atomic(self.path(relative), content)
-        receipt = {"key": key, "content": hash_bytes(content), "notes": dict(notes)}
-        write_atomic(self._receipt(relative), json.dumps(receipt, indent=1, sort_keys=True))
+        write_receipt(self.root, relative, content, key, notes)
 
     def keep_only(self, folder: str, relatives: set[str]) -> None:
         """Remove the parts in a folder that the present plan does not name, with their receipts."""
@@ -78,7 +73,4 @@ class PartStore:
             relative = path.relative_to(self.root).as_posix()
             if relative not in relatives:
                 path.unlink(missing_ok=True)
-                self._receipt(relative).unlink(missing_ok=True)
-
-    def _receipt(self, relative: str) -> Path:
-        return self.root / "receipts" / f"{relative}.json"
+                receipt_path(self.root, relative).unlink(missing_ok=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
 from sonde.base.fingerprint import hash_text
+from sonde.store.receipts import must_be_intact, write_with_receipt
 
 _LONGEST_SLUG = 120
 
@@ -60,6 +60,15 @@ class RunDirectory:
         """One row a number."""
         return self.root / "scores.parquet"
 
+    def intact_scores(self) -> Path:
+        """Where the scores lie, once it is known that they are what was written.
+
+        Raises:
+            StoreError: They have been damaged or changed.
+        """
+        must_be_intact(self.root, self.scores.name)
+        return self.scores
+
     @property
     def report(self) -> Path:
         """The page."""
@@ -96,4 +105,5 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``run.json`` atomically."""
-        write_atomic(self.summary, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+        write_with_receipt(self.root, self.summary.name, text)

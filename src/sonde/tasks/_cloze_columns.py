@@ -34,7 +34,11 @@ QUERY_COLUMNS: Columns = {
     "levels": (pl.Int32, "levels of the name"),
     "pieces": (pl.Int32, "subwords of the level in the reference segmentation"),
     "context": (pl.String, "words before the statement; empty for the statement alone"),
-    "frame": (pl.String, "name of the other code around it; empty for the statement alone"),
+    "frame": (
+        pl.String,
+        "name of the other code around it, `imports` for those of a file that calls it; empty for the "
+        "statement alone",
+    ),
     "prefix": (pl.String, "the text before the answer"),
     "answer": (pl.String, "the answer"),
     "suffix": (pl.String, "the text behind the answer"),
@@ -48,6 +52,14 @@ QUERY_COLUMNS: Columns = {
     "calls": (pl.Int64, "how often the corpus calls the name"),
     "files": (pl.Int32, "in how many files"),
     "repositories": (pl.Int32, "in how many repositories"),
+    "users": (
+        pl.List(pl.String),
+        "the repositories that call it, without those that hold its library",
+    ),
+    "release": (
+        pl.String,
+        "of two releases named: `new` where the name appeared between them, `kept` where both have it",
+    ),
     "paths": (
         pl.List(pl.UInt64),
         "hashed paths of the files that call it; told apart from a manifest's they say what was seen",

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.corpora import Item
 
-_OF_RUNS = ("paths", "majority", "unigram", "spelling")
+_OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
 """Columns that are no labels: what an answer without knowledge ranks, and where a name stands, as numbers."""
 
 

@@ -19,7 +19,7 @@ from sonde.tasks._names import SCOPES, SHARED, WITHIN
 
 PER_LIBRARY = 50
 
-MASKED, CANDIDATES, PLL = "masked", "candidates", "pll"
+MASKED, CANDIDATES, PLL, ANSWERS = "masked", "candidates", "pll", "answers"
 PROMPTED = (CALL, IMPORT, ALIAS)
 
 
@@ -79,6 +79,17 @@ class StatementOptions(PairOptions):
     frames: Share = option(
         0.05, "share of the names whose calls and imports are also asked with other code around them"
     )
+    imports: Share = option(
+        0.0, "share of the names whose calls are also asked behind the imports of a file that calls them"
+    )
+    release: str = option(
+        "",
+        "a release of a library, as pypi:NAME==VERSION: its public names are asked about",
+        corpus_name=True,
+    )
+    earlier_release: str = option(
+        "", "an earlier release: names that it lacks are told apart from those that it has", corpus_name=True
+    )
     contexts: Annotated[int, Ge(0), Le(LARGEST)] = option(
         0, "at most so many lines of words before a statement, each a cloze query of its own"
     )
@@ -86,14 +97,15 @@ class StatementOptions(PairOptions):
         "", "JSON file of words by name, in place of the first lines of documentation", file_name=True
     )
     separator: str = option("\n", "what stands between words and statement")
-    objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL))] = option(
+    objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL, ANSWERS))] = option(
         MASKED,
         "masked: a subtoken is left out; candidates: whole statements with each of several names, which "
         "decoders score from left to right and other models by pseudo-log-likelihood; pll: the same, without "
-        "decoders; where none is named, candidates if a decoder is among the models",
+        "decoders; answers: of each of several names its own subtokens alone are scored, all of them; where "
+        "none is named, candidates if a decoder is among the models",
     )
     candidates: Annotated[int, Ge(2), Le(MOST)] = option(
-        MOST, "names for each level at most, with candidates and pll"
+        MOST, "names for each level at most, with candidates, pll and answers"
     )
 
     def wanted(self, size: int, seed: int) -> QueryRules:
@@ -109,6 +121,7 @@ class StatementOptions(PairOptions):
             queries=_queries(self.queries) if self.queries else {},
             separator=self.separator,
             framed=self.frames,
+            imported=self.imports,
             scope=self.scope,
             per_library=self.per_library,
             lenient="templates" not in self.model_fields_set,

@@ -33,6 +33,12 @@ from sonde.tasks._names import ALL, Name, NameUses
 
 _FRAMED = (FULL, FIRST, LAST, WHOLE)
 
+IMPORTS = "imports"
+"""Frame of the queries behind the imports of a file."""
+
+IMPORTS_AT_MOST = 800
+"""Characters of imports before a statement: the last that fit, so that the statement stays in any context."""
+
 _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 """Queries behind words and in frames repeat others."""
 
@@ -48,6 +54,8 @@ class QueryRules:
         queries: Words for each name, in place of the first lines of documentation.
         separator: What stands between the words and the statement.
         framed: The share of names whose calls and imports are also asked in the language's other frames.
+        imported: The share of names whose calls are also asked behind the imports of a file that calls them.
+        releases: The names that are asked about, with what a release says of each; None asks about all.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
         scope: Which names, of `SCOPES`.
@@ -63,6 +71,8 @@ class QueryRules:
     queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
     separator: str = "\n"
     framed: float = 0.0
+    imported: float = 0.0
+    releases: Mapping[str, str] | None = None
     candidates: int = 0
     scope: str = ALL
     per_library: int | None = None
@@ -117,13 +127,18 @@ def _in_turn(
     gathered: NameUses, names: Sequence[Name], wanted: QueryRules, left_out: Counter[str]
 ) -> list[Name]:
     """The names that may be asked about: the first of every library, the second of every library, and on."""
-    held: dict[tuple[str, str], list[tuple[float, Name]]] = {}
+    held: dict[tuple[str, str, str], list[tuple[float, Name]]] = {}
+    sides = wanted.releases
     for name in names:
-        if not gathered.usable(name, wanted.scope):
+        if sides is not None and name.name not in sides:
+            left_out["not of the release"] += 1
+            continue
+        if sides is None and not gathered.usable(name, wanted.scope):
             left_out["not for others to use"] += 1
             continue
         order = unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind)
-        held.setdefault((name.language, name.library), []).append((order, name))
+        side = "" if sides is None else sides[name.name]
+        held.setdefault((name.language, name.library, side), []).append((order, name))
     turns: list[tuple[int, float, Name]] = []
     for mine in held.values():
         mine.sort(key=itemgetter(0))
@@ -143,6 +158,7 @@ class _Maker:
         left_out: Counter[str],
         pieces: FrequentPieces | None,
     ) -> None:
+        self._gathered = gathered
         self._wanted = wanted
         self._left_out = left_out
         self._frequent_pieces = pieces
@@ -158,9 +174,12 @@ class _Maker:
             for one in languages
         }
         self._frequent_answers = FrequentAnswers(names, self._pieces)
+        # New names of a release compete with its other names, not with what is called most elsewhere.
+        sides = wanted.releases
+        competing = names if sides is None else [name for name in names if name.name in sides]
         self._candidates = {
             one: Candidates(
-                ((name.name, name.calls) for name in names if name.language == one),
+                ((name.name, name.calls) for name in competing if name.language == one),
                 wanted.candidates,
                 wanted.seed,
             )
@@ -173,13 +192,15 @@ class _Maker:
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
-        provenance = _provenance(name)
+        provenance = _provenance(name, self._gathered, self._wanted)
         for template in (CALL, IMPORT):
             if template in self._wanted.templates:
                 rows = list(self._cut(plain(forms[template], levels), template, levels, provenance))
                 yield from rows
                 yield from self._in_words(rows, name)
                 yield from self._in_frames(rows, name, template, levels)
+                if template == CALL:
+                    yield from self._behind_imports(rows, name)
         for row, made_of in self._aliased(name, forms, levels, provenance):
             if ALIAS in self._wanted.templates:
                 yield row
@@ -274,6 +295,18 @@ class _Maker:
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
                 yield _moved(row, text, len(before), {**_NO_CONTROLS, "context": context})
 
+    def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
+        """The same queries behind the imports of one file that calls the name, for a share of the names."""
+        drawn = unit_hash("imports", self._wanted.seed, name.language, name.name, name.kind)
+        if drawn >= self._wanted.imported or not name.files:
+            return
+        path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
+        before = _last_lines(self._gathered.statements[path])
+        for row in rows if before else ():
+            if row["mode"] in _FRAMED:
+                text = before + row["prefix"] + row["answer"] + row["suffix"]
+                yield _moved(row, text, len(before), {**_NO_CONTROLS, "frame": IMPORTS})
+
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: Name, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
@@ -291,7 +324,19 @@ class _Maker:
                 yield _moved(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
-def _provenance(name: Name) -> dict[str, Any]:
+def _last_lines(statements: Sequence[str]) -> str:
+    """The last statements that fit into `IMPORTS_AT_MOST` characters, a line each; indented lines stay so."""
+    kept: list[str] = []
+    length = 0
+    for statement in reversed(statements):
+        length += len(statement) + 1
+        if length > IMPORTS_AT_MOST:
+            break
+        kept.append(f"{statement}\n")
+    return "".join(reversed(kept))
+
+
+def _provenance(name: Name, gathered: NameUses, wanted: QueryRules) -> dict[str, Any]:
     return {
         "name": name.name,
         "kind": name.kind,
@@ -304,6 +349,8 @@ def _provenance(name: Name) -> dict[str, Any]:
         "calls": name.calls,
         "files": len(name.files),
         "repositories": len(name.repositories),
+        "users": sorted(gathered.users(name)),
+        "release": None if wanted.releases is None else wanted.releases[name.name],
         "paths": sorted(path_number(path) for path in name.files),
     }
 

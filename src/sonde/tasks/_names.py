@@ -79,6 +79,7 @@ class NameUses:
         files: Files read.
         stars: Star imports, whose names stay unbound.
         unplaced: Relative imports that lead out of the corpus.
+        statements: The import statements of each file that calls a name, in text order, by path.
     """
 
     names: dict[tuple[str, str, str], Name] = field(default_factory=dict)
@@ -89,6 +90,11 @@ class NameUses:
     files: int = 0
     stars: int = 0
     unplaced: int = 0
+    statements: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def users(self, name: Name) -> set[str]:
+        """The repositories that call a name, without those that hold its library."""
+        return name.repositories - self.definers.get((name.language, name.library), set())
 
     def usable(self, name: Name, scope: str = SHARED) -> bool:
         """Whether a name is of a scope.
@@ -101,7 +107,7 @@ class NameUses:
         module, _, own = name.name.rpartition(".")
         if any(level.startswith("_") for level in name.name.split(".")):
             return False
-        if scope == PUBLIC or name.repositories - self.definers.get((name.language, name.library), set()):
+        if scope == PUBLIC or self.users(name):
             return True
         found = self.documented.get((name.language, own), ())
         return any(definition.startswith(f"{module}.") for definition in found)
@@ -152,6 +158,11 @@ def _gather_language(
             gathered.modules[language].update(_packages(one.written, member=one.member))
             if one.alias:
                 gathered.stands_for[language, one.alias].add(one.name)
+        if found.calls:
+            spans = sorted({(one.start, one.end) for one in found.imports})
+            statements = tuple(file.text[start:end] for start, end in spans)
+            # Of two files with one path always the same one, in whatever order they are read.
+            gathered.statements[file.path] = max(gathered.statements.get(file.path, ()), statements)
         functions = LANGUAGES.load(language).functions(file.text)
         module = _dotted(path)
         gathered.modules[language].add(module)

@@ -6,6 +6,8 @@ in characters by one named reference segmentation; which models are asked never 
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +22,7 @@ from sonde.tasks._cloze_items import items_of_queries, listed
 from sonde.tasks._cloze_options import StatementOptions
 from sonde.tasks._cloze_queries import QueryRules, queries
 from sonde.tasks._names import NameUses, gather
+from sonde.tasks._releases import add_names, names_by_release
 
 
 class ApiCloze:
@@ -74,7 +77,12 @@ class ApiCloze:
         chosen = StatementOptions.among(options)
         gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
         frequent = FrequentPieces((file.text for file in held), chosen.reference)
-        made = queries(gathered, chosen.wanted(size, seed), frequent)
+        rules, release = chosen.wanted(size, seed), dict[str, str]()
+        if chosen.release or chosen.earlier_release:
+            release = names_by_release(chosen.release, chosen.earlier_release, language)
+            add_names(gathered, release, language)
+            rules = dataclasses.replace(rules, releases=release)
+        made = queries(gathered, rules, frequent)
         if made.table.is_empty():
             raise InputError(
                 f"cloze queries about names of APIs: of {len(gathered.names)} names in {gathered.files} "
@@ -94,6 +102,7 @@ class ApiCloze:
             "unplaced_imports": gathered.unplaced,
             "left_out": {reason: count for reason, count in made.left_out.items() if count},
             "aliases": _alias_statistics(gathered),
+            **({"release": dict(Counter(release.values()))} if release else {}),
         }
         return Dataset(self.name, self.version, table, tuple(items_of_queries(table)), report)
 

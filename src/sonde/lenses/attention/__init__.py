@@ -34,14 +34,18 @@ from sonde.lenses.attention.observe import observe_items
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, rules_of
 from sonde.lenses.attention.scores import (
+    BY_HEAD,
+    FOLLOWED,
     HEADS,
     Side,
     all_scores,
     by_side,
     gains,
     head_map,
+    head_relations,
     offset_scores,
 )
+from sonde.lenses.attention.sinks import sink_scores
 from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
 from sonde.lenses.attention.sums import cluster_names, clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
@@ -62,11 +66,11 @@ class Attention(LensDefaults):
     """The attention lens."""
 
     name = "attention"
-    version = "4"
+    version = "5"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
-    compared = (Compared(metric="first_hit", better="higher", k=1, without=("followed",)),)
+    compared = (Compared(metric="first_hit", better="higher", k=1, without=(FOLLOWED, BY_HEAD)),)
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that show no attention weights cannot be read."""
@@ -155,6 +159,7 @@ class Attention(LensDefaults):
         template = dataclasses.replace(template, item_set=_set_of(read, splits))
         clusters = clusters_of(scoring.items)
         found = [*_counts(scoring.observations, template, shared, clusters)]
+        found += sink_scores(read, splits, clusters, template)
         controls = [collect(control.observations, splits, clusters) for control in scoring.controls]
         for side, relations in by_side(collect(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
@@ -179,6 +184,7 @@ class Attention(LensDefaults):
                 if control != HEADS:
                     found += gains(all_of, control, on_side)
             found += head_map(all_of, on_side)
+            found += head_relations(all_of, on_side)
             for control, observations in zip(controls, scoring.controls, strict=True):
                 mine = {
                     name: one for (of, name), one in control.items() if of == side and usable(one, quirks)

@@ -66,6 +66,12 @@ OBSERVATIONS_COLUMNS: Columns = {
         "of each pair of an edge and a keyword that hits any word looked for: the edge",
     ),
     "keyword_any": (pl.List(pl.Int16), "of each such pair: the keyword"),
+    "sinks": (
+        pl.Binary,
+        "bytes of `float32` (layer, head, 2): share of its attention that a word of a relation, asked, pays "
+        "to the first token that the model reads, and to the special tokens behind the text (NaN where "
+        "there are none), mean over these words; on the first row of an item and side, else null",
+    ),
     "dropped": (pl.String, "empty, `longer than the context`, `does not parse`"),
 }
 """Columns of the attention lens's item table, one row an item, relation and side."""
@@ -205,6 +211,7 @@ def side_rows(
             "keyword_last": hits.last[mine].tolist(),
             "keyword_any_edge": place[hits.edge[some]].tolist(),
             "keyword_any": hits.keyword[some].tolist(),
+            "sinks": None if number or found.sinks is None else found.sinks.astype(np.float32).tobytes(),
             "dropped": "",
         }
 

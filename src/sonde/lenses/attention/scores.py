@@ -27,6 +27,9 @@ EDGES = ("average", "edges")
 FOLLOWED = "followed"
 """Dimension of a head: the relation that it follows best on validation."""
 
+BY_HEAD = "by_head"
+"""Dimension of any head: the relation whose edges it finds, whether or not it was chosen for it."""
+
 HEADS = "heads"
 """What the model itself is called among the predictors; its scores carry no ``control``."""
 
@@ -256,6 +259,22 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
             n_clusters=len(np.unique(relation.cluster[relation.test])),
             **_place(relation, head),
         )
+
+
+def head_relations(side: Side, template: Score) -> Iterator[Score]:
+    """Of every head and relation the share of test edges found at once, by which nothing is chosen."""
+    for name in side.predicted[HEADS]:
+        relation = side.relations[name]
+        shares = _of_heads(relation, 1)[METRICS.index("first_hit"), 0]
+        about = dataclasses.replace(
+            template.within((BY_HEAD, name)),
+            metric="first_hit",
+            k=1,
+            n=int(_scored(relation).sum()),
+            n_clusters=len(np.unique(relation.cluster[relation.test])),
+        )
+        for head, share in enumerate(shares.tolist()):
+            yield dataclasses.replace(about, value=share, **_place(relation, head))
 
 
 def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:

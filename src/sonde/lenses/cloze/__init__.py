@@ -3,8 +3,10 @@
 Models that fill in what is left out are asked for the piece: masked ones under a mask, encoder-decoders in a
 gap. Models of any kind can be given the whole statement with each of at most a hundred names of the same
 place in it (BEAR): decoders score it from left to right, the others by pseudo-log-likelihood. So decoders are
-always asked, and every model of a run that holds one. Pairs of statements (tasks ``api_deprecated``,
-``api_fakes``) are always scored whole.
+always asked, and every model of a run that holds one. With the objective ``answers`` the name alone is scored
+in each of these statements, all of its subtokens: under as many masks, or from what stands before it, so
+that every tokenizer answers every query. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are
+always scored whole.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses._words import whole_words, word_by_word
 from sonde.lenses.cloze.headline import headline
+from sonde.lenses.cloze.libraries import write_libraries
 from sonde.lenses.cloze.margins import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.observe import TOP_K, observe_queries, observe_texts
 from sonde.lenses.cloze.options import UNIFIED, ClozeOptions
@@ -38,6 +41,7 @@ from sonde.lenses.cloze.plan import (
     asks_of,
     distinct_gaps,
     distinct_variants,
+    name_of,
     queries_by_item,
     statements,
 )
@@ -49,7 +53,7 @@ from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 from sonde.tasks._cloze_given import GIVEN
-from sonde.tasks._cloze_options import CANDIDATES, MASKED
+from sonde.tasks._cloze_options import ANSWERS, CANDIDATES, MASKED
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -96,10 +100,10 @@ class Cloze(LensDefaults):
         if "objective" not in options:
             options = {**options, "objective": CANDIDATES if decoders else MASKED}
         objective = ClozeOptions.read(options).objective
-        if decoders and objective != CANDIDATES:
+        if decoders and objective not in (CANDIDATES, ANSWERS):
             raise UsageError(
                 f"lens 'cloze': objective {objective!r} does not fit the decoder {decoders[0]!r} of this "
-                f"run; give {CANDIDATES}, by which every model can be asked"
+                f"run; give {CANDIDATES} or {ANSWERS}, by which every model can be asked"
             )
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
         compared = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
@@ -136,7 +140,9 @@ class Cloze(LensDefaults):
             asked = set(labels[TASK]["item_id"])
             found |= {item.item_id: item for item in items if item.item_id in asked}
         elif TASK in labels:
-            found |= {item.item_id: item for item in statements(labels[TASK])}
+            # Words that a published file brings are compared as whole texts.
+            answers = _objective(settings) == ANSWERS and GIVEN not in labels[TASK]["template"]
+            found |= {item.item_id: item for item in statements(labels[TASK], answers=answers)}
         for task in MARGIN_TASKS:
             if task in labels:
                 found |= {item.item_id: item for item in statements(labels[task])}
@@ -207,10 +213,13 @@ class Cloze(LensDefaults):
         return headline(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """The predictions that the published evaluator of ClozeTest takes."""
+        """The names of each library, and the predictions that the published evaluator of ClozeTest takes."""
         return [
-            f"predictions: {path} ({given} of {asked} entries)"
-            for path, given, asked in write_predictions(run)
+            *(f"libraries: {path} ({names} names)" for path, names in write_libraries(run)),
+            *(
+                f"predictions: {path} ({given} of {asked} entries)"
+                for path, given, asked in write_predictions(run)
+            ),
         ]
 
 
@@ -239,10 +248,21 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
 
 
 def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
-    """Whole statements of models that fill in: a mask a subword, or a gap a word."""
+    """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
     for kind, inputs in (("encoder", word_by_word), ("encoder-decoder", whole_words)):
-        masked = Masked({one.item.item_id: inputs(one.alignment) for one in texts})
+        writes = kind == "encoder-decoder"
+        masked = Masked(
+            {
+                one.item.item_id: _of_name(one, writes=writes) if one.item.cuts else inputs(one.alignment)
+                for one in texts
+            }
+        )
         yield Pass(masked, (TokenScores(top_k=1),), (kind,))
+
+
+def _of_name(one: Prepared, *, writes: bool) -> tuple[tuple[int, ...], ...]:
+    ask = name_of(one)
+    return ask.whole if writes else ask.variants
 
 
 def _objective(settings: LensSettings) -> str:

@@ -16,6 +16,7 @@ from sonde.lenses.cloze.ranked import PUBLISHED_MODES
 from sonde.lenses.cloze.rates import KS, at_k, by_library, by_template, hit
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.intervals import Kind
+from sonde.tasks._cloze_queries import IMPORTS
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""
@@ -44,12 +45,29 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Queries behind words, averaged within a query, against the same queries alone."""
-    asked = frame.filter(
-        pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("frame") == "")
-    )
-    worded = asked.filter(pl.col("context") != "").select("base_id", *_hits(frame))
+    yield from _against_alone(frame, base, "words", pl.col("context") != "", pl.col("frame") == "")
+
+
+def behind_imports(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """Calls behind the imports of a file that makes them, against the same calls alone.
+
+    ``imports_hide`` is the same over the calls whose answer these imports do not show.
+    """
+    behind = pl.col("frame") == IMPORTS
+    yield from _against_alone(frame, base, "imports", behind, pl.col("context") == "")
+    hidden = frame.filter(~(behind & pl.col("visible")))
+    yield from _against_alone(hidden, base, "imports_hide", behind, pl.col("context") == "")
+
+
+def _against_alone(
+    frame: pl.DataFrame, base: Score, dimension: str, changed: pl.Expr, among: pl.Expr
+) -> Iterator[Score]:
+    """Changed queries, averaged within a query, against the same queries alone, and the difference."""
+    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & among)
+    worded = asked.filter(changed).select("base_id", *_hits(frame))
     averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
-    own = asked.filter(pl.col("context") == "").select("query_id", "library", "template", *_hits(frame))
+    alone = (pl.col("context") == "") & (pl.col("frame") == "")
+    own = asked.filter(alone).select("query_id", "library", "template", *_hits(frame))
     pairs = own.join(averaged, left_on="query_id", right_on="base_id")
     worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (".words", ""))
     sides = {
@@ -59,7 +77,7 @@ def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     }
     for side, wanted in sides.items():
         for template, part in by_template(pairs, single(base)):
-            yield from by_library(part, wanted, template.within(("words", side)))
+            yield from by_library(part, wanted, template.within((dimension, side)))
 
 
 def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -69,7 +87,10 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     ``p_at_k_sd`` and ``p_at_k_range`` are the standard deviation and the range over the frames.
     """
     asked = frame.filter(
-        pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & (pl.col("context") == "")
+        pl.col("rank").is_not_null()
+        & pl.col("mode").is_in(_MODES)
+        & (pl.col("context") == "")
+        & (pl.col("frame") != IMPORTS)
     ).select("query_id", "base_id", "library", "template", "frame", *_hits(frame))
     framed = asked.filter(pl.col("frame") != "")
     alone = asked.filter((pl.col("frame") == "") & pl.col("query_id").is_in(framed["base_id"].implode()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from sonde.lenses.cloze.plan import (
     asks_of,
     distinct_gaps,
     distinct_variants,
+    name_of,
     queries_by_item,
     total,
 )
@@ -31,6 +33,9 @@ TOP_K = 10
 TEXT = "text"
 """Status of the row of a whole statement."""
 
+ANSWER = "answer"
+"""Status of the row of a name scored alone in its statement."""
+
 MASK, GAP, CAUSAL, PLL = "mask", "gap", "causal", "pll"
 """How an answer or a statement was scored: under a mask, in a gap that a decoder fills (a denoiser's
 objective), from left to right, or as the pseudo-log-likelihood of a model that fills in."""
@@ -41,7 +46,7 @@ ANSWERS_COLUMNS: Columns = {
     "status": (
         pl.String,
         "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer, which was not "
-        "asked for), `text`",
+        "asked for), `text`, `answer` (a name scored alone in its statement)",
     ),
     "measure": (
         pl.String,
@@ -51,7 +56,8 @@ ANSWERS_COLUMNS: Columns = {
     "pieces": (pl.Int32, "subwords that were summed"),
     "nats": (
         pl.Float64,
-        "negative log-probability of the answer (sum over its subwords, later ones hidden) or of the text",
+        "negative log-probability of the answer (sum over its subwords, later ones hidden) or of the text; "
+        "of `answer` endless where the vocabulary cannot spell it",
     ),
     "rank_id": (pl.Int32, "rank of the very id that the tokenizer writes; ties count against it"),
     "rank": (pl.Int32, "rank of the answer when ids of one text are one answer"),
@@ -110,6 +116,9 @@ def observe_texts(observed: Sequence[Captured]) -> pl.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for one in observed:
+        if one.prepared.item.cuts:
+            rows.append(_name_row(one))
+            continue
         captures = [capture for capture in one.captures if capture.scores is not None]
         scored = [nats for capture in captures for nats in _counted(capture)]
         rows.append(
@@ -123,6 +132,34 @@ def observe_texts(observed: Sequence[Captured]) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
+
+
+def _name_row(one: Captured) -> dict[str, Any]:
+    """The summed score of the subwords of one name in its statement; endless where they cannot spell it."""
+    item, ask = one.prepared.item.item_id, name_of(one.prepared)
+    row: dict[str, Any] = {
+        "item_id": item,
+        "status": ANSWER,
+        "pieces": len(ask.variants),
+        "nats": math.inf,
+        "characters": len(ask.query.answer),
+    }
+    if ask.status == CUT:
+        return row
+    positions = ask.variants[0]
+    captures = one.captures
+    if len(captures) == 1 and captures[0].variant == 0:
+        scores = _scores(captures[0], item)
+        row["measure"] = CAUSAL
+        row["nats"] = total(float(scores.nats[at]) for at in positions if scores.scored[at])
+    elif any(capture.written for capture in captures):
+        row["measure"] = GAP
+        row["nats"] = total(float(_scores(captures[0], item).nats[at]) for at in positions)
+    else:
+        row["measure"] = PLL
+        pairs = zip(captures, positions, strict=True)
+        row["nats"] = total(float(_scores(capture, item).nats[at]) for capture, at in pairs)
+    return row
 
 
 def _counted(capture: ItemCapture) -> list[float]:

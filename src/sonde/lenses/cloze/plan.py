@@ -144,9 +144,22 @@ def total(values: Iterable[float]) -> float:
     return float(np.sum(np.fromiter(values, np.float64)))
 
 
-def candidate_ids(row: Mapping[str, Any]) -> list[str]:
-    """Ids of the statements of a query, the right one first."""
-    return [prompt_id(text, row["language"]) for text in candidate_texts(row)]
+def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
+    """Ids of the statements of a query, the right one first.
+
+    Args:
+        row: The query.
+        answers: Whether the name alone is scored in them, so that no subword crosses its ends.
+    """
+    cuts = _ends(row) if answers else [()] * len(row["candidates"])
+    return [
+        prompt_id(text, row["language"], cut) for text, cut in zip(candidate_texts(row), cuts, strict=True)
+    ]
+
+
+def _ends(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """First and last character, exclusive, of each name in its statement."""
+    return [(row["start"], row["start"] + len(name)) for name in row["candidates"]]
 
 
 def candidate_texts(row: Mapping[str, Any]) -> list[str]:
@@ -154,11 +167,26 @@ def candidate_texts(row: Mapping[str, Any]) -> list[str]:
     return [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
 
 
-def statements(labels: pl.DataFrame) -> list[Item]:
-    """The distinct statements of all queries, as items; each is scored once."""
+def statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
+    """The distinct statements of all queries, as items; each is scored once.
+
+    Args:
+        labels: The queries.
+        answers: Whether the name alone is scored in each: the item is cut at its ends.
+    """
     found: dict[str, Item] = {}
     for row in labels.iter_rows(named=True):
-        for number, text in zip(candidate_ids(row), candidate_texts(row), strict=True):
+        cuts = _ends(row) if answers else [()] * len(row["candidates"])
+        ids = candidate_ids(row, answers=answers)
+        for number, text, cut in zip(ids, candidate_texts(row), cuts, strict=True):
             if number not in found:
-                found[number] = statement_item(row, number, text)
+                found[number] = statement_item(row, number, text, cuts=cut)
     return list(found.values())
+
+
+def name_of(prepared: Prepared) -> Ask:
+    """The name between the cuts of a statement, in the subwords of a model."""
+    (start, end), text = prepared.item.cuts, prepared.item.text
+    word_start = not start or text[start - 1].isspace()
+    (ask,) = asks_of(prepared, [ClozeQuery("", text[start:end], start, end, word_start)])
+    return ask

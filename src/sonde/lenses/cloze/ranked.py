@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from sonde.lenses._lens import Scoring
+from sonde.lenses.cloze.observe import ANSWER
 from sonde.lenses.cloze.plan import ONE, candidate_ids
 from sonde.lenses.cloze.rates import COMPETING
 from sonde.lenses.cloze.vocabulary import segmented
@@ -88,7 +89,8 @@ def contested(
 
     ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
     ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
-    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Ties count
+    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Where the
+    name alone was scored, that is its score in place of the statement's. Ties count
     against the right one; a query of which a statement was not scored is left out.
 
     Args:
@@ -97,11 +99,12 @@ def contested(
         shared: Pieces that the vocabularies of the models compared share.
         beside: The answers of every other model of the run.
     """
+    alone = ANSWER in answers["status"]
     everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
     rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
     for row in labels.iter_rows(named=True):
-        wanted = candidate_ids(row)
+        wanted = candidate_ids(row, answers=alone)
         found = [nats.get(item) for item in wanted]
         held = [one for one in found if one is not None]
         if len(held) < len(found):

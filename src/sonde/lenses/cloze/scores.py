@@ -10,12 +10,15 @@ import polars as pl
 from sonde.lenses._lens import Scoring
 from sonde.lenses.cloze.compared import (
     aliases_of_names,
+    behind_imports,
     in_frames,
     in_words,
     overlap,
     paired_aliases,
     seen_against_unseen,
 )
+from sonde.lenses.cloze.libraries import by_release, by_use
+from sonde.lenses.cloze.observe import ANSWER
 from sonde.lenses.cloze.options import ClozeOptions
 from sonde.lenses.cloze.plan import CUT, ONE, SEVERAL
 from sonde.lenses.cloze.predictions import prediction_scores
@@ -35,6 +38,7 @@ from sonde.lenses.cloze.rates import COMPETING, KS, NAMES, at_k, by_library, by_
 from sonde.lenses.cloze.vocabulary import unified
 from sonde.results import Mean, Score, means
 from sonde.tasks._cloze_given import GIVEN
+from sonde.tasks._cloze_options import ANSWERS
 
 _CUTS: Mapping[str, str] = {
     "place": "place",
@@ -85,7 +89,8 @@ def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         yield from _coverage(part, template)
     for template, part in ((base, names), *by_template(published, base)):
         yield from _controls(part, dataclasses.replace(template, matching="single"))
-    yield from _compared(frame, names, labels, base)
+    minimum = ClozeOptions.read(scoring.settings.options).min_count
+    yield from _compared(frame, names, labels, base, minimum)
 
 
 def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
@@ -95,6 +100,8 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     if GIVEN in labels["template"]:
         yield from prediction_scores(answers, labels, base)
         return
+    if ANSWER in answers["status"]:
+        base = dataclasses.replace(base, objective=ANSWERS)
     compared = ClozeOptions.read(scoring.settings.options).unified
     shared = unified(compared) if compared else frozenset[str]()
     contest = contested(answers, labels, shared, scoring.beside)
@@ -115,18 +122,24 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
         summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
         yield from by_library(part, at_k(part, "rank"), summed, by="mode")
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    yield from _compared(frame, names, labels, base)
+    minimum = ClozeOptions.read(scoring.settings.options).min_count
+    yield from _compared(frame, names, labels, base, minimum)
 
 
 _ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
 """The statement and nothing else."""
 
 
-def _compared(frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score) -> Iterator[Score]:
+def _compared(
+    frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score, minimum: int
+) -> Iterator[Score]:
     """What is said of pairs of queries and of the queries themselves, however they are scored."""
     yield from paired_aliases(frame, base)
     yield from in_words(frame, base)
+    yield from behind_imports(frame, base)
     yield from in_frames(frame, base)
+    yield from by_use(names, base, minimum)
+    yield from by_release(names, base)
     yield from seen_against_unseen(names, base)
     yield from overlap(names, base)
     yield from aliases_of_names(labels, base)

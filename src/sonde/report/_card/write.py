@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from sonde.base.files import write_atomic
 from sonde.report._card.card import Card
 from sonde.report._card.entries import card_of
 from sonde.report._card.gate import held_to
@@ -13,6 +12,7 @@ from sonde.report._card.markdown import markdown
 from sonde.report._card.words import figures, required, subject
 from sonde.report._shared.run import RunData
 from sonde.results.formats import legible
+from sonde.store.receipts import write_with_receipt
 
 
 def build_card(directory: Path, require: Path | None = None) -> Card:
@@ -31,8 +31,8 @@ def build_card(directory: Path, require: Path | None = None) -> Card:
     card = card_of(run)
     if require is not None:
         card = held_to(card, run, require)
-    write_atomic(run.directory.card, card.json_text())
-    write_atomic(run.directory.card_section, markdown(card))
+    for path, text in ((run.directory.card, card.json_text()), (run.directory.card_section, markdown(card))):
+        write_with_receipt(run.directory.root, path.name, text)
     return card
 
 

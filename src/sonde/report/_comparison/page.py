@@ -7,7 +7,6 @@ from pathlib import Path
 from markupsafe import Markup
 
 import sonde
-from sonde.base.files import write_atomic
 from sonde.report._comparison.growth import growth
 from sonde.report._comparison.sections import CITED, ReadComparison, parts, sentences
 from sonde.report._comparison.within import read_compared
@@ -16,6 +15,7 @@ from sonde.report._drawing.render import page_spec, themes, vega_runtime
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page.templates import asset, templates
 from sonde.report._shared.papers import bibtex
+from sonde.store.receipts import write_with_receipt
 
 PAGE = "comparison.html"
 
@@ -30,9 +30,7 @@ def build_comparison(directory: Path) -> Path:
         InputError: There is no comparison in the folder.
         StoreError: The page cannot be written.
     """
-    page = directory / PAGE
-    write_atomic(page, render(read_compared(directory)))
-    return page
+    return write_with_receipt(directory, PAGE, render(read_compared(directory)))
 
 
 def render(compared: ReadComparison) -> str:

@@ -18,7 +18,7 @@ def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[st
 
 
 def by_meaning(
-    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True
+    field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True, **look: Any
 ) -> alt.Color:
     """The colour of the model and its controls, the same on every chart of the page.
 
@@ -27,12 +27,13 @@ def by_meaning(
         names: Words by the name of the control, the model's under the empty name.
         present: The words that the chart holds.
         legend: Whether the chart needs a legend.
+        look: What sets the legend apart from those of other charts.
     """
     # A scale has a colour for every meaning; words that the chart lacks are blanks, which no row holds.
     words = {name: word for name, word in names.items() if word in present}
     domain = [words.get(name, " " * (place + 2)) for place, name in enumerate(MEANINGS)]
     values = [word for name, word in words.items() if name in MEANINGS]
-    shown = alt.Legend(values=values) if legend and len(values) > 1 else None
+    shown = alt.Legend(values=values, **look) if legend and len(values) > 1 else None
     return alt.Color(
         f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=MEANING_RANGE), legend=shown
     )
@@ -143,6 +144,17 @@ def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str
         ],
     )
     return specification(base.mark_rect().properties(height=alt.Step(20)))
+
+
+def written(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
+    """Text in cells that are coloured by a share, ``value``: dark or light as stands out, cut to a column."""
+    room = alt.ExprRef(f"width / {columns} - 4")
+    return [
+        cells.transform_filter(f"datum.value {side} 0.6")
+        .mark_text(style=style, fontSize=size, limit=room)
+        .encode(text=text)
+        for side, style in (("<=", "name"), (">", "reversed"))
+    ]
 
 
 def row_height(lines: int) -> alt.Step:

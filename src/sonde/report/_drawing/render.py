@@ -94,7 +94,8 @@ def as_svg(figure: Chart | Drawing) -> str:
 def sized_spec(chart: Chart) -> dict[str, Any]:
     """A chart that stands alone: with its title and a width, in no colours of its own."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-    return {**spec, "width": _WIDTH[chart.wide], "title": untaken(chart.title)}
+    title = {"text": untaken(chart.title), "fontSize": 24} if chart.large else untaken(chart.title)
+    return {**spec, "width": _WIDTH[chart.wide], "title": title}
 
 
 def _reason(error: Exception) -> str:

@@ -236,6 +236,9 @@ def vega_config(mode: str) -> dict[str, Any]:
             "neutral": {"color": muted},
             "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
             "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
+            # Names in a picture, on the paper and pale cells, and on strong ones.
+            "name": {"color": ink, "fontSize": 11, "fontWeight": "normal"},
+            "reversed": {"color": paper, "fontSize": 11, "fontWeight": "normal"},
             "cloud": {"size": 14, "opacity": 0.28, "filled": True},
             "trend": {"strokeWidth": 2.4},
             "band": {"opacity": 0.16},

@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 import sonde
 from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
+from sonde.report._any_lens.joined import JOINED, Joined
+from sonde.report._any_lens.joined import title as joined_title
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._comparison.sections import CITED
@@ -35,6 +36,7 @@ from sonde.report._shared.run import RunData
 from sonde.report._shared.title import Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
+from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
 
 
@@ -55,12 +57,13 @@ def build_report(directory: Path, note: Callable[[str], None] = _to_stderr, *, f
 
     Raises:
         InputError: There is no run in the folder.
-        StoreError: The page or a figure cannot be written.
+        StoreError: A table of the run is damaged, or the page or a figure cannot be written.
     """
     run = RunData(directory)
+    tables_must_be_intact(directory)
     sections = draw_all(run)
     # What is drawn apart may fail: the page stands by then.
-    write_atomic(run.directory.report, render(run, sections))
+    write_with_receipt(run.directory.root, run.directory.report.name, render(run, sections))
     if figures:
         save_sections(directory / "figures", sections, note)
     return run.directory.report
@@ -109,7 +112,8 @@ def draw_all(run: RunData) -> list[Section]:
     drawn = [section for name in PLOTS.names() if (section := draw(run, name))]
     shown = {section.plot.lens for section in drawn}
     rest = (draw(run, f"{PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
-    found = [*drawn, *(section for section in rest if section)]
+    over = [section] if (section := draw(run, JOINED)) else []
+    found = [*over, *drawn, *(section for section in rest if section)]
     return sorted(found, key=lambda section: (section.plot.order, section.name))
 
 
@@ -118,14 +122,15 @@ def draw(run: RunData, name: str) -> Section | None:
 
     Args:
         run: The run.
-        name: Public name of a plot, or ``numbers_LENS`` for all numbers of any lens of the run.
+        name: Public name of a plot, ``joined`` for constructs over lenses, or ``numbers_LENS`` for all
+            numbers of any lens of the run.
 
     Raises:
         UnknownNameError: No plot has this name.
     """
     lens = name.removeprefix(PREFIX)
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
-    plot = Numbers(lens) if of_lens else PLOTS.load(name)
+    plot = Numbers(lens) if of_lens else Joined() if name == JOINED else PLOTS.load(name)
     figure = plot.draw(run)
     if figure is None:
         return None
@@ -159,7 +164,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = groups_of(run, sections, declared, leads, tops)
+    groups = groups_of(run, sections, {**declared, JOINED: joined_title}, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))

@@ -22,6 +22,7 @@ class Chart:
         wide: Takes the whole width of the page rather than a column.
         model: Place among the run's models of the one that it is about, whose colour it has; 0 where it is
             about several or the run has one.
+        large: Whether it is to be read from afar: where it stands alone its title is large too.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Chart:
     spec: Mapping[str, Any]
     wide: bool = False
     model: int = 0
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

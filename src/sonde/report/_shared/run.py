@@ -102,8 +102,9 @@ class RunData:
     @cached_property
     def every_row(self) -> pl.DataFrame:
         """All rows of ``scores.parquet``, those without a number included."""
-        path = self.directory.scores
-        return read_scores(path) if path.is_file() else pl.DataFrame(schema=dict(SCORES_SCHEMA))
+        if not self.directory.scores.is_file():
+            return pl.DataFrame(schema=dict(SCORES_SCHEMA))
+        return read_scores(self.directory.intact_scores())
 
     @cached_property
     def _scores(self) -> pl.DataFrame:

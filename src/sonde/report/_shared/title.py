@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from sonde.base.registry import Registry
 from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.answers import LensAnswer, answers
+from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
 
@@ -73,6 +74,11 @@ class Title(Protocol):
         """What of it is computed in float32 whatever the weights are; empty for nothing."""
         ...
 
+    @property
+    def joined(self) -> JoinedNumber | None:
+        """What it offers for the table over lenses; None for nothing."""
+        ...
+
     def top(self, run: RunData) -> Top | None:
         """The headline of the page; None where its sections say all that there is."""
         ...
@@ -87,6 +93,7 @@ class PlainTitle:
     cites: Sequence[str] = ()
     explained: str = ""
     in_float32: str = ""
+    joined: JoinedNumber | None = None
 
     def top(self, run: RunData) -> Top | None:
         """No headline of its own."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.tasks import TASKS
 
 LENS = "attention"
 MODEL = "heads"
@@ -46,6 +50,33 @@ AVERAGE = dimensions_are({})
 EDGES = dimensions_are({"average": "edges"})
 """Scores over all edges with equal weight."""
 
+BY_HEAD = "by_head"
+"""Dimension of the scores of any head: the relation whose edges it finds."""
+
+_CONSTRUCTS = {
+    "assignment": ("Assign", "AugAssign"),
+    "attribute_access": ("Attribute",),
+    "branch": ("If", "IfExp", "Switch"),
+    "call": ("Call",),
+    "collection": ("Dict",),
+    "comprehension": ("DictComp", "GeneratorExp", "ListComp", "SetComp", "comprehension"),
+    "exception_handling": ("Try",),
+    "loop": ("Do", "For", "While"),
+    "operator_expression": ("BinOp", "BoolOp", "Compare", "InfixExpr", "InstanceofExpr"),
+    "resource": ("With",),
+    "subscript": ("Slice", "Subscript"),
+}
+"""Constructs that all languages share, with the nodes that relations of CodeSyntax begin with."""
+
+_BY_NODE = {node: construct for construct, nodes in _CONSTRUCTS.items() for node in nodes}
+
+CONSTRUCTS = {
+    relation: (_BY_NODE[node],)
+    for relation in TASKS.load("syntax_relations").labels
+    if (node := relation.partition(":")[0]) in _BY_NODE
+}
+"""The construct of each relation; those between any two neighbours in the tree have none."""
+
 SNIPPET = "-snippet"
 """Ends the id of a snippet that the user gave, which is read beside the items."""
 
@@ -71,6 +102,23 @@ def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     if rows["side"].n_unique() > 1:
         parts.append(pl.col("side"))
     return rows.with_columns(subject=pl.concat_str(parts, separator=", "))
+
+
+def best_of(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
+    """By subject and head (layer, head) the relations that it was chosen for, those with most edges first."""
+    rows = hits(run, by=RELATION).filter(
+        (pl.col("metric") == "first_hit") & (pl.col("k") == 1) & (pl.col("predictor") == MODEL)
+    )
+    found: dict[str, dict[tuple[int, int], list[str]]] = {}
+    for row in rows.sort("n", "label", descending=[True, False]).iter_rows(named=True):
+        held = found.setdefault(row["subject"], {})
+        held.setdefault((row["layer"], row["head"]), []).append(row["label"])
+    return found
+
+
+def head_name(row: Mapping[str, Any]) -> str:
+    """A head as layer and number in the layer, both counted from 0."""
+    return f"{row['layer']}.{row['head']}"
 
 
 def sides_note(rows: pl.DataFrame) -> list[str]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.at_k import TEMPLATE
+from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.title import PlainTitle
 from sonde.report.cloze._scores import WHOLE
-from sonde.results.dimensions import dimensions_are
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+
+_MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
+_CONTROLS = {
+    "majority": "the most frequent answers",
+    "unigram": "the most frequent subtokens",
+    "random_weights": "the same model with random weights",
+    "chance": "chance",
+}
 
 title = PlainTitle(
     name="Names of APIs",
@@ -19,13 +29,25 @@ title = PlainTitle(
         metrics=("p_at_k",),
         where=dimensions_are({})
         & (pl.col("k") == 1)
-        & pl.col("matching").is_in(["single", WHOLE, "unified"])
+        & _MATCHING
         & (pl.col("aggregation").fill_null("sum") == "sum"),
-        controls={
-            "majority": "the most frequent answers",
-            "unigram": "the most frequent subtokens",
-            "random_weights": "the same model with random weights",
-            "chance": "chance",
-        },
+        controls=_CONTROLS,
+    ),
+    joined=JoinedNumber(
+        title="API names right at the first try",
+        question=LensQuestion(
+            subject="Guesses at API names",
+            measure="names",
+            metrics=("p_at_k",),
+            where=dimensions_named(TEMPLATE)
+            & (pl.col("k") == 1)
+            & _MATCHING
+            & (pl.col("aggregation").fill_null("sum") == "sum"),
+            controls=_CONTROLS,
+        ),
+        fact=dimension(TEMPLATE),
+        constructs={"call": ("call",), "import": ("import",)},
+        against="the best control",
+        same="of names of APIs, the statements that call or import one",
     ),
 )

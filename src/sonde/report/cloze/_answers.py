@@ -87,7 +87,8 @@ def _statements(answers: pl.LazyFrame, queries: pl.DataFrame, model: ModelInfo) 
     for row in _chosen(scored).iter_rows(named=True):
         held = _nats(row, nats)
         best = min(held)
-        weights = [math.exp(best - one) for one in held]
+        # Where the vocabulary can spell none of them, none is likelier.
+        weights = [math.exp(best - one) if math.isfinite(best) else 1.0 for one in held]
         order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
         top = tuple((row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order)
         yield _shown(model, row, row["rank"], len(held), top)
@@ -95,8 +96,15 @@ def _statements(answers: pl.LazyFrame, queries: pl.DataFrame, model: ModelInfo) 
 
 def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
     """Of each candidate's statement, the right one first; empty where one was not scored."""
-    texts = (row["prefix"] + name + row["suffix"] for name in row["candidates"])
+    texts = [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
     found = [nats.get(prompt_id(text, row["language"])) for text in texts]
+    if None in found:
+        # Scored by the name alone, if at all: such statements are cut at its ends.
+        start = len(row["prefix"])
+        ends = [(start, start + len(name)) for name in row["candidates"]]
+        found = [
+            nats.get(prompt_id(text, row["language"], end)) for text, end in zip(texts, ends, strict=True)
+        ]
     held = [one for one in found if one is not None]
     return held if len(held) == len(found) else []
 

@@ -20,6 +20,18 @@ _WORDS: Mapping[str, str] = {
     "with": "behind words",
     "with-without": "difference, paired",
 }
+_IMPORTS: Mapping[str, Mapping[str, str]] = {
+    "imports": {
+        "without": "without imports",
+        "with": "behind its file's imports",
+        "with-without": "imports: difference, paired",
+    },
+    "imports_hide": {
+        "without": "answer not in the imports: without them",
+        "with": "answer not in the imports: behind them",
+        "with-without": "answer not in the imports: difference, paired",
+    },
+}
 _K = 10
 
 
@@ -31,7 +43,8 @@ class ClozeFrames:
     order = 415
     caption = (
         "A share of the names is also asked with other code around the statement (assigned, returned, behind "
-        "a comment, indented, ...), and, where the run asks for it, behind words of documentation. Only "
+        "a comment, indented, ...), and, where the run asks for it, behind words of documentation and behind "
+        "the imports of a file that makes the call. Only "
         "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
     )
 
@@ -39,7 +52,15 @@ class ClozeFrames:
         """Nothing where queries were asked in one way alone."""
         frames = parts(run, ["p_at_k"], "frame")
         words = parts(run, ["p_at_k"], "words")
-        if frames.is_empty() and words.is_empty():
+        imports = pl.concat(
+            [
+                found.with_columns(way=pl.col("group").replace(dict(ways)))
+                for cut, ways in _IMPORTS.items()
+                if (found := parts(run, ["p_at_k"], cut)).height
+            ]
+            or [words.clear().with_columns(way=pl.lit(""))]
+        )
+        if frames.is_empty() and words.is_empty() and imports.is_empty():
             return None
         frames = frames.with_columns(way=pl.col("group").replace(dict(_FRAMES)))
         words = words.with_columns(way=pl.col("group").replace(dict(_WORDS)))
@@ -57,10 +78,10 @@ class ClozeFrames:
             title = f"{TEMPLATES[template].capitalize()}: behind words"
             spec = curves(shown, list(_WORDS.values())[:2])
             charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
-        both = pl.concat([frames, words]).sort("template", "place", "subject", maintain_order=True)
+        both = pl.concat([frames, words, imports]).sort("template", "place", "subject", maintain_order=True)
         lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
         return Figure(
-            answer="\n".join([*_spread(run), *_in_words(words)]),
+            answer="\n".join([*_spread(run), *_in_words(words), *_behind_imports(imports)]),
             charts=charts,
             table=table_of_k("Every frame and k, in %", both, lead),
         )
@@ -94,6 +115,20 @@ def _in_words(words: pl.DataFrame) -> list[str]:
     return [
         f"{row['subject']}: behind words, {row['statement']} are answered among the first ten in "
         f"{with_interval(row, 100, 1)} percentage points more of the cloze queries."
+        for row in pairs.iter_rows(named=True)
+    ]
+
+
+def _behind_imports(imports: pl.DataFrame) -> list[str]:
+    pairs = imports.filter((pl.col("group") == "with-without") & (pl.col("k") == _K))
+    said = {
+        "imports: difference, paired": "",
+        _IMPORTS["imports_hide"]["with-without"]: " that do not show it",
+    }
+    return [
+        f"{row['subject']}: behind the imports of their file{said[row['way']]}, {row['statement']} are "
+        f"answered among the first ten in {with_interval(row, 100, 1)} percentage points "
+        "more of the cloze queries."
         for row in pairs.iter_rows(named=True)
     ]
 

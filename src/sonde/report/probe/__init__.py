@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.title import PlainTitle
-from sonde.report.probe._scores import BEST
+from sonde.report.probe._scores import BEST, CONSTRUCTS
+from sonde.results.dimensions import dimension
 
 title = PlainTitle(
     name="Probes",
@@ -23,5 +25,23 @@ title = PlainTitle(
             "parse_error": "whether the code parses",
             "surface": "the spelling of the token",
         },
+    ),
+    joined=JoinedNumber(
+        title="Probe, tokens of a class told",
+        question=LensQuestion(
+            subject="Probes",
+            measure="tokens of a class",
+            metrics=("confusion",),
+            where=(pl.col("split") == "test")
+            & pl.col("task").is_in(["ktx", "idn"])
+            & (dimension("gold") == dimension("predicted")),
+        ),
+        fact=pl.concat_str(pl.col("task").str.to_uppercase(), dimension("gold"), separator=" "),
+        constructs=CONSTRUCTS,
+        against="chance, one in the number of classes",
+        level=1 / dimension("gold").n_unique(),
+        inside=True,
+        same="of probes, the classes of keywords, operators and names that stand in it: KFC is every keyword "
+        "of control flow, so that it stands for branches and loops alike",
     ),
 )

@@ -30,6 +30,18 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """Tasks by family, those of INSPECT's paper first (its section 3), in the order of its tables."""
 
+CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
+    "KTX KFC": ("branch", "loop"),
+    "KTX KEH": ("exception_handling",),
+    "KTX KPT": ("type",),
+    "KTX OAR": ("operator_expression",),
+    "KTX OAS": ("assignment",),
+    "KTX OLB": ("operator_expression",),
+    "KTX ORE": ("operator_expression",),
+    "IDN IDP": ("import",),
+}
+"""Classes of tokens, with the constructs of all languages that they stand in; others stand in too many."""
+
 KEY = ("model", "task", "language")
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -8,7 +8,9 @@ from typing import Any
 
 import polars as pl
 
+from sonde.languages import CONSTRUCT_LABELS
 from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
@@ -235,6 +237,22 @@ class SurprisalTitle:
         "probability."
     )
     in_float32 = "ranks and entropies"
+    joined = JoinedNumber(
+        title="Surprisal, bits a subword",
+        question=LensQuestion(
+            subject="Surprisal",
+            measure="bits a subword",
+            metrics=("bits",),
+            where=dimensions_named("construct"),
+            share=False,
+            lower=True,
+        ),
+        fact=dimension("construct"),
+        constructs={name: (name,) for name in CONSTRUCT_LABELS},
+        against="the mean over all subwords",
+        level=pl.col("value").filter(dimensions_are({})).first(),
+        same="of surprisal, the subwords whose innermost construct it is",
+    )
 
     def top(self, run: RunData) -> Top | None:
         """One answer a model and language, with the overall numbers."""

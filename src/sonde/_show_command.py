@@ -1,0 +1,150 @@
+"""``sonde show``: one function of a file as models read it, in the terminal or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sonde._shown import Shown, shown
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from sonde.facade.showing import Read, Showing
+
+_WORST = 10
+_ARCS = 40
+_LONGEST = 30
+_STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf"), "on dark_red"))
+"""Bits up to which a subword has a background."""
+
+
+@shown
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of code; it is never run.")],
+    model: Annotated[
+        list[str], typer.Option("-m", "--model", help="A checkpoint; several are shown one after the other.")
+    ],
+    function: Annotated[
+        str | None, typer.Option("--function", help="Which function; the first by default.")
+    ] = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Print the syntax tree with the bits of each node.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a page too, with the relations as arcs.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="Where the models run.")] = "auto",
+) -> Shown:
+    """Show surprisal, attention and tree of one function, without a run."""
+    from sonde.facade.showing import show as read
+
+    found = read(file, model, function=function, device=device)
+    if output is not None:
+        from sonde.base.files import write_atomic
+        from sonde.report import page_of_function
+
+        write_atomic(output, page_of_function(_data(found)))
+
+    def printed() -> None:
+        from rich.console import Console
+
+        console = Console(
+            file=sys.stdout, width=None if sys.stdout.isatty() else 1000, highlight=False, soft_wrap=True
+        )
+        for one in found.reads:
+            for line in _lines(found, one, tree=tree):
+                console.print(line, markup=False, emoji=False)
+        if output is not None:
+            console.print(f"page: {output}", markup=False, emoji=False)
+
+    return Shown(_data(found), printed)
+
+
+def _data(found: Showing) -> dict[str, Any]:
+    tables = ("tokens", "relations", "arcs", "nodes")
+    reads = [
+        {
+            field.name: getattr(one, field.name).to_dicts()
+            if field.name in tables
+            else getattr(one, field.name)
+            for field in dataclasses.fields(one)
+        }
+        for one in found.reads
+    ]
+    return {**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)}, "reads": reads}
+
+
+def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
+    from sonde.results.formats import legible
+
+    way = {
+        "causal": "each subword from what stands before it",
+        "pll": "each subword from both sides, with the rest of its word hidden",
+    }[read.objective]
+    where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
+    yield legible(f"{read.model} reads {where}: {read.bits_per_byte:.2f} bits per byte, {way}")
+    yield ""
+    yield _coloured(found, read)
+    yield ""
+    yield "Least expected subwords:"
+    for row in (
+        read.tokens.filter(read.tokens["rank"] > 0).sort("bits", descending=True).head(_WORST).to_dicts()
+    ):
+        line = found.line + found.text.count("\n", 0, row["start"])
+        others = ", ".join(repr(one) for one in row["expected"][:3])
+        yield legible(
+            f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
+            f"expected {others}"
+        )
+    yield ""
+    if read.without:
+        yield f"No heads are shown: {read.without}."
+    else:
+        yield "Relations, by the head that finds most of them in this text (chosen on it, so no finding):"
+    for row in read.relations.to_dicts():
+        by = f"head {row['head']} of layer {row['layer']}, {row['side']}" if row["found"] else "by no head"
+        yield f"  {row['relation']}: {row['found']} of {row['edges']} found, {by}"
+    for row in read.arcs.head(_ARCS).to_dicts():
+        aim = "found" if row["found"] else f"picks {_short(row['picked_text'])}"
+        line = found.line + found.text.count("\n", 0, row["asked"])
+        asked, expected = _short(row["asked_text"]), _short(row["expected_text"])
+        yield legible(f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}")
+    if read.arcs.height > _ARCS:
+        yield f"    ... {read.arcs.height - _ARCS:,} more; --json has all"
+    if tree:
+        yield ""
+        yield "Syntax tree, bits of each node:"
+        for row in read.nodes.to_dicts():
+            part = found.text[row["start"] : row["end"]].split("\n", 1)[0][:40]
+            yield legible(f"  {'  ' * row['depth']}{row['kind']}  {row['bits']:.1f}  {part}")
+    if found.others:
+        yield ""
+        names = ", ".join(dict.fromkeys(found.others))
+        yield legible(f"Other functions of the file (--function NAME): {names}")
+    yield ""
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
+def _coloured(found: Showing, read: Read) -> Text:
+    """The text; on a terminal the background of a subword says how little it was expected."""
+    from rich.text import Text
+
+    from sonde.results.formats import legible
+
+    text, at = Text(), 0
+    for row in read.tokens.to_dicts():
+        text.append(legible(found.text[at : row["start"]]))
+        style = next(style for bits, style in _STEPS if not row["bits"] > bits)
+        text.append(legible(found.text[max(at, row["start"]) : row["end"]]), style=style)
+        at = max(at, row["end"])
+    text.append(legible(found.text[at:]))
+    return text

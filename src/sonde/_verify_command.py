@@ -1,0 +1,34 @@
+"""``sonde verify``: whether the files of a run are still what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sonde._shown import Shown, shown
+
+
+@shown
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
+) -> Shown:
+    """Hash every file of a run again and name those that are damaged (exit code 1)."""
+    import dataclasses
+
+    from sonde.store.receipts import verify as held_to_receipts
+
+    found = held_to_receipts(directory)
+
+    def show() -> None:
+        for path, what in found.damaged:
+            typer.echo(f"{path}: {what}")
+        if found.unchecked:
+            some = ", ".join(found.unchecked[:3]) + (", ..." if len(found.unchecked) > 3 else "")
+            typer.echo(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
+        if found.damaged:
+            typer.echo("the same `sonde run` computes what is damaged anew, and nothing else")
+        typer.echo(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
+
+    return Shown(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))

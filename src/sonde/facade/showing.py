@@ -1,0 +1,303 @@
+"""``sonde.show``: one function as a model reads it, without a run: surprisal, attention and tree.
+
+What is said here is said of one text alone. A head is the best one because it is so in this very text, so
+nothing of it is a finding; a run chooses heads on other functions and has intervals and controls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.alignment.align import inked
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.capture.requests import (
+    Masked,
+    Pass,
+    Plain,
+    Prepared,
+    RankRules,
+    ScoredSubwords,
+    TokenScores,
+    WordAttention,
+    WordLookups,
+    WordRanks,
+)
+from sonde.experiments.arguments import Names, Place, several
+from sonde.facade.new_files import NewFunction, new_functions
+from sonde.languages import has_facet
+from sonde.languages._relations import Words
+from sonde.languages._text import blank
+from sonde.lenses import LensSettings
+from sonde.lenses._words import put_together, whole_words, word_by_word
+from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
+from sonde.tasks.syntax_relations import task as relations_task
+
+if TYPE_CHECKING:
+    from sonde.models import LoadedModel
+
+EXPECTED = 5
+"""Alternatives that are kept for a subword."""
+
+MOST_WORDS = 400
+"""Words between which attention is read: it grows with their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A function as one model reads it.
+
+    Attributes:
+        model: Its name.
+        objective: ``"causal"`` (each subword from what stands before it) or ``"pll"`` (from both sides, it
+            and the rest of its word hidden): numbers of the two are not comparable.
+        bits_per_byte: Surprisal of the whole in bits a byte of UTF-8.
+        tokens: One row a subword: ``start, end`` (characters), ``text, bits, rank`` (1 is what the model
+            expected most), ``entropy`` (bits), ``expected`` (the likeliest subwords, best first), ``kind``
+            (the syntax node that it stands in).
+        relations: One row a relation of the language that occurs: ``relation, edges``, and of the head that
+            finds most of them in this text ``side, layer, head, found``.
+        arcs: One row an edge, with what the head of its relation attends to most: ``relation, side, layer,
+            head, asked, expected, picked`` (characters where the words begin, with ``*_text``) and ``found``.
+        nodes: One row a named syntax node in pre-order: ``depth, kind, start, end, bits``, the sum over the
+            subwords that begin in it.
+        without: Why there is no attention, empty where there is.
+    """
+
+    model: str
+    objective: str
+    bits_per_byte: float
+    tokens: pl.DataFrame
+    relations: pl.DataFrame
+    arcs: pl.DataFrame
+    nodes: pl.DataFrame
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """One function, as models read it.
+
+    Attributes:
+        file: Its file.
+        name: Its name; that of the file where it has no functions.
+        line: Its first line in the file, from 1.
+        language: Public name.
+        text: Its text.
+        others: Names of the other functions of the file.
+        reads: What each model makes of it.
+    """
+
+    file: str
+    name: str
+    line: int
+    language: str
+    text: str
+    others: tuple[str, ...]
+    reads: tuple[Read, ...]
+
+
+def show(file: Place, models: Names, *, function: str | None = None, device: str = "auto") -> Showing:
+    """One function of a file as models read it; the file is parsed and never run.
+
+    Args:
+        file: A file of code or text.
+        models: One model by name, or several.
+        function: Which function; the first one by default, and the whole file where it has none.
+        device: Where the models run.
+
+    Returns:
+        The function with the surprisal of its subwords, the attention along its relations, and its tree.
+
+    Raises:
+        InputError: The file cannot be read, or a model gives no finite number.
+        UnknownNameError: There is no such function or model.
+    """
+    from sonde.facade.parts import load_model
+
+    chosen, others = _chosen(Path(file), function)
+    reads = tuple(
+        _read(load_model(name, device=device), chosen, name) for name in several("models", models) or ()
+    )
+    item = chosen.item
+    return Showing(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
+
+
+def _chosen(file: Path, function: str | None) -> tuple[NewFunction, tuple[str, ...]]:
+    skipped: list[str] = []
+    found = new_functions([file], skipped)
+    if not found:
+        raise InputError(f"nothing to show: {skipped[0] if skipped else file}")
+    names = [one.item.name for one in found]
+    if function is not None and function not in names:
+        raise UnknownNameError("function", function, sorted(set(names)))
+    at = 0 if function is None else names.index(function)
+    return found[at], tuple(name for place, name in enumerate(names) if place != at)
+
+
+def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
+    from sonde.alignment import surfaces
+    from sonde.capture import observe_lenses, prepare
+
+    (prepared,) = prepare(loaded, [chosen.item])
+    words, edges, without = _related(loaded, prepared)
+    kind = loaded.capabilities.kind
+    passes = {"scores": [_scored(prepared, kind)]}
+    if words is not None and edges is not None:
+        passes["attention"] = [_attention(prepared, words, edges)]
+    (observed,) = observe_lenses(loaded, [prepared], passes)
+    captures = observed.captures["scores"]
+    scores = captures[0].scores if kind == "decoder" else put_together(captures)
+    if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
+        raise InputError(f"model {name!r} gives no finite surprisal for {chosen.file!r}")
+    bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
+    attended = observed.captures["attention"][0].words if "attention" in passes else {}
+    if not attended and not without:
+        without = "it is longer than the model can take at once"
+    relations, arcs = _arcs(attended, words, edges, chosen.item.text)
+    return Read(
+        model=name,
+        objective="causal" if kind == "decoder" else "pll",
+        bits_per_byte=float(np.nansum(bits)) / max(len(chosen.item.text.encode("utf-8", "replace")), 1),
+        tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, loaded.capabilities.vocab)),
+        relations=relations,
+        arcs=arcs,
+        nodes=_nodes(prepared, bits),
+        without=without,
+    )
+
+
+def _scored(prepared: Prepared, kind: str) -> Pass:
+    wanted = (TokenScores(top_k=EXPECTED),)
+    if kind == "decoder":
+        return Pass(Plain(), wanted)
+    cut = word_by_word if kind == "encoder" else whole_words
+    return Pass(Masked({prepared.item.item_id: cut(prepared.alignment)}), wanted)
+
+
+def _related(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edges | None, str]:
+    """The words and relations of a function, or why there is no attention to show."""
+    item = prepared.item
+    if loaded.capabilities.attention not in ("interface", "eager"):
+        return None, None, "this model shows no attention weights"
+    if not has_facet(item.language, FACET):
+        return None, None, f"no syntactic relations are declared for {item.language}"
+    rows = relations_task.label([item], {})[item.item_id]
+    if rows["label"].null_count():
+        return None, None, f"it does not parse as {item.language}"
+    if rows.is_empty():
+        return None, None, "it holds no syntactic relation"
+    words, edges = read_item(item, rows, LensSettings())
+    if len(words) > MOST_WORDS:
+        return None, None, f"it has {len(words)} words, and attention is read between {MOST_WORDS} at most"
+    return words, edges, ""
+
+
+def _attention(prepared: Prepared, words: Words, edges: Edges) -> Pass:
+    first, stop = subwords_of(words, prepared.alignment.subwords)
+    asked = WordLookups(first, stop, words.candidate, edges.ahead, edges.behind, RankRules(picks=True))
+    return Pass(Plain(), (WordAttention({prepared.item.item_id: asked}),))
+
+
+def _tokens(
+    prepared: Prepared, scores: ScoredSubwords, bits: Float[np.ndarray, " subword"], surfaces: Sequence[str]
+) -> pl.DataFrame:
+    subwords = prepared.alignment.subwords
+    starts, ends = subwords.start.tolist(), subwords.end.tolist()
+    expected = [
+        [surfaces[one] for one in row] if held else []
+        for row, held in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
+    ]
+    return pl.DataFrame(
+        {
+            "start": starts,
+            "end": ends,
+            "text": [subwords.text[start:end] for start, end in zip(starts, ends, strict=True)],
+            "bits": bits,
+            "rank": np.where(scores.scored, scores.rank, 0),
+            "entropy": np.where(scores.scored, scores.entropy, np.nan) / math.log(2),
+            "expected": pl.Series(expected, dtype=pl.List(pl.String)),
+            "kind": list(prepared.alignment.tag),
+        }
+    )
+
+
+_HEAD = {"relation": pl.String, "side": pl.String, "layer": pl.Int64, "head": pl.Int64}
+_RELATIONS = {**_HEAD, "edges": pl.Int64, "found": pl.Int64}
+_ENDS = {
+    f"{end}{part}": kind
+    for end in ("asked", "expected", "picked")
+    for part, kind in (("", pl.Int64), ("_text", pl.String))
+}
+_ARCS = {**_HEAD, **_ENDS, "found": pl.Boolean}
+
+
+def _arcs(
+    attended: Mapping[str, WordRanks], words: Words | None, edges: Edges | None, text: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """For each relation the head that finds most of its edges at once, and what that head picks."""
+    relations: list[dict[str, object]] = []
+    arcs: list[dict[str, object]] = []
+    if not attended or words is None or edges is None:
+        return pl.DataFrame(schema=_RELATIONS), pl.DataFrame(schema=_ARCS)
+    names = np.array(edges.relation)
+    for relation in sorted(set(edges.relation)):
+        rows = np.flatnonzero(names == relation)
+        best = max(
+            (
+                (int((one.ranks[layer, head, rows, 0] == 1).sum()), side, layer, head)
+                for side, one in sorted(attended.items())
+                if side != "cross"
+                for layer in range(one.ranks.shape[0])
+                for head in range(one.ranks.shape[1])
+            ),
+            key=lambda found: (found[0], -found[2], -found[3]),
+        )
+        hits, side, layer, head = best
+        of = {"relation": relation, "side": side, "layer": layer, "head": head}
+        relations.append({**of, "edges": len(rows), "found": hits})
+        found, looked = attended[side], edges.behind if side == "decoder" else edges.ahead
+        assert found.picks is not None
+        for row in rows.tolist():
+            ends = {
+                "asked": int(looked.query[row]),
+                "expected": int(looked.first[row]),
+                "picked": int(found.picks[layer, head, row]),
+            }
+            arc: dict[str, object] = {**of, "found": bool(found.ranks[layer, head, row, 0] == 1)}
+            for name, word in ends.items():
+                known = 0 <= word < len(words)
+                arc[name] = int(words.start[word]) if known else None
+                arc[f"{name}_text"] = text[words.start[word] : words.end[word]] if known else ""
+            arcs.append(arc)
+    ordered = pl.DataFrame(relations, schema=_RELATIONS).sort(["found", "relation"], descending=[True, False])
+    return ordered, pl.DataFrame(arcs, schema=_ARCS).sort("asked", "relation")
+
+
+def _nodes(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFrame:
+    tree, subwords = prepared.tree, prepared.alignment.subwords
+    # A blank before a word belongs to its subword and to no node of the word.
+    left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
+    starts = np.maximum.accumulate(np.where(left < right, left, subwords.start))
+    total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(bits))])
+    named = np.flatnonzero(tree.named)
+    first, stop = (np.searchsorted(starts, side[named], side="left") for side in (tree.start, tree.end))
+    depth = np.zeros(len(tree), np.int64)
+    for node in range(1, len(tree)):
+        depth[node] = depth[tree.parent[node]] + 1
+    return pl.DataFrame(
+        {
+            "depth": depth[named],
+            "kind": [tree.kind_name(int(node)) for node in named],
+            "start": tree.start[named],
+            "end": tree.end[named],
+            "bits": total[stop] - total[first],
+        }
+    )

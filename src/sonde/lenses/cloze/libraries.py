@@ -1,0 +1,200 @@
+"""Which libraries a model knows, name by name, weighted by use; and what it knows of a release.
+
+A name is asked for by its last level, in calls and imports, and known where the right answer ranks first.
+Within a library a query counts once for every other repository of the corpus (of `environment`: every other
+distribution) that calls its name, and these repositories are what is resampled.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from sonde.base.files import write_atomic
+from sonde.lenses.cloze.observe import ANSWER, TEXT
+from sonde.lenses.cloze.ranked import (
+    PUBLISHED_MODES,
+    RANDOM_WEIGHTS,
+    contested,
+    ranked_answers,
+)
+from sonde.lenses.cloze.rates import COMPETING, NAMES, at_k, hit
+from sonde.results import Mean, Score, mean_differences, means
+from sonde.results.columns import scan_tables
+from sonde.store.rundir import RunDirectory, slug
+from sonde.tasks._cloze_candidates import MEMBER
+from sonde.tasks._cloze_given import GIVEN, TASK
+
+_CONTROLS = {
+    "majority": "majority",
+    "unigram": "unigram",
+    RANDOM_WEIGHTS: "rank_random_weights",
+}
+_WHOLE = "whole"
+_FEW = 10
+"""Fewest names that are divided into deciles."""
+
+
+def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
+    """How many of each library's uses are of known names, by decile of use, beside the controls.
+
+    ``known_by_use`` (of what was ranked), ``asked_by_use`` (the share that was), ``names`` (how many there
+    are), of ``library=L`` and, from ten names on, ``library=L;decile=D``, 1 being the names used most.
+
+    Args:
+        names: Queries with their ranks: calls and imports, nothing around them.
+        base: What the scores share.
+        minimum: Queries that a library needs.
+    """
+    if "users" not in names.columns:
+        return
+    asked = _members(names)
+    enough = pl.len().over("library") >= minimum
+    used = asked.filter(enough & (pl.col("used_by") > 0)).explode("users")
+    if used.is_empty():
+        return
+    for groups in (["library"], ["library", "decile"]):
+        part = used.drop_nulls(groups)
+        wanted = [
+            Mean("known_by_use", hit(part, "rank", 1)),
+            Mean("asked_by_use", pl.col("rank").is_not_null()),
+        ]
+        yield from means(part, wanted, base, by=groups, cluster="users")
+        yield from _controls(part, base, groups)
+        for key, held in part.group_by(groups, maintain_order=True):
+            where = tuple(zip(groups, (str(one) for one in key), strict=True))
+            yield dataclasses.replace(
+                base.within(*where),
+                metric="names",
+                value=float(held["name"].n_unique()),
+                n=held["query_id"].n_unique(),
+                n_clusters=held["users"].n_unique(),
+            )
+
+
+def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
+    """P@k of names that appeared with a release, of those it kept, and the difference.
+
+    ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
+    is the share of the queries that were ranked.
+    """
+    # Queries drawn by an earlier version do not say it.
+    if "release" not in names.columns or names["release"].is_null().all():
+        return
+    asked = _members(names)
+    wanted = [*at_k(asked, "rank", ks=(1, 10)), Mean("asked_in_release", pl.col("rank").is_not_null())]
+    yield from means(asked, wanted, base, by="release", cluster="name")
+    yield from mean_differences(
+        asked, at_k(asked, "rank", ks=(1, 10)), base, ("release", "new", "kept"), cluster="name"
+    )
+    for control, column in _CONTROLS.items():
+        if column in asked.columns:
+            both = asked.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
+            named = dataclasses.replace(base, control=control)
+            yield from means(both, at_k(both, column, ks=(1, 10)), named, by="release", cluster="name")
+
+
+def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
+    """Write ``libraries/model=M/names.csv``: a line a query of a name, with its use and its rank.
+
+    Args:
+        run: The folder of a run, observed to its end.
+
+    Yields:
+        Each file with its names; none where no name is called by another repository or belongs to a release.
+
+    Raises:
+        InputError: The folder holds no run.
+        StoreError: A file cannot be written.
+    """
+    tables = sorted(
+        one for one in run.root.glob(f"labels/task={TASK}/*.parquet") if ".inputs." not in one.name
+    )
+    if not tables:
+        return
+    labels = scan_tables(tables).collect()
+    if GIVEN in labels["template"] or "users" not in labels.columns:
+        return
+    plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
+    labels = labels.filter(plain)
+    for model in run.read_summary()["models"]:
+        parts = sorted((run.root / run.observations("cloze", model["name"])).glob("*.parquet"))
+        if not parts:
+            continue
+        answers = scan_tables(parts).collect()
+        whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
+        frame = _members((contested if whole else ranked_answers)(answers, labels))
+        if frame.is_empty():
+            continue
+        path = run.root / "libraries" / f"model={slug(model['name'])}" / "names.csv"
+        write_atomic(path, _csv(frame))
+        yield path, frame["name"].n_unique()
+
+
+def _csv(frame: pl.DataFrame) -> str:
+    columns = {
+        "library": "library",
+        "name": "name",
+        "decile": "decile",
+        "used_by": "used_by",
+        "calls": "calls",
+        "release": "release",
+        "statement": "template",
+        "asked": "mode",
+        "answer": "answer",
+        "rank": "rank",
+        "rank_by_frequency": "majority",
+    }
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    rows = frame.sort(
+        "library", "used_by", "name", "template", "mode", descending=[False, True, False, False, False]
+    )
+    writer.writerows(rows.select(list(columns.values())).rows())
+    return text.getvalue()
+
+
+def _members(names: pl.DataFrame) -> pl.DataFrame:
+    """Queries for the last level of a name, with ``used_by`` and ``decile`` of the name in its library."""
+    modes = [*PUBLISHED_MODES, _WHOLE] if COMPETING in names.columns else PUBLISHED_MODES
+    asked = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
+        used_by=pl.col("users").list.len().fill_null(0)
+    )
+    # Names that nobody else uses are in no decile: they weigh nothing.
+    order = (
+        asked.filter(pl.col("used_by") > 0)
+        .select("language", "library", "name", "used_by")
+        .unique(["language", "library", "name"], keep="first", maintain_order=True)
+        .sort("used_by", "name", descending=[True, False])
+        .with_columns(
+            at=pl.int_range(pl.len()).over("language", "library"),
+            size=pl.len().over("language", "library"),
+        )
+    )
+    deciles = order.select(
+        "language",
+        "library",
+        "name",
+        decile=pl.when(pl.col("size") >= _FEW).then(1 + 10 * pl.col("at") // pl.col("size")),
+    )
+    return asked.join(deciles, on=["language", "library", "name"], how="left", maintain_order="left")
+
+
+def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]:
+    """The controls on what they and the model answer, and the model less each, paired."""
+    for control, column in _CONTROLS.items():
+        if column not in used.columns:
+            continue
+        both = used.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
+        if both.is_empty():
+            continue
+        named = dataclasses.replace(base, control=control)
+        gain = hit(both, "rank", 1).cast(pl.Int8) - hit(both, column, 1).cast(pl.Int8)
+        wanted = [Mean("known_by_use", hit(both, column, 1)), Mean("known_by_use_gain", gain, "difference")]
+        yield from means(both, wanted, named, by=by, cluster="users")

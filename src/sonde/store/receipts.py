@@ -1,0 +1,172 @@
+"""Receipts: beside what was written lies what its content was, so that damage is seen and never shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, StoreError
+from sonde.base.files import write_atomic
+from sonde.base.fingerprint import hash_bytes, hash_file
+
+FOLDER = "receipts"
+
+_ENDING = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is known of a file that was written.
+
+    Attributes:
+        key: Fingerprint of everything that can change it; empty for what is written anew each time.
+        content: Hash of its bytes.
+        notes: What its writer wants to know later.
+    """
+
+    key: str
+    content: str
+    notes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A folder held against its receipts.
+
+    Attributes:
+        intact: Files whose content is what was written.
+        damaged: The others, each with what is wrong with it.
+        unchecked: Files without a receipt, such as checkpoints of trainings.
+    """
+
+    intact: tuple[str, ...]
+    damaged: tuple[tuple[str, str], ...]
+    unchecked: tuple[str, ...]
+
+
+def receipt_path(root: Path, relative: str) -> Path:
+    """Where the receipt of a file lies."""
+    return root / FOLDER / f"{relative}{_ENDING}"
+
+
+def read_receipt(root: Path, relative: str) -> Receipt | None:
+    """The receipt of a file; None where it has none.
+
+    Raises:
+        StoreError: There is one, and it cannot be read.
+    """
+    path = receipt_path(root, relative)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Receipt(str(found["key"]), str(found["content"]), dict(found["notes"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise StoreError(f"{path}: cannot be read ({error}); run again to write it anew") from error
+
+
+def write_receipt(
+    root: Path, relative: str, content: bytes, key: str = "", notes: Mapping[str, Any] | None = None
+) -> None:
+    """Say what the content of a file is that has just been written.
+
+    Raises:
+        StoreError: The disk is full or not writable.
+    """
+    receipt = {"key": key, "content": hash_bytes(content), "notes": dict(notes or {})}
+    write_atomic(receipt_path(root, relative), json.dumps(receipt, indent=1, sort_keys=True))
+
+
+def write_with_receipt(root: Path, relative: str, content: bytes | str) -> Path:
+    """Write a file that is written anew each time, then its receipt.
+
+    Raises:
+        StoreError: The disk is full or not writable.
+    """
+    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    write_atomic(root / relative, raw)
+    write_receipt(root, relative, raw)
+    return root / relative
+
+
+def must_be_intact(root: Path, relative: str) -> None:
+    """Refuse a file that is not what was written; one without a receipt is taken as it is.
+
+    Raises:
+        StoreError: It has been damaged or changed.
+    """
+    if what := _damage(root, relative):
+        raise _damaged(root, [(relative, what)])
+
+
+def tables_must_be_intact(root: Path) -> None:
+    """Refuse a run of whose tables one is not what was written; those that were removed are not missed.
+
+    Raises:
+        StoreError: A table has been damaged or changed.
+    """
+    tables = [one for one in sorted(_signed(root)) if one.endswith(".parquet") and (root / one).exists()]
+    if found := [(one, what) for one in tables if (what := _damage(root, one))]:
+        raise _damaged(root, found)
+
+
+def _damaged(root: Path, found: Sequence[tuple[str, str]]) -> StoreError:
+    (name, what), *others = found
+    more = f" (and {len(others)} other files)" if others else ""
+    return StoreError(f"{root / name}: {what}{more}; the same `sonde run` computes anew what is damaged")
+
+
+def verify(root: Path) -> Verified:
+    """Hold every file of a folder against its receipt; a comparison inside a run has receipts of its own.
+
+    Raises:
+        InputError: The folder has no receipts.
+    """
+    if not (root / FOLDER).is_dir():
+        raise InputError(f"{root}: nothing here says what was written (there is no folder {FOLDER!r})")
+    intact: list[str] = []
+    damaged: list[tuple[str, str]] = []
+    signed: set[str] = set()
+    for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}")))):
+        for relative in sorted(_signed(folder)):
+            name = (folder / relative).relative_to(root).as_posix()
+            signed.add(name)
+            if what := _damage(folder, relative):
+                damaged.append((name, what))
+            else:
+                intact.append(name)
+    return Verified(tuple(intact), tuple(damaged), tuple(sorted(set(_files(root)) - signed)))
+
+
+def _damage(root: Path, relative: str) -> str | None:
+    """What is wrong with a file, in a few words."""
+    try:
+        receipt = read_receipt(root, relative)
+    except StoreError:
+        return "its receipt cannot be read"
+    if receipt is None:
+        return None
+    try:
+        same = hash_file(root / relative) == receipt.content
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read ({error.strerror or error})"
+    return None if same else "its content is not what was written"
+
+
+def _signed(root: Path) -> Iterator[str]:
+    folder = root / FOLDER
+    for path in folder.rglob(f"*{_ENDING}"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix().removesuffix(_ENDING)
+
+
+def _files(root: Path) -> Iterator[str]:
+    for path in root.rglob("*"):
+        relative = path.relative_to(root)
+        if path.is_file() and FOLDER not in relative.parts and not path.name.startswith("."):
+            yield relative.as_posix()

@@ -1,0 +1,177 @@
+"""``sonde show``: one function as models read it, held against plain forward passes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner
+
+import sonde
+from sonde.base.errors import InputError, UnknownNameError
+from sonde.cli import app
+from sonde.models._bundled import bundled_folder
+from tests.experiments.conftest import CODE
+from tests.report.browser import needs_browser, opened
+
+RUN = CliRunner()
+
+AXE = Path(__file__).parents[1] / "report" / "axe" / "axe.min.js"
+
+VIOLATIONS = """async () => {
+  const found = await axe.run(document);
+  return found.violations.filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 200))]);
+}"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shown") / "shapes.py"
+    path.write_text(CODE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def showing(file: Path) -> sonde.facade.showing.Showing:
+    return sonde.show(file, ["sonde/mini-decoder", "sonde/mini-encoder"])
+
+
+def test_surprisal_is_that_of_a_plain_forward(showing: sonde.facade.showing.Showing) -> None:
+    folder = str(bundled_folder("sonde/mini-decoder"))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = tokenizer(showing.text, add_special_tokens=False)["input_ids"]
+    given = torch.tensor([[tokenizer.bos_token_id, *ids]])
+    with torch.inference_mode():
+        logs = model(input_ids=given).logits[0, :-1].log_softmax(-1)
+    read = showing.reads[0]
+    wanted = [-float(logs[place, one]) / math.log(2) for place, one in enumerate(ids)]
+    assert read.tokens["bits"].to_list() == pytest.approx(wanted, abs=1e-4)
+    assert read.tokens["rank"][5] == int((logs[5] > logs[5, ids[5]]).sum()) + 1
+    assert read.bits_per_byte == pytest.approx(sum(wanted) / len(showing.text.encode()), abs=1e-5)
+
+
+def test_arcs_are_those_of_eager_attention(showing: sonde.facade.showing.Showing) -> None:
+    folder = str(bundled_folder("sonde/mini-decoder"))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    coded = tokenizer(showing.text, add_special_tokens=False, return_offsets_mapping=True)
+    given = torch.tensor([[tokenizer.bos_token_id, *coded["input_ids"]]])
+    with torch.inference_mode():
+        attentions = model.eval()(input_ids=given, output_attentions=True).attentions
+    read = showing.reads[0]
+    found = read.arcs.filter(read.arcs["found"]).to_dicts()
+    assert found
+
+    def pieces(begin: int, size: int) -> list[int]:
+        inside = [
+            place
+            for place, (start, end) in enumerate(coded["offset_mapping"])
+            if start < begin + size and end > begin and showing.text[start:end].strip()
+        ]
+        return [place + 1 for place in inside]
+
+    for arc in found:
+        weights = attentions[arc["layer"]][0, arc["head"]]
+        asked = pieces(arc["asked"], len(arc["asked_text"]))
+        picked = pieces(arc["picked"], len(arc["picked_text"]))
+        paid = weights[asked].mean(0)[picked].sum()
+        # No other word of one piece gets more.
+        others = [one for one in range(1, asked[0]) if one not in picked]
+        assert all(weights[asked].mean(0)[one] <= paid + 1e-5 for one in others)
+        assert arc["picked"] == arc["expected"]
+
+
+def test_a_masked_model_is_read_from_both_sides(showing: sonde.facade.showing.Showing) -> None:
+    causal, masked = showing.reads
+    assert (causal.objective, masked.objective) == ("causal", "pll")
+    assert masked.tokens["bits"].is_finite().all()
+    assert masked.relations["side"].unique().to_list() == ["encoder"]
+    assert "".join(masked.tokens["text"].to_list()) == showing.text
+
+
+def test_bits_of_nodes_add_up(showing: sonde.facade.showing.Showing) -> None:
+    read = showing.reads[0]
+    assert read.nodes["bits"][0] == pytest.approx(read.tokens["bits"].sum(), rel=1e-5)
+    name = next(row for row in read.nodes.to_dicts() if row["kind"] == "identifier")
+    inside = read.tokens.filter((read.tokens["end"] > name["start"]) & (read.tokens["start"] < name["end"]))
+    assert showing.text[name["start"] : name["end"]] == "area"
+    assert name["bits"] == pytest.approx(inside["bits"].sum(), rel=1e-5)
+
+
+def test_a_function_is_chosen_by_name(file: Path) -> None:
+    found = sonde.show(file, "sonde/mini-decoder", function="Shape.sides")
+    assert (found.name, found.others, found.line) == ("Shape.sides", ("area",), 12)
+    with pytest.raises(UnknownNameError, match=r"did you mean 'Shape\.sides'"):
+        sonde.show(file, "sonde/mini-decoder", function="sides")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("broken.py", "def f(:\n    return 1\n", "does not parse"),
+        ("notes.txt", "Some words \x1b[31m and no code.", "no syntactic relations are declared for text"),
+        ("long.py", "def f():\n" + "    a = b\n" * 200, "attention is read between 400 at most"),
+    ],
+)
+def test_what_has_no_attention_says_why(tmp_path: Path, name: str, text: str, why: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    done = RUN.invoke(app, ["show", str(tmp_path / name), "-m", "sonde/mini-decoder"])
+    assert done.exit_code == 0, done.output
+    assert "No heads are shown: " in done.stdout and why in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_an_unreadable_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"\x00\xff\x00")
+    with pytest.raises(InputError, match="nothing to show"):
+        sonde.show(tmp_path / "a.py", "sonde/mini-decoder")
+    with pytest.raises(InputError, match="no such file"):
+        sonde.show(tmp_path / "b.py", "sonde/mini-decoder")
+
+
+def test_the_command_prints_the_same_as_text_and_as_data(file: Path) -> None:
+    arguments = ["show", str(file), "-m", "sonde/mini-decoder", "--tree"]
+    text = RUN.invoke(app, arguments).stdout
+    assert "bits per byte, each subword from what stands before it" in text
+    assert "Least expected subwords:" in text and "chosen on it, so no finding" in text
+    assert (
+        "function_definition" in text and "Other functions of the file (--function NAME): Shape.sides" in text
+    )
+    data = json.loads(RUN.invoke(app, [*arguments, "--json"]).stdout)
+    assert data["name"] == "area" and data["reads"][0]["tokens"][0]["text"] == "def"
+    assert f"{data['reads'][0]['bits_per_byte']:.2f} bits per byte" in text
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+def test_the_page_stands_in_a_browser(tmp_path: Path, width: int, dark: bool) -> None:
+    file = tmp_path / "hostile.py"
+    text = (
+        f'def area(shape):\n    name = "{HOSTILE}"\n    if shape:\n        return length(shape.side) + name\n'
+    )
+    file.write_text(text, encoding="utf-8")
+    page = tmp_path / "page.html"
+    done = RUN.invoke(
+        app, ["show", str(file), "-m", "sonde/mini-decoder", "-m", "sonde/mini-encoder", "-o", str(page)]
+    )
+    assert done.exit_code == 0 and f"page: {page}" in done.stdout
+    with opened(page.read_text(encoding="utf-8"), tmp_path, width=width, dark=dark) as shown:
+        codes = shown.locator(".ex-code")
+        assert [codes.nth(one).text_content() for one in range(2)] == [text.rstrip()] * 2
+        assert "bits, rank" in (codes.first.locator(".t").nth(3).get_attribute("title") or "")
+        shown.get_by_text("Arcs: on the right").first.click()
+        assert shown.locator("svg path").first.is_visible()
+        assert shown.evaluate("document.images.length") == 0
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        shown.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+        assert shown.evaluate(VIOLATIONS) == []

@@ -2,15 +2,17 @@
 
 import math
 import os
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import sonde
-from sonde.base.errors import SondeError, StoreError, UnknownNameError
-from sonde.executors import EXECUTORS
-from sonde.executors.ray import _check, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
+from sonde.executors import EXECUTORS, Cluster
+from sonde.executors.ray import _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
 
 
@@ -87,3 +89,30 @@ def test_scores_are_those_of_the_local_executor(tmp_path: Path, monkeypatch: pyt
     ]
     assert frames[0].height and frames[0].equals(frames[1])
     assert not list(Path("ray").glob(".seen-*"))
+
+
+def test_a_cluster_that_does_not_answer_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray").shutdown()
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    begin = time.monotonic()
+    with pytest.raises(UsageError, match=rf"no Ray cluster answers at '{address}'; start one with"):
+        sonde.run(executor="ray", address=address, limit=3)
+    assert time.monotonic() - begin < 20
+    assert not list(Path("runs").glob("*/*.parquet"))
+
+
+def test_an_address_needs_an_executor_that_has_one() -> None:
+    assert isinstance(EXECUTORS.load("ray"), Cluster)
+    with pytest.raises(UsageError, match="executor 'local' runs on this machine and has no address"):
+        sonde.run(address="head:6379", limit=3)
+
+
+def test_actors_share_accelerators_where_there_are_too_few() -> None:
+    assert [share_of(4, 2), share_of(4, 4), share_of(4, 5), share_of(1, 3)] == [1.0, 1.0, 0.5, 0.3333]
+    with pytest.raises(UsageError, match="the Ray cluster has no accelerator; use --device cpu"):
+        share_of(0, 1)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from sonde.base.registry import Registry
 
-__all__ = ["EXECUTORS", "Executor", "cores"]
+__all__ = ["EXECUTORS", "Cluster", "Executor", "cores"]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -36,6 +36,23 @@ class Executor(Protocol):
 
         Raises:
             SondeError: A job failed; results yielded before are unaffected.
+        """
+        ...
+
+
+@runtime_checkable
+class Cluster(Executor, Protocol):
+    """An executor that runs jobs elsewhere and is reached before a run reads anything."""
+
+    def connect(self, address: str, workers: int) -> None:
+        """Reach the machines that later maps of this process use.
+
+        Args:
+            address: Where they are; empty for what the environment names.
+            workers: How many jobs there will be at a time.
+
+        Raises:
+            UsageError: Nothing answers there.
         """
         ...
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import os
+import socket
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -32,6 +34,15 @@ _OBJECT_STORE_BYTES = 100_000_000
 
 _COMPARED = ("sonde", "torch", "transformers", "tokenizers", "tree-sitter")
 """Names, or beginnings of names, of packages whose version can change a score."""
+
+
+_ANSWER_SECONDS = 10
+"""How long a cluster may take to answer at all."""
+
+_HERE = "local"
+"""Ray's name for a cluster that is started on this machine."""
+
+_QUIET = {"log_to_driver": False, "logging_level": "error"}
 
 
 class Worker:
@@ -58,7 +69,27 @@ def versions() -> dict[str, str]:
 
 
 class RayExecutor:
-    """Runs jobs on the cluster at ``RAY_ADDRESS``, or on one that starts here and ends with the process."""
+    """Runs jobs on the cluster at an address, or on one that starts here and ends with the process."""
+
+    def __init__(self) -> None:
+        self._joined = ""
+
+    def connect(self, address: str, workers: int) -> None:
+        """See `sonde.executors.Cluster.connect`; the environment names a cluster by ``RAY_ADDRESS``.
+
+        Raises:
+            UsageError: Ray is not installed, there is no cluster at the address, or this process is
+                connected to another one.
+        """
+        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or _HERE
+        if not ray.is_initialized():
+            _start(ray, workers) if wanted == _HERE else _join(ray, wanted)
+            self._joined = wanted
+        elif address and self._joined not in ("", address):
+            raise UsageError(
+                f"this process is connected to the Ray cluster {self._joined!r}; {address!r} needs another "
+                "process, or ray.shutdown() before"
+            )
 
     def map(
         self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int
@@ -72,8 +103,9 @@ class RayExecutor:
         """
         if not jobs:
             return
-        ray = _connected(workers)
-        pool = _Pool(ray, function, jobs)
+        self.connect("", workers)
+        ray = _ray()
+        pool = _Pool(ray, function, jobs, _accelerators(ray, jobs, workers))
         with _tokens(jobs) as tokens:
             try:
                 for _ in range(max(1, min(workers, len(jobs)))):
@@ -87,14 +119,16 @@ class RayExecutor:
 class _Pool:
     """Actors, and which job each of them has; none while its greeting is awaited."""
 
-    def __init__(self, ray: Any, function: Callable[[Any], Any], jobs: Sequence[Any]) -> None:
+    def __init__(
+        self, ray: Any, function: Callable[[Any], Any], jobs: Sequence[Any], accelerators: float
+    ) -> None:
         self._ray, self._function = ray, function
         self._jobs = [_anywhere(job) for job in jobs]
         self._waiting = deque(range(len(jobs)))
         self._deaths: dict[int | None, int] = {}
         self._busy: dict[Any, tuple[Any, int | None]] = {}
         self._actors: list[Any] = []
-        self._type = ray.remote(num_cpus=1, max_restarts=0)(Worker)
+        self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
 
     def hire(self, tokens: Mapping[str, str]) -> None:
         actor = self._type.remote()
@@ -191,35 +225,74 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _connected(workers: int) -> Any:
-    """Ray, connected to a cluster; a cluster started here ends with this process."""
+def _accelerators(ray: Any, jobs: Sequence[Any], workers: int) -> float:
+    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
+
+    Raises:
+        UsageError: The jobs name one accelerator by its number, or the cluster has none.
+    """
+    devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
+    if not devices:
+        return 0.0
+    if numbered := sorted(device for device in devices if ":" in device):
+        bare = numbered[0].partition(":")[0]
+        raise UsageError(
+            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
+        )
+    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
+
+
+def share_of(accelerators: int, workers: int) -> float:
+    """The share of an accelerator for each of some workers: several share one where there are too few.
+
+    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
+    (1.0, 0.5, 0.3333)
+
+    Raises:
+        UsageError: There is none.
+    """
+    if accelerators < 1:
+        raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
+    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
+    return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
+
+
+def _ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        ray: Any = importlib.import_module("ray")
+        return importlib.import_module("ray")
     except ImportError as error:
         raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
-    if ray.is_initialized():
-        return ray
-    quiet = {"log_to_driver": False, "logging_level": "error"}
-    address = os.environ.get("RAY_ADDRESS", "local")
-    if address != "local":
-        try:
-            ray.init(address=address, **quiet)
-        except (ConnectionError, ValueError) as error:
-            raise UsageError(
-                f"no Ray cluster at {address!r}; start one with `ray start`, or unset RAY_ADDRESS "
-                "to use this machine"
-            ) from error
-        return ray
+
+
+def _start(ray: Any, workers: int) -> None:
+    """A cluster of this machine, which ends with this process."""
     ray.init(
-        address="local",
+        address=_HERE,
         num_cpus=max(cores(), workers),
         object_store_memory=_OBJECT_STORE_BYTES,
         include_dashboard=False,
-        **quiet,
+        **_QUIET,
     )
-    return ray
+
+
+def _join(ray: Any, address: str) -> None:
+    """A cluster that runs already; whether anything answers is asked first, since Ray waits for minutes.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        if ":" in address:
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+        ray.init(address=address, **_QUIET)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
+            "--address and RAY_ADDRESS to use this machine"
+        ) from error
 
 
 executor = RayExecutor()

@@ -78,6 +78,9 @@ class Execution:
         Path, Help("folder of the run", "--output", "a folder of the experiment's own in runs/")
     ]
     executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
+    address: Annotated[
+        str, Help("where a Ray cluster answers, as HOST:PORT", "--address", "RAY_ADDRESS, else this machine")
+    ] = ""
     workers: Annotated[Count, Help("processes at a time", "--workers", "1 with a model, else one a core")] = 1
     light_workers: Count = 1
     device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"

@@ -49,6 +49,7 @@ def from_arguments(
     lock: Place | None = None,
     output: Place | None = None,
     executor: str | None = None,
+    address: str | None = None,
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -93,6 +94,7 @@ def from_arguments(
     folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
     where: dict[str, Any] = {
         "executor": executor,
+        "address": address,
         "workers": workers,
         "device": device,
         "dtype": dtype,

@@ -67,30 +67,6 @@ def test_a_node_with_other_versions_is_refused_by_name() -> None:
         _check("there", theirs, [])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_scores_are_those_of_the_local_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    texts = Path("texts")
-    texts.mkdir()
-    for n in range(12):
-        body = "\n".join(f"    total = total + value{n} * {k}" for k in range(n + 2))
-        (texts / f"a{n}.py").write_text(f"def f{n}(value{n}, total):\n{body}\n    return total\n")
-    frames = [
-        sonde.run(
-            models="sonde/mini-encoder",
-            lenses=["surprisal"],
-            corpora="local:texts",
-            executor=executor,
-            output=executor,
-            workers=2,
-        ).scores
-        for executor in ("local", "ray")
-    ]
-    assert frames[0].height and frames[0].equals(frames[1])
-    assert not list(Path("ray").glob(".seen-*"))
-
-
 def test_a_cluster_that_does_not_answer_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

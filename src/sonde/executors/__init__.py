@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from sonde.base.registry import Registry
 
-__all__ = ["EXECUTORS", "Cluster", "Executor", "cores"]
+__all__ = ["EXECUTORS", "Cluster", "Executor", "cores", "on_cluster"]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -58,6 +58,11 @@ class Cluster(Executor, Protocol):
 
 
 EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
+
+
+def on_cluster(name: str) -> bool:
+    """Whether the executor of a name runs jobs on machines that need not be this one."""
+    return isinstance(EXECUTORS.load(name), Cluster)
 
 
 def cores() -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.base.errors import SondeError, StoreError, UsageError
+from sonde.base.outside import handed_in
 from sonde.executors import cores
 
 Job = TypeVar("Job")
@@ -32,7 +33,9 @@ ATTEMPTS = 3
 _OBJECT_STORE_BYTES = 100_000_000
 """Memory of a cluster started here for what travels: jobs and results are small, tables go to the folder."""
 
-_COMPARED = ("sonde", "torch", "transformers", "tokenizers", "tree-sitter")
+_COMPARED = (
+    "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",
+)  # fmt: skip
 """Names, or beginnings of names, of packages whose version can change a score."""
 
 
@@ -48,12 +51,16 @@ _QUIET = {"log_to_driver": False, "logging_level": "error"}
 class Worker:
     """What an actor does: it says who it is, then runs job after job in one process."""
 
-    def greet(self, tokens: Mapping[str, str]) -> tuple[str, dict[str, str], list[str]]:
+    def greet(
+        self, tokens: Mapping[str, str], handed_in: Mapping[str, str]
+    ) -> tuple[str, dict[str, str], list[str]]:
         """The name of the node, its versions, and the folders whose token it could not read back.
 
         Args:
             tokens: What should be read, by path.
+            handed_in: The part of the environment that says where a user's own lenses and tasks lie.
         """
+        os.environ.update(handed_in)
         unseen = [path for path, token in tokens.items() if _read(path) != token]
         return os.uname().nodename, versions(), unseen
 
@@ -133,7 +140,7 @@ class _Pool:
     def hire(self, tokens: Mapping[str, str]) -> None:
         actor = self._type.remote()
         self._actors.append(actor)
-        self._busy[actor.greet.remote(tokens)] = actor, None
+        self._busy[actor.greet.remote(tokens, handed_in())] = actor, None
 
     def results(self, tokens: Mapping[str, str]) -> Iterator[tuple[int, Any]]:
         left = len(self._jobs)

@@ -115,7 +115,7 @@ def _scores(
         if stage.trainings:
             train(session, stage.trainings)
         with outcome.timed("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
-            found = score_all(session.store, stage.answers, advance)
+            found = score_all(session.store, stage.answers, session.execution, advance)
         scores |= found
         readings = follow_ups(stage.answers, found)
     return scores

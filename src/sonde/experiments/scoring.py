@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
+from sonde.executors import on_cluster
+from sonde.experiments._experiment import Execution
 from sonde.experiments._progress import Advance
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import Part, ScoringJob, settings_of
@@ -23,8 +25,16 @@ _NAME = "scores.parquet"
 _LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
-def score_all(store: PartStore, answers: Sequence[ScoringJob], advance: Advance) -> dict[str, list[Score]]:
+def score_all(
+    store: PartStore, answers: Sequence[ScoringJob], execution: Execution, advance: Advance
+) -> dict[str, list[Score]]:
     """Score everything that was observed, those answers excepted that are scored already.
+
+    Args:
+        store: The tables of the run.
+        answers: What is scored.
+        execution: Where lenses hand long work to.
+        advance: Is called when one is done.
 
     Returns:
         The scores of each answer, by its key.
@@ -36,7 +46,7 @@ def score_all(store: PartStore, answers: Sequence[ScoringJob], advance: Advance)
         others = sorted(other.key for other in beside)
         key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
         if store.notes(relative, key) is None:
-            store.put(relative, key, scores_frame(_score(store, answer, beside, key)), {})
+            store.put(relative, key, scores_frame(_score(store, answer, beside, key, execution)), {})
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
         advance()
     return found
@@ -70,7 +80,9 @@ def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJo
     ]
 
 
-def _score(store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str) -> list[Score]:
+def _score(
+    store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
+) -> list[Score]:
     model, reading = answer.model, answer.reading
     lens, group = reading.lens, reading.group
     shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
@@ -89,7 +101,7 @@ def _score(store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], k
         mode=lens.mode,
         fingerprint=key,
     )
-    inputs = scan_inputs(RunDirectory(store.root), group.corpus, group.language)
+    inputs = scan_inputs(RunDirectory(store.root.absolute()), group.corpus, group.language)
     held = inputs.filter(_among([item.item_id for item in reading.inputs]))
     seen = _among(sorted(model.seen)).alias("seen")
     scoring = Scoring(
@@ -104,6 +116,8 @@ def _score(store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], k
             ControlObservations(control, _scan(store, parts)) for control, parts in answer.controls if parts
         ),
         beside=tuple(_scan(store, other.parts) for other in beside),
+        cluster=execution.executor if on_cluster(execution.executor) else "",
+        workers=execution.workers,
     )
     return LENSES.load(lens.source).score(scoring)
 
@@ -113,4 +127,5 @@ def _among(ids: Sequence[str]) -> pl.Expr:
 
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
-    return scan_tables([store.path(part.relative) for part in parts])
+    # Full paths, since another process may read them.
+    return scan_tables([store.path(part.relative).absolute() for part in parts])

@@ -13,6 +13,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
 from sonde.experiments.plan import LensChoice
+from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, typed_options
 from sonde.models import Capabilities, describe, settle
@@ -32,6 +33,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         InputError: A corpus, model or file is not there.
         UsageError: A combination that cannot be.
     """
+    if execution.shard:
+        check_shard(execution.shard, execution.output)
     executor = EXECUTORS.load(execution.executor)
     if execution.address and not isinstance(executor, Cluster):
         raise UsageError(

@@ -6,11 +6,15 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -25,11 +29,29 @@ from sonde.experiments.run import run
 from sonde.experiments.shards import read_shard
 from sonde.models import ModelSpec, resolve_revision, stored
 from sonde.results.scores import read_scores
+from sonde.store.receipts import receipt_path
 
 pytestmark = pytest.mark.slow
 
 MODEL, CODE = "./model", "local:code"
 """Both relative: where a worker's folder is another one, they lead nowhere."""
+
+MANY = (
+    "argparse",
+    "ast",
+    "doctest",
+    "ftplib",
+    "imaplib",
+    "smtplib",
+    "tarfile",
+    "turtle",
+    "typing",
+    "zipfile",
+)
+"""Modules with functions for ten jobs."""
+
+SECONDS_OF_AN_ORPHAN = 3.0
+"""In which the processes of a cluster whose driver was killed have ended."""
 
 LENSES = ("surprisal", "attention", "probe", "cloze", "finetune")
 
@@ -225,3 +247,47 @@ def test_a_checkpoint_is_copied_once_under_the_hash_of_its_files(tmp_path: Path)
 def test_a_bundled_model_is_found_by_its_name_everywhere(tmp_path: Path) -> None:
     spec = ModelSpec(name="sonde/mini-decoder")
     assert stored(spec, tmp_path) == spec
+
+
+@pytest.mark.usefixtures("here")
+def test_a_killed_driver_goes_on_with_the_same_command(tmp_path: Path) -> None:
+    """What had a receipt is not read again; what was in flight, at most a job a worker, is."""
+    pytest.importorskip("ray").shutdown()
+    folder, workers = tmp_path / "run", 2
+    (tmp_path / "many").mkdir()
+    for module in MANY:
+        (tmp_path / "many" / f"{module}.py").write_bytes(
+            Path(os.__file__).with_name(f"{module}.py").read_bytes()
+        )
+    asked = ["run", "-m", MODEL, "-c", f"local:{tmp_path / 'many'}", "--limit", "640", "--per-cluster", "0"]
+    asked += ["-l", "surprisal", "--include-seen", "--no-report"]
+    command = [sys.executable, "-c", "from sonde.cli import main; main()", *asked]
+    command += ["--executor", "ray", "--workers", str(workers), "--json", "-o", str(folder)]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    driver = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    receipts = f"{receipt_path(folder, 'observations')}".removesuffix(".json")
+    for _ in range(2400):
+        if list(Path(receipts).rglob("*.json")) or driver.poll() is not None:
+            break
+        time.sleep(0.05)
+    driver.kill()
+    assert driver.wait() == -signal.SIGKILL
+    time.sleep(SECONDS_OF_AN_ORPHAN)
+    done = [Path(one).relative_to(receipts) for one in Path(receipts).rglob("*.json")]
+    stamps = {one: (folder / "observations" / one).with_suffix("").stat().st_mtime_ns for one in done}
+    again = subprocess.run(command, env=environment, capture_output=True, check=True)
+    told = json.loads(again.stdout)
+    assert done and told["observed"] and told["reused"]
+    assert stamps == {one: (folder / "observations" / one).with_suffix("").stat().st_mtime_ns for one in done}
+    kept = sum(
+        pl.read_parquet((folder / "observations" / one).with_suffix(""))["item_id"].n_unique() for one in done
+    )
+    assert told["reused"] == kept
+    undisturbed = [*asked, "--json", "-o", str(tmp_path / "undisturbed")]
+    whole = json.loads(CliRunner().invoke(app, undisturbed).stdout)
+    assert whole["observed"] == told["observed"] + told["reused"]
+    assert read_scores(folder / "scores.parquet").equals(read_scores(tmp_path / "undisturbed/scores.parquet"))

@@ -7,8 +7,11 @@ import inspect
 import json
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -22,6 +25,11 @@ from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
 from sonde.lenses.finetune.rows import ROWS_SCHEMA
 from sonde.lenses.probe.observe import STATES_SCHEMA
 from sonde.report import RunData, build_report, first_screen
+from sonde.report._any_lens._functions import ExplorerLimits
+from sonde.report._any_lens.explorer import packed
+from sonde.report._shared.asked import label_of
+from sonde.results.answers import ANSWERS
+from sonde.results.columns import scan_tables
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
@@ -66,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         selection=Selection(limit=ITEMS),
         include_seen=True,
         options={
-            "cloze": {"candidates": 3, "scope": "all", "templates": "import"},
+            "cloze": {"candidates": 3, "scope": "all", "templates": "import,call"},
             "finetune": {"epochs": 1, "length": 64, "cut": "keep"},
         },
     )
@@ -116,6 +124,7 @@ WRITTEN = {
     "labels/task=wrong_operator": EXAMPLE_SCHEMA,
     "observations/lens=surprisal": OBSERVATIONS_SCHEMA,
     "observations/lens=probe": STATES_SCHEMA,
+    "answers/lens=probe": ANSWERS,
     "observations/lens=attention": attention.OBSERVATIONS,
     "observations/lens=attention.1": errors.OBSERVATIONS,
     "observations/lens=cloze": ANSWERS_SCHEMA,
@@ -240,3 +249,107 @@ def test_slices_are_those_that_the_first_schema_had(scores: pl.DataFrame) -> Non
     assert set(before["lens"]) == set(LENSES)
     lacking = before.join(scores, on=[*keys, "control"], how="anti", nulls_equal=True)
     assert lacking.is_empty(), lacking.select(keys)
+
+
+@pytest.fixture(scope="module")
+def explored(made: Path) -> dict[str, Any]:
+    """The data of the token explorer, what each lens found by its name."""
+    data = packed(RunData(made), ExplorerLimits())
+    assert data is not None
+    return {**data, "lenses": {one["lens"]: one for one in data["findings"]}}
+
+
+def _table(folder: Path) -> pl.DataFrame:
+    return scan_tables([one for one in folder.glob("*.parquet") if ".inputs." not in one.name]).collect()
+
+
+def _rows(explored: dict[str, Any], lens: str, model: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a lens found, by function and with its columns named."""
+    one, strings = explored["lenses"][lens], explored["strings"]
+    names = ["start", "end", *one["columns"]]
+    for item, rows in zip(explored["items"], one["rows"][slug(model)], strict=True):
+        for row in rows:
+            named = dict(zip(names, row, strict=True))
+            yield item["id"], named | {name: strings[named[name]] for name in one["texts"]}
+
+
+def test_the_explorer_shows_what_every_reading_lens_found(explored: dict[str, Any]) -> None:
+    assert set(explored["lenses"]) == {"surprisal", "probe", "attention", "cloze"}
+    assert [model["slug"] for model in explored["models"]] == [slug(DECODER), slug(ENCODER)]
+
+
+@pytest.mark.parametrize("model", [DECODER, ENCODER])
+def test_the_explorer_shows_where_the_best_heads_lead(
+    explored: dict[str, Any], made: Path, model: str
+) -> None:
+    table = _table(made / "observations/lens=attention.1" / f"model={slug(model)}")
+    edges = table.filter(pl.col("words").is_null())
+    columns = ("item_id", "relation", "asked_start", "picked_start", "expected_start", "hit", "layer", "head")
+    held = set(edges.select(columns).iter_rows())
+    shown = [
+        (item, row["group"], row["start"], row["picked_start"], row["expected_start"], bool(row["hit"]))
+        for item, row in _rows(explored, "attention", model)
+    ]
+    assert len(shown) > 100 and set(shown) <= {row[:6] for row in held}
+    # Of a head whose attention is kept, the word attended to most is the one that it picks.
+    heads = table.filter(pl.col("words").is_not_null())
+    assert heads["item_id"].n_unique() > 3
+    found = 0
+    for row in heads.iter_rows(named=True):
+        place = next((at for at, one in enumerate(explored["items"]) if one["id"] == row["item_id"]), None)
+        if place is None:
+            continue
+        kept = explored["lenses"]["attention"]["weights"][slug(model)][place]
+        lines = dict(kept[f"head {row['layer']}.{row['head']}"])
+        size = len(row["words"])
+        weights = np.frombuffer(row["weights"], np.float16).reshape(size, size)
+        # Empty words, which end a block, begin where the next one does and are not shown.
+        place_of = {start: at for at, start in enumerate(row["starts"]) if row["words"][at]}
+        for start, word in place_of.items():
+            for first, _, share in lines.get(start, ()):
+                assert abs(share - 100 * float(weights[word, place_of[first]])) < 0.06
+                found += 1
+    assert found > 100
+
+
+@pytest.mark.parametrize("model", [DECODER, ENCODER])
+def test_answers_of_probes_are_those_that_were_scored(
+    explored: dict[str, Any], made: Path, scores: pl.DataFrame, model: str
+) -> None:
+    answers = _table(made / "answers/lens=probe" / f"model={slug(model)}")
+    accuracy = scores.filter(
+        pl.col("control").is_null(), lens="probe", model=model, metric="accuracy", slice="best", split="test"
+    )
+    assert answers["task"].n_unique() == 2
+    for (task,), mine in answers.partition_by("task", as_dict=True).items():
+        right = mine.select((pl.col("said") == pl.col("label")).mean()).item()
+        # Kept of the first pooling of several.
+        values = accuracy.filter(task=task, n=mine.height)["value"].to_list()
+        assert pytest.approx(right) in values
+    strings = explored["strings"]
+    lists = explored["lenses"]["probe"]["whole"][slug(model)]
+    shown = {
+        (item["id"], strings[task], strings[said], strings[right], bool(hit))
+        for item, rows in zip(explored["items"], lists, strict=True)
+        for task, said, right, hit in rows
+    }
+    whole = answers.filter("whole")
+    held = {
+        (row["item_id"], label_of(row["task"]), row["said"], row["label"], row["said"] == row["label"])
+        for row in whole.iter_rows(named=True)
+    }
+    assert len(shown) > 5 and shown <= held
+
+
+def test_the_explorer_shows_answers_at_calls_that_were_asked(explored: dict[str, Any], made: Path) -> None:
+    texts = {item["id"]: item["text"] for item in explored["items"]}
+    shown = list(_rows(explored, "cloze", ENCODER))
+    assert shown
+    queries = _table(made / "labels/task=api_cloze").filter(template="call", mode="whole")
+    asked = set(queries["answer"])
+    for item, row in shown:
+        name = texts[item][row["start"] : row["end"]]
+        assert name == row["right"] and name in asked
+        assert bool(row["hit"]) == (row["rank"] == 1)
+        # A tie counts against the right answer, which may then stand first.
+        assert not row["hit"] or row["said"] == row["right"]

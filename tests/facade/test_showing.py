@@ -166,9 +166,19 @@ def test_the_page_stands_in_a_browser(tmp_path: Path, width: int, dark: bool) ->
     )
     assert done.exit_code == 0 and f"page: {page}" in done.stdout
     with opened(page.read_text(encoding="utf-8"), tmp_path, width=width, dark=dark) as shown:
+        assert shown.locator(".ex-code").text_content() == text.rstrip()
+        shown.locator(".ex-beside").select_option(label="sonde/mini-encoder")
         codes = shown.locator(".ex-code")
-        assert [codes.nth(one).text_content() for one in range(2)] == [text.rstrip()] * 2
-        assert "bits, rank" in (codes.first.locator(".t").nth(3).get_attribute("title") or "")
+        said = [codes.nth(one).text_content() or "" for one in range(2)]
+        assert [one.partition("\n")[2] for one in said] == [text.rstrip()] * 2
+        codes.first.locator(".t").nth(3).hover()
+        told = shown.locator(".ex-detail").inner_text()
+        assert "rank" in told and told.count(" bits") >= 2
+        # One reads from the left and the other from both sides: their bits are not subtracted.
+        shown.locator(".ex-beside").select_option(label="difference from sonde/mini-encoder")
+        assert "No difference" in (shown.locator(".ex-title").nth(1).text_content() or "")
+        shown.locator(".ex-colour").select_option(label="Attention: all relations")
+        assert shown.locator(".ex-code .t.right, .ex-code .t.wrong").count() > 2
         shown.get_by_text("Arcs: on the right").first.click()
         assert shown.locator("svg path").first.is_visible()
         assert shown.evaluate("document.images.length") == 0

@@ -654,7 +654,19 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     assert lens.follow_up(scores, settings) is None
     assert lens.controls(settings) == ()
     second = observe(loaded, settings)
-    rows = second.observations
+    heads = second.observations.filter(pl.col("relation") == "")
+    rows = second.observations.filter(pl.col("relation") != "")
+    # Of few items all attention between their words is kept, in the heads that their relations have.
+    assert 0 < heads["item_id"].n_unique() <= rows["item_id"].n_unique()
+    for row in heads.iter_rows(named=True):
+        weights = np.frombuffer(row["weights"], np.float16).reshape(len(row["words"]), -1)
+        assert weights.shape[0] == weights.shape[1]
+        of_head = rows.filter(item_id=row["item_id"], side=row["side"], layer=row["layer"], head=row["head"])
+        assert of_head.height
+        starts = row["starts"]
+        for asked, picked in of_head.select("asked_start", "picked_start").iter_rows():
+            paid = np.nan_to_num(weights[starts.index(asked)])
+            assert paid[starts.index(picked)] == paid.max() or starts.count(asked) + starts.count(picked) > 2
     # The share of hits is what the first stage counted for the same heads, over both sides of the split.
     sides = split([one.item for one in first.prepared], (0.0, 0.3, 0.7), 0)
     test = rows.filter(pl.col("item_id").is_in([item for item, side in sides.items() if side == "test"]))

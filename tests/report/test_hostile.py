@@ -89,7 +89,6 @@ def every(
         "cloze_answers",
         "cloze_release",
         "cloze_words",
-        "explorer",
         "finetune_examples",
         "probe_models",
         "pseudo_likelihood",

@@ -64,7 +64,7 @@ def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> Non
     assert "Each function is read alone, without its file" in page.text.rpartition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
-    assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood", "behind_file"}
+    assert ids - {None} == of_surprisal - {"user_tags", "pseudo_likelihood", "behind_file"} | {"explorer"}
 
 
 def test_nothing_is_loaded_from_the_network(page: Page) -> None:
@@ -93,8 +93,9 @@ def test_code_under_study_stays_text(page: Page) -> None:
 
 def test_byte_pieces_of_one_character_share_a_span(page: Page) -> None:
     data = json.loads(page.scripts["data-explorer"])
-    held = next(item for item in data["items"] if item["path"] == "hostile.py")
-    spans = [(piece[0], piece[1]) for piece in held["pieces"]["sonde_mini-decoder"]]
+    place = next(place for place, item in enumerate(data["items"]) if item["path"] == "hostile.py")
+    (surprisal,) = data["findings"]
+    spans = [(piece[0], piece[1]) for piece in surprisal["rows"]["sonde_mini-decoder"][place]]
     at = HOSTILE.index("𝒳")
     assert spans.count((at, at + 1)) == 2
 
@@ -132,8 +133,8 @@ def test_two_models_stand_side_by_side(pair_directory: Path) -> None:
     assert "yOffset" in json.dumps(specs["tag-worst"])
     assert "bits per code token" in json.dumps(specs["tag-worst"])
     assert {"subword-mini-decoder-worst", "subword-other model-worst"} <= set(specs)
-    radios = [attributes["value"] for tag, attributes in page.tags if attributes.get("type") == "radio"]
-    assert radios == ["sonde_mini-decoder", "org_other_model"]
+    offered = [attributes["value"] for tag, attributes in page.tags if tag == "option"]
+    assert offered == ["sonde_mini-decoder", "org_other_model"]
 
 
 def test_page_of_a_bare_summary(tmp_path: Path) -> None:

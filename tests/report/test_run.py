@@ -11,7 +11,6 @@ from sonde.report import PLOTS
 from sonde.report._page.header import rerun
 from sonde.report._shared.numbers import interval, no_verdict, readable, with_interval
 from sonde.report._shared.run import RunData
-from sonde.report.surprisal._explore import ExplorerLimits, choose, pack
 from sonde.report.surprisal._title import headlines
 from sonde.report.surprisal.distribution import _counted, _quantiles
 from sonde.report.surprisal.frequency_loss import _entries
@@ -41,48 +40,6 @@ def test_scores_leave_out_controls_and_what_is_no_number(tmp_path: Path, sources
     pl.concat([frame, control, nan]).write_parquet(path)
     rows = RunData(root).scores(lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({}))
     assert rows.height == 1 and math.isfinite(rows["value"][0])
-
-
-def test_item_order_of_the_explorer(run_directory: Path) -> None:
-    run = RunData(run_directory)
-    limits = ExplorerLimits(worst=3, best=2, median=2, by_hash=4, subwords=1)
-    chosen = choose(run, limits)
-    reasons = [reason for _, reason in chosen]
-    assert [reasons.count(why) for why in ("worst", "best", "median", "random sample")] == [3, 2, 2, 4]
-    rows = observed(run_directory)
-    rates = {
-        key[0]: part["nats"].cast(pl.Float64).sum() / part["bytes"].cast(pl.Int64).sum()
-        for key, part in rows.partition_by("item_id", as_dict=True).items()
-    }
-    order = sorted(rates, key=lambda item: -rates[item])
-    assert {item for item, why in chosen if why == "worst"} == set(order[:3])
-    assert {item for item, why in chosen if why == "best"} == set(order[-2:])
-
-
-def test_explorer_keeps_within_its_limits(run_directory: Path) -> None:
-    run = RunData(run_directory)
-    limits = ExplorerLimits(characters=120, packed=20_000)
-    data = pack(run, choose(run, limits), limits)
-    assert 0 < len(data["items"]) < 40
-    assert all(len(item["text"]) <= 120 for item in data["items"])
-    assert any(item["cut"] for item in data["items"])
-    rates = [max(item["rate"].values()) for item in data["items"]]
-    assert rates == sorted(rates, reverse=True)
-
-
-def test_explorer_pieces_are_the_observations(run_directory: Path) -> None:
-    run = RunData(run_directory)
-    limits = ExplorerLimits()
-    data = pack(run, choose(run, limits), limits)
-    item = next(item for item in data["items"] if not item["cut"])
-    rows = observed(run_directory).filter(pl.col("item_id") == item["id"]).sort("position")
-    pieces = item["pieces"]["sonde_mini-decoder"]
-    assert [data["strings"][piece[7]] for piece in pieces] == rows["subword"].to_list()
-    for piece, row in zip(pieces, rows.iter_rows(named=True), strict=True):
-        assert math.isclose(piece[2], row["nats"] / math.log(2), abs_tol=6e-4)
-        names = [data["strings"][index] for index in piece[11][::2]]
-        assert names == row["top"]
-        assert math.isclose(piece[11][1], 1000 * math.exp(-row["top_nats"][0]), abs_tol=0.06)
 
 
 def test_quantiles_against_all_values(run_directory: Path) -> None:

@@ -88,3 +88,12 @@ def derive_seed(*parts: Any) -> int:
 def unit_hash(*parts: Any) -> float:
     """Map plain values onto [0, 1) evenly; the basis of sampling and splitting by hash."""
     return int(fingerprint(*parts)[:13], 16) / 16**13
+
+
+def sample_place(item: str) -> float:
+    """The place of an input in the order in which examples are shown, 0 to 1 and the same for every lens.
+
+    What is drawn by this order for one purpose is at hand for another: a lens that looks closer at a few
+    functions looks at those that a page shows.
+    """
+    return unit_hash("explorer", item)

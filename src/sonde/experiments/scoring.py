@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 
@@ -22,17 +23,18 @@ from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory, slug
 
 _NAME = "scores.parquet"
+_ANSWERED = "answers"
 _LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
 def score_all(
-    store: PartStore, answers: Sequence[ScoringJob], execution: Execution, advance: Advance
+    store: PartStore, jobs: Sequence[ScoringJob], execution: Execution, advance: Advance
 ) -> dict[str, list[Score]]:
     """Score everything that was observed, those answers excepted that are scored already.
 
     Args:
         store: The tables of the run.
-        answers: What is scored.
+        jobs: What is scored.
         execution: Where lenses hand long work to.
         advance: Is called when one is done.
 
@@ -40,16 +42,31 @@ def score_all(
         The scores of each answer, by its key.
     """
     found: dict[str, list[Score]] = {}
-    for answer in answers:
-        relative, beside = _relative(answer), _beside(answer, answers)
+    kept: set[str] = set()
+    for answer in jobs:
+        relative, beside = _relative(answer), _beside(answer, jobs)
         # Models are compared on what all of them could read, so each answer depends on the others.
         others = sorted(other.key for other in beside)
         key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
-        if store.notes(relative, key) is None:
-            store.put(relative, key, scores_frame(_score(store, answer, beside, key, execution)), {})
+        if not _is_there(store, relative, key):
+            scores, answers = _score(store, answer, beside, key, execution)
+            if answers:
+                store.put(_answers(relative), key, pl.concat(answers), {})
+            store.put(relative, key, scores_frame(scores), {_ANSWERED: True} if answers else {})
+        kept.add(_answers(relative))
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
         advance()
+    for folder in {Path(relative).parent.as_posix() for relative in kept}:
+        store.keep_only(folder, kept)
     return found
+
+
+def _is_there(store: PartStore, relative: str, key: str) -> bool:
+    """Whether an answer is scored, and what it kept of single examples is there as well."""
+    notes = store.notes(relative, key)
+    if notes is None:
+        return False
+    return not notes.get(_ANSWERED) or store.notes(_answers(relative), key) is not None
 
 
 def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str:
@@ -69,6 +86,11 @@ def _relative(answer: ScoringJob) -> str:
     return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
+def _answers(relative: str) -> str:
+    """Where the answers to single examples lie, given where their scores do."""
+    return f"answers{relative.removeprefix('scores')}"
+
+
 def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
     """What the other models answer to the same lens, at the same stage, over the same group."""
     lens, group = answer.reading.lens.folder, answer.reading.group.prefix
@@ -82,7 +104,8 @@ def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJo
 
 def _score(
     store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
-) -> list[Score]:
+) -> tuple[list[Score], list[pl.DataFrame]]:
+    """The scores of an answer, and what the lens keeps of single examples."""
     model, reading = answer.model, answer.reading
     lens, group = reading.lens, reading.group
     shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
@@ -119,7 +142,7 @@ def _score(
         cluster=execution.executor if on_cluster(execution.executor) else "",
         workers=execution.workers,
     )
-    return LENSES.load(lens.source).score(scoring)
+    return LENSES.load(lens.source).score(scoring), scoring.answers
 
 
 def _among(ids: Sequence[str]) -> pl.Expr:

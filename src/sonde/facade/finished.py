@@ -183,12 +183,13 @@ class Run:
 
         Args:
             files: Files of code; one without functions counts as a whole.
-            task: A task about whole functions; may be left out where the run has one.
+            task: A task about functions or places in them; may be left out where the run has one.
             model: One of `models`; may be left out where there is one.
             layer: 0 the embeddings, negative from the last; by default the one that most folds chose.
 
         Raises:
-            UsageError: Several tasks or models are to choose from, or the task is about places in functions.
+            UsageError: Several tasks or models are to choose from, or the code of a function does not tell
+                the places that the task is about.
             UnknownNameError: The run has no such task or model.
             InputError: There is no probe, the model has changed, or no file holds anything to predict.
         """

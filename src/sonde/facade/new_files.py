@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sonde.base.errors import InputError
@@ -28,6 +28,53 @@ class NewFunction:
         """The function with the probability of every class."""
         label = max(chances, key=lambda name: chances[name])
         return PredictedFunction(self.file, self.line, self.end_line, self.item.name, label, chances)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlace:
+    """A place in a function that a task asks about.
+
+    Attributes:
+        function: The function.
+        start: First character, in the function.
+        end: End of the characters, exclusive.
+        other: Start and end of the other place that a pair has.
+        right: The class by the syntax of the code.
+    """
+
+    function: NewFunction
+    start: int
+    end: int
+    other: tuple[int, int] | None
+    right: str
+
+    @property
+    def item(self) -> Item:
+        """The function as an input."""
+        return self.function.item
+
+    @property
+    def file(self) -> str:
+        """Its file as named."""
+        return self.function.file
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """The place, and the other one of a pair."""
+        return ((self.start, self.end), *([self.other] if self.other else []))
+
+    def said(self, chances: Mapping[str, float]) -> PredictedFunction:
+        """The place with the probability of every class, and the right one."""
+        text = self.item.text
+        first, last = (text.count("\n", 0, place) for place in (self.start, self.end))
+        return replace(
+            self.function.said(chances),
+            line=self.function.line + first,
+            end_line=self.function.line + last,
+            column=self.start - text.rfind("\n", 0, self.start),
+            text=" ... ".join(text[start:end] for start, end in self.ends),
+            right=self.right,
+        )
 
 
 def new_functions(files: Iterable[Path], skipped: list[str]) -> list[NewFunction]:

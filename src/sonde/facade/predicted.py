@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
@@ -13,12 +13,15 @@ from sonde import __version__
 from sonde.results.formats import legible
 from sonde.results.words import bounds, standing
 
+_LONGEST = 40
+"""Characters shown of a place."""
+
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedFunction:
-    """What a probe says of one function.
+    """What a probe says of one function, or of a place in it.
 
     Attributes:
         file: The file as named.
@@ -27,6 +30,10 @@ class PredictedFunction:
         name: Qualified name; of a file without functions the file's.
         label: The likeliest class.
         chances: Probability of every class, the mean over the probes of all folds.
+        column: Where a place begins in its line, from 1, in a definition that is cut out of its file; None
+            of a whole function.
+        text: What stands at the place; of a pair at both.
+        right: The class by the syntax of the code; empty of a whole function, whose class is not looked up.
     """
 
     file: str
@@ -35,6 +42,9 @@ class PredictedFunction:
     name: str
     label: str
     chances: Mapping[str, float]
+    column: int | None = None
+    text: str = ""
+    right: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class Predictions:
 
     Attributes:
         probes: The probe of each language among them.
-        functions: One entry a function, file by file.
+        functions: One entry a function, or a place in one, file by file.
         skipped: What was not predicted, and why.
     """
 
@@ -99,7 +109,14 @@ def said_of(probe: ScoredProbe) -> str:
 def as_text(found: Predictions) -> str:
     """One line a function, and below them how right the probes are."""
     rows = [
-        (f"{one.file}:{one.line}", one.name, one.label, f"{one.chances[one.label]:.2f}")
+        (
+            f"{one.file}:{one.line}",
+            one.name,
+            *([_short(one.text)] if one.column else []),
+            one.label,
+            f"{one.chances[one.label]:.2f}",
+            *([_told(one)] if one.column else []),
+        )
         for one in found.functions
     ]
     shown = [[legible(cell) for cell in row] for row in rows]
@@ -108,7 +125,23 @@ def as_text(found: Predictions) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in shown
     ]
-    return "\n".join([*lines, "", *map(said_of, found.probes)]) + "\n"
+    return "\n".join([*lines, "", *map(said_of, found.probes), *_counted(found)]) + "\n"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _told(one: PredictedFunction) -> str:
+    return "right" if one.label == one.right else f"is {one.right}"
+
+
+def _counted(found: Predictions) -> Iterator[str]:
+    """How many places of these files were told, which is no test: they may be of any kind."""
+    places = [one for one in found.functions if one.column]
+    if places:
+        right = sum(one.label == one.right for one in places)
+        yield f"in these files: right in {right:,} of {len(places):,} places"
 
 
 def as_json(found: Predictions) -> str:
@@ -126,6 +159,7 @@ def as_json(found: Predictions) -> str:
                         "class": one.label,
                         "probability": one.chances[one.label],
                         "probabilities": dict(one.chances),
+                        **_place(one),
                     }
                     for one in found.functions
                 ],
@@ -135,6 +169,10 @@ def as_json(found: Predictions) -> str:
         )
         + "\n"
     )
+
+
+def _place(one: PredictedFunction) -> dict[str, Any]:
+    return {"column": one.column, "text": one.text, "right": one.right} if one.column else {}
 
 
 _OF_A_NUMBER = ("value", "ci_low", "ci_high", "n", "n_clusters", "effective_clusters", "control")
@@ -149,7 +187,7 @@ def _probe(probe: ScoredProbe) -> dict[str, Any]:
 
 
 def as_sarif(found: Predictions) -> str:
-    """A SARIF 2.1.0 log: a rule a class, a note a function."""
+    """A SARIF 2.1.0 log: a rule a class, a note a function or place."""
     rules = {
         f"{probe.task}/{label}": said_of(probe)
         for probe in found.probes
@@ -165,7 +203,11 @@ def as_sarif(found: Predictions) -> str:
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": quote(PurePath(one.file).as_posix())},
-                        "region": {"startLine": one.line, "endLine": one.end_line},
+                        "region": {
+                            "startLine": one.line,
+                            "endLine": one.end_line,
+                            **({"snippet": {"text": one.text}} if one.column else {}),
+                        },
                     }
                 }
             ],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,16 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
 from sonde.capture.requests import begun
 from sonde.capture.settings import CaptureOptions
-from sonde.corpora import Item
-from sonde.facade.new_files import NewFunction, new_functions
+from sonde.facade.new_files import NewFunction, NewPlace, new_functions
 from sonde.facade.predicted import PredictedFunction, Predictions, ScoredProbe
 from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_tasks
-from sonde.lenses.probe.data import Examples
+from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.observe import pack, unpack
+from sonde.lenses.probe.observe import pack, subwords_of, unpack
 from sonde.models import ModelSpec, load_model, resolve_revision, settle, split_revision
 from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
+from sonde.tasks import TASKS
 from sonde.training.probes.linear import probe_unchecked
 from sonde.training.probes.parts import Parts
 
@@ -34,7 +35,8 @@ def predict(
     """Apply the probe of a task to the functions of files; see `sonde.Run.predict`.
 
     Raises:
-        UsageError: Several tasks or models are to choose from, or the task is not about whole functions.
+        UsageError: Several tasks or models are to choose from, or the code of a function does not tell
+            the places that the task is about.
         UnknownNameError: The run has no such task or model.
         InputError: The run has no probe, the model has changed since, or no file holds anything to predict.
     """
@@ -45,8 +47,9 @@ def predict(
     chosen = _one("model", model, [one.name for one in run.models], "-m")
     info = next(one for one in run.models if one.name == chosen)
     skipped: list[str] = []
-    places = new_functions(files, skipped)
+    functions = new_functions(files, skipped)
     groups = probed_groups(run, info, chosen_task)
+    places = _places(chosen_task, groups[0], functions, skipped)
     found: dict[int, PredictedFunction] = {}
     probes: list[ScoredProbe] = []
     for language in sorted({place.item.language for place in places}):
@@ -73,6 +76,31 @@ def predict(
     return Predictions(tuple(probes), tuple(found[number] for number in sorted(found)), tuple(skipped))
 
 
+def _places(
+    task: str, group: ProbedGroup, functions: Sequence[NewFunction], skipped: list[str]
+) -> Sequence[NewFunction | NewPlace]:
+    """The functions, or the places in them that the task asks about."""
+    if group.probed.options.paper:
+        raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
+    if group.probed.examples.whole:
+        return functions
+    asks = TASKS.load(task)
+    if asks.needs_repository or not asks.labels:
+        raise UsageError(f"task {task!r} is about places that the code of a function does not tell by itself")
+    mode, quirks = group.settings.mode, group.settings.quirks
+    rows = asks.label([one.item for one in functions], {}, mode=mode, quirks=quirks)
+    found: list[NewPlace] = []
+    for one in functions:
+        held = rows[one.item.item_id].filter(pl.col("label").is_not_null()).to_dicts()
+        if not held:
+            skipped.append(f"{one.file}: {one.item.name}: nothing in it that task {task!r} asks about")
+        for row in held:
+            other = row.get("other_start")
+            ends = None if other is None else (other, row["other_end"])
+            found.append(NewPlace(one, row["start"], row["end"], ends, row["label"]))
+    return found
+
+
 def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
     """The one that is named, or the only one."""
     if named is None:
@@ -85,18 +113,19 @@ def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
 
 
 def _predict(
-    run: RunData, model: ModelInfo, group: ProbedGroup, places: Sequence[NewFunction], layer: int | None
+    run: RunData,
+    model: ModelInfo,
+    group: ProbedGroup,
+    places: Sequence[NewFunction | NewPlace],
+    layer: int | None,
 ) -> tuple[ScoredProbe, list[PredictedFunction | None]]:
     """The probe of a language, and what it says of its functions."""
     examples, options = group.probed.examples, group.probed.options
-    if options.paper or not examples.whole:
-        why = "is about places in functions" if not options.paper else "was probed as published"
-        raise UsageError(f"task {examples.task!r} {why}; new files are predicted for whole functions alone")
-    pooling = options.pooling[0]
+    pooling = poolings_of(examples, options)[0]
     rows = _scored(run, model, group, pooling)
     chosen, accuracy = _layer(rows, layer, examples.task)
     states, held = group.probed.at(chosen, pooling)
-    new = _states(run, model, group, [place.item for place in places], pooling, chosen)
+    new = _states(run, model, group, places, pooling, chosen)
     able = np.flatnonzero(~np.isnan(new).any(axis=1))
     chances = _chances(held, states.values, new[able], options.l2, options.device)
     # That over the best surface baseline comes first; the one over random weights names a share.
@@ -154,9 +183,14 @@ def _layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[
 
 
 def _states(
-    run: RunData, model: ModelInfo, group: ProbedGroup, items: Sequence[Item], pooling: str, layer: int
-) -> Float[np.ndarray, "function d_model"]:
-    """States of functions as the run would have stored them; NaN where there is none."""
+    run: RunData,
+    model: ModelInfo,
+    group: ProbedGroup,
+    places: Sequence[NewFunction | NewPlace],
+    pooling: str,
+    layer: int,
+) -> Float[np.ndarray, "place width"]:
+    """States of functions or places as the run would have stored them; NaN where there is none."""
     name, revision = split_revision(model.name)
     ran = run.summary.get("execution") or {}
     spec = settle(
@@ -168,13 +202,49 @@ def _states(
         raise InputError(f"model {model.name!r} has changed since the run; run again to probe it as it is")
     loaded = load_model(spec)
     capture = CaptureOptions(**group.capture)
-    wanted = begun([Pass(Plain(), (HiddenStates(layers=(layer,), pooling=(pooling,)),))], capture.bos)
-    found = np.full((len(items), int(model.facts["d_model"])), np.nan, np.float32)
-    for number, one in enumerate(observe(loaded, prepare(loaded, items), wanted, settings=capture.settings)):
-        state = one.states.get(pooling)
-        if state is not None and not np.isnan(state).all():
-            # In half precision, as the states that the probes were fitted to.
-            found[number] = unpack(*pack(state[None], [one.item_id]))[0, 0]
+    items = {place.item.item_id: place.item for place in places}
+    prepared = prepare(loaded, list(items.values()))
+    asked: dict[str, list[tuple[int, int]]] = {}
+    for place in places:
+        if isinstance(place, NewPlace):
+            asked.setdefault(place.item.item_id, []).extend(place.ends)
+    spans: dict[str, tuple[tuple[int, int], ...]] = {}
+    for one in prepared:
+        if one.item.item_id in asked:
+            first, stop = subwords_of(asked[one.item.item_id], one.alignment.subwords)
+            spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
+    kind = "spans" if asked else pooling
+    wanted = begun(
+        [Pass(Plain(), (HiddenStates(layers=(layer,), pooling=(kind,), spans=spans),))], capture.bos
+    )
+    read: dict[str, Float[np.ndarray, "end d_model"]] = {}
+    for key, one in zip(items, observe(loaded, prepared, wanted, settings=capture.settings), strict=True):
+        state = one.states.get(kind)
+        if state is not None:
+            # One layer alone was asked for; a whole function has one vector.
+            read[key] = state[0] if asked else state
+    return _beside(places, read, int(model.facts["d_model"]))
+
+
+def _beside(
+    places: Sequence[NewFunction | NewPlace], read: Mapping[str, Float[np.ndarray, "end d_model"]], size: int
+) -> Float[np.ndarray, "place width"]:
+    """The vector of each place: of a pair both ends and their product, as probes of pairs read them."""
+    ends = max(len(place.ends) if isinstance(place, NewPlace) else 1 for place in places)
+    found = np.full((len(places), size * (3 if ends == 2 else 1)), np.nan, np.float32)
+    seen: Counter[str] = Counter()
+    for number, place in enumerate(places):
+        states, own, at = read.get(place.item.item_id), 1, 0
+        if isinstance(place, NewPlace):
+            # Functions of the same text are read once, with the places of all of them.
+            own, at = len(place.ends), seen[place.item.item_id]
+            seen[place.item.item_id] += own
+        if states is None or np.isnan(states[at : at + own]).any():
+            continue
+        # In half precision, as the states that the probes were fitted to.
+        packed = pack(states[at : at + own, None], [place.item.item_id] * own)
+        held = unpack(*packed)[0]
+        found[number] = np.concatenate([*held, held[0] * held[1]]) if own == 2 else held[0]
     return found
 
 

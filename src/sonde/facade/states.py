@@ -33,6 +33,7 @@ class ProbedGroup:
         language: Of the examples.
         probed: The examples and where their states are.
         capture: How the texts were read, as ``run.json`` has it.
+        settings: Those of the lens in the run.
     """
 
     corpus: str
@@ -40,6 +41,7 @@ class ProbedGroup:
     language: str
     probed: ProbedExamples
     capture: Mapping[str, Any]
+    settings: LensSettings
 
 
 def probed_tasks(run: RunData) -> tuple[str, ...]:
@@ -76,6 +78,7 @@ def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGrou
             group["language"],
             ProbedExamples.of(observations, pl.read_parquet(path), task, group["language"], settings),
             lens.get("capture") or {},
+            settings,
         )
         for group in run.summary.get("corpus") or ()
         if (path := _labels(run, group, task)).is_file()

@@ -46,7 +46,7 @@ from sonde.lenses.attention.scores import (
     offset_scores,
 )
 from sonde.lenses.attention.sinks import sink_scores
-from sonde.lenses.attention.snippet import heads_of_relations, is_snippet, read_snippet, related
+from sonde.lenses.attention.snippet import is_snippet, read_snippet, related
 from sonde.lenses.attention.sums import cluster_names, clusters_of, collect
 from sonde.lenses.attention.words import FACET, TASK, read_item, subwords_of
 from sonde.models import Capabilities
@@ -66,7 +66,7 @@ class Attention(LensDefaults):
     """The attention lens."""
 
     name = "attention"
-    version = "5"
+    version = "6"
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
@@ -117,10 +117,10 @@ class Attention(LensDefaults):
             rows = by_item.get((one.item.item_id,))
             if settings.stage and is_snippet(one.item.item_id):
                 rows = related(one.item, settings)
-            if rows is None or (settings.stage and not errors.looked_at(one.item.item_id, settings)):
+            if rows is None or (settings.stage and not errors.is_read(one.item.item_id, settings)):
                 continue
-            heads = heads_of_relations(rows, settings) if is_snippet(one.item.item_id) else {}
             words, edges = read_item(one.item, rows, settings)
+            heads = errors.drawn_heads(one.item, len(words), rows, settings)
             first, stop = subwords_of(words, one.alignment.subwords)
             lookups[one.item.item_id] = WordLookups(
                 first, stop, words.candidate, edges.ahead, edges.behind, rules, heads

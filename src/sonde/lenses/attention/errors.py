@@ -9,13 +9,21 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from sonde.base.fingerprint import unit_hash
+from sonde.base.fingerprint import sample_place, unit_hash
 from sonde.capture.requests import Lookups, Prepared
+from sonde.corpora import Item
 from sonde.languages import TOKEN_KINDS
 from sonde.languages._relations import Words
 from sonde.lenses._lens import Captured, LensSettings, Option
 from sonde.lenses.attention.observe import TOO_LONG
-from sonde.lenses.attention.snippet import head_rows, heads_of_relations, is_snippet, related
+from sonde.lenses.attention.snippet import (
+    MOST_WORDS,
+    Heads,
+    head_rows,
+    heads_of_relations,
+    is_snippet,
+    related,
+)
 from sonde.lenses.attention.words import Edges, given_split, read_item
 from sonde.results import Score, share_rows
 from sonde.results.columns import Columns, schema_of
@@ -23,14 +31,18 @@ from sonde.results.columns import Columns, schema_of
 ITEMS = 400
 """Items that are looked at: enough for shares, and few beside the items of the first stage."""
 
+DRAWN = 16
+"""Items of which the whole attention of the best heads is kept, for a page that shows single functions."""
+
 _SHARE = "share"
+_DRAWN = "drawn"
 
 OBSERVATIONS_COLUMNS: Columns = {
     "item_id": (pl.String, "the item; ends in `-snippet` for a given snippet"),
     "language": (pl.String, "public name"),
     "split": (pl.String, "the split that its source gives, else empty"),
     "side": (pl.String, "`encoder`, `decoder`, `cross`"),
-    "relation": (pl.String, "the relation; empty in a row of a snippet's head"),
+    "relation": (pl.String, "the relation; empty in a row of a head"),
     "layer": (pl.Int16, "layer of the head, from 0"),
     "head": (pl.Int16, "the head, from 0"),
     "asked": (pl.String, "the word whose attention is looked at"),
@@ -54,11 +66,11 @@ OBSERVATIONS_COLUMNS: Columns = {
         "where the word picked stands beside the one asked and those looked for; or `longer than the "
         "context`",
     ),
-    "words": (pl.List(pl.String), "snippet only: its words"),
-    "starts": (pl.List(pl.Int32), "snippet only: their first characters"),
-    "weights": (pl.Binary, "snippet only: attention (float16, word x word, NaN = no candidate)"),
+    "words": (pl.List(pl.String), "a row of a head only (a snippet's, and of a few items): the words"),
+    "starts": (pl.List(pl.Int32), "a row of a head only: their first characters"),
+    "weights": (pl.Binary, "a row of a head only: attention (float16, word x word, NaN = no candidate)"),
 }
-"""Columns of the second stage's item table; in rows of a snippet's heads what is about an edge is empty."""
+"""Columns of the second stage's item table; in rows of heads what is about an edge is empty."""
 
 OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
 
@@ -77,13 +89,35 @@ def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
             found[f"{score.side} {relation}"] = f"{score.layer} {score.head}"
     if not found:
         return None
-    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0))}
+    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0)), _DRAWN: min(1.0, DRAWN / max(items, 1.0))}
 
 
 def looked_at(item_id: str, settings: LensSettings) -> bool:
-    """Whether an item is among those of the second stage."""
+    """Whether an item is among those of which every miss is looked at."""
     share = float(settings.found.get(_SHARE, 1.0))
     return is_snippet(item_id) or unit_hash("attention errors", item_id) < share
+
+
+def is_read(item_id: str, settings: LensSettings) -> bool:
+    """Whether the second stage reads an item: for its misses, or to keep the attention between its words."""
+    return looked_at(item_id, settings) or _is_drawn(item_id, settings)
+
+
+def _is_drawn(item_id: str, settings: LensSettings) -> bool:
+    return is_snippet(item_id) or sample_place(item_id) < float(settings.found.get(_DRAWN, 0.0))
+
+
+def drawn_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettings) -> Heads:
+    """By side, the heads whose attention between all words of an item is kept; none of most items.
+
+    Args:
+        item: The item.
+        words: How many words it has; the attention grows with their square.
+        rows: Its relations.
+        settings: What the first stage found among them.
+    """
+    few = is_snippet(item.item_id) or words <= MOST_WORDS
+    return heads_of_relations(rows, settings) if few and _is_drawn(item.item_id, settings) else {}
 
 
 def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
@@ -100,9 +134,10 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
         given = is_snippet(item.item_id)
         mine = related(item, settings) if given else by_item[(item.item_id,)]
         words, edges = read_item(item, mine, settings)
-        if given:
-            heads = heads_of_relations(mine, settings)
+        if heads := drawn_heads(item, len(words), mine, settings):
             rows += [_rows(head_rows(side, heads, found, words, item)) for side, found in sides.items()]
+        if not looked_at(item.item_id, settings):
+            continue
         kinds = _kinds(words, one.prepared)
         for side, found in sides.items():
             best = [settings.found.get(f"{side} {relation}") for relation in edges.relation]

@@ -27,9 +27,11 @@ from sonde.lenses.probe.curves import codelength, curves
 from sonde.lenses.probe.data import Examples, States, poolings_of, read_once, states_of
 from sonde.lenses.probe.fit import BEST, Fitted, fit, fit_hidden
 from sonde.lenses.probe.numbers import numbers
+from sonde.lenses.probe.observe import IS_WHOLE
 from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
+from sonde.results.answers import ANSWERS
 
 _TOGETHER = 1 << 31
 """Bytes of states that may be held at a time by tasks that are scored side by side."""
@@ -56,8 +58,9 @@ def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
         _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}), options) for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
-    rows = {job.task: rows for job, rows in executor.map(_scored, jobs, workers=together)}
-    return [row for task in sizes for row in rows[task]]
+    done = {job.task: held for job, held in executor.map(_scored, jobs, workers=together)}
+    scoring.answers.extend(table for task in sizes for table in done[task][1])
+    return [row for task in sizes for row in done[task][0]]
 
 
 def _side_by_side(scoring: Scoring, sizes: Sequence[int]) -> int:
@@ -81,9 +84,11 @@ class _Job:
         return task
 
 
-def _scored(job: _Job) -> list[Score]:
-    """The rows of a task; runs in any process."""
-    return list(score_task(job.scoring, job.task, job.options))
+def _scored(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
+    """The rows of a task and its answers; runs in any process."""
+    # In this process the list is shared by all tasks.
+    scoring = dataclasses.replace(job.scoring, answers=[])
+    return list(score_task(scoring, job.task, job.options)), scoring.answers
 
 
 def _packed_size(scoring: Scoring) -> int:
@@ -111,9 +116,11 @@ def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
             scoring = dataclasses.replace(scoring, observations=once)
         for place, pooling in enumerate(poolings):
             held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
-            yield from _pooled(held, surfaces, options)
+            found = fit(held.states, held.examples, options)
+            yield from _pooled(held, found, surfaces)
             # The first pooling is the headline's; what qualifies it is made for it alone.
             if place == 0:
+                scoring.answers.append(_answers(held.examples, found))
                 yield from _qualified(held, scoring, options)
     except InputError as error:
         yield left_out(template, str(error))
@@ -142,7 +149,24 @@ def _load(
     return states_of(observations, examples, pooling, language=language, alone=options.pooling[0])
 
 
-def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterator[Score]:
+def _answers(examples: Examples, found: Fitted) -> pl.DataFrame:
+    """What the chosen layer says of every tested example, in the columns `ANSWERS`."""
+    test = examples.tested
+    classes = np.array(examples.classes, object)
+    tested = examples.frame.with_columns(whole=IS_WHOLE)[test]
+    return tested.select(
+        "item_id",
+        "start",
+        "end",
+        "whole",
+        "label",
+        task=pl.lit(examples.task),
+        layer=pl.Series(np.repeat(found.layers, found.sizes)),
+        said=pl.Series(classes[found.chosen(found.predicted)].tolist(), dtype=pl.String),
+    ).select(pl.col(name).cast(kind) for name, kind in ANSWERS.items())
+
+
+def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[Score]:
     """Rows of one pooling: coverage, layers, the chosen layer, surface baselines and the gain over them."""
     examples, template = held.examples, held.template
     clusters = examples.clusters[examples.tested]
@@ -150,7 +174,6 @@ def _pooled(held: _Held, surfaces: Surfaces | None, options: Probing) -> Iterato
     yield dataclasses.replace(
         template, metric="coverage", split="all", value=share, n=held.asked, n_clusters=0
     )
-    found = fit(held.states, examples, options)
     yield from _layers(found, examples, template)
     yield from _confusion(found, examples, template)
     if surfaces is None:

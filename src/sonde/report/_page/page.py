@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 import sonde
 from sonde.base.errors import InputError
+from sonde.report._any_lens.explorer import EXPLORER, Explorer
+from sonde.report._any_lens.explorer import title as explorer_title
 from sonde.report._any_lens.joined import JOINED, Joined
 from sonde.report._any_lens.joined import title as joined_title
 from sonde.report._any_lens.section import PREFIX, Numbers
@@ -31,13 +33,16 @@ from sonde.report._page.templates import asset, templates
 from sonde.report._shared.against import VERDICTS
 from sonde.report._shared.numbers import spelled
 from sonde.report._shared.papers import bibtex, reference
-from sonde.report._shared.plot import PLOTS, Figure, Section
+from sonde.report._shared.plot import PLOTS, Figure, Plot, Section
 from sonde.report._shared.run import RunData
 from sonde.report._shared.title import Top, first_screen, titles
 from sonde.results.verdict import ENOUGH_CLUSTERS
 from sonde.results.words import plain_words
 from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
+
+_OVER_LENSES: Mapping[str, Callable[[], Plot]] = {EXPLORER: Explorer, JOINED: Joined}
+"""Sections about all lenses of a run, by public name."""
 
 
 def _to_stderr(line: str) -> None:
@@ -112,7 +117,7 @@ def draw_all(run: RunData) -> list[Section]:
     drawn = [section for name in PLOTS.names() if (section := draw(run, name))]
     shown = {section.plot.lens for section in drawn}
     rest = (draw(run, f"{PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
-    over = [section] if (section := draw(run, JOINED)) else []
+    over = [section for name in _OVER_LENSES if (section := draw(run, name))]
     found = [*over, *drawn, *(section for section in rest if section)]
     return sorted(found, key=lambda section: (section.plot.order, section.name))
 
@@ -122,15 +127,16 @@ def draw(run: RunData, name: str) -> Section | None:
 
     Args:
         run: The run.
-        name: Public name of a plot, ``joined`` for constructs over lenses, or ``numbers_LENS`` for all
-            numbers of any lens of the run.
+        name: Public name of a plot, ``explorer`` for single functions, ``joined`` for constructs over lenses,
+            or ``numbers_LENS`` for all numbers of any lens of the run.
 
     Raises:
         UnknownNameError: No plot has this name.
     """
     lens = name.removeprefix(PREFIX)
     of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
-    plot = Numbers(lens) if of_lens else Joined() if name == JOINED else PLOTS.load(name)
+    over = _OVER_LENSES.get(name)
+    plot = Numbers(lens) if of_lens else over() if over else PLOTS.load(name)
     figure = plot.draw(run)
     if figure is None:
         return None
@@ -164,7 +170,8 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    groups = groups_of(run, sections, {**declared, JOINED: joined_title}, leads, tops)
+    named = {**declared, JOINED: joined_title, EXPLORER: explorer_title}
+    groups = groups_of(run, sections, named, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}
     shown.sort(key=lambda answer: order.get(answer.lens, len(order)))

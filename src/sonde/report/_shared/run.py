@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.results.answers import ANSWERS
 from sonde.results.columns import scan_tables
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.findings import usable
@@ -152,6 +153,12 @@ class RunData:
         folder = self.directory.root / "observations" / f"lens={lens}" / f"model={model.slug}"
         files = sorted(folder.glob("*.parquet"))
         return scan_tables(files) if files else None
+
+    def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
+        """What was answered to single examples of a model, in the columns `sonde.results.answers.ANSWERS`."""
+        folder = self.directory.root / "answers" / f"lens={lens}" / f"model={model.slug}"
+        files = sorted(folder.glob("*.parquet"))
+        return pl.read_parquet(files) if files else pl.DataFrame(schema=ANSWERS)
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
         """Items by id, with their text."""

@@ -12,6 +12,7 @@ from sonde.report._shared.answers import LensAnswer, answers
 from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.plot import Table
 from sonde.report._shared.run import RunData
+from sonde.report._shared.tokens import TokenLens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,11 @@ class Title(Protocol):
         """What it offers for the table over lenses; None for nothing."""
         ...
 
+    @property
+    def tokens(self) -> TokenLens | None:
+        """What it offers for the explorer of tokens; None for nothing."""
+        ...
+
     def top(self, run: RunData) -> Top | None:
         """The headline of the page; None where its sections say all that there is."""
         ...
@@ -94,6 +100,7 @@ class PlainTitle:
     explained: str = ""
     in_float32: str = ""
     joined: JoinedNumber | None = None
+    tokens: TokenLens | None = None
 
     def top(self, run: RunData) -> Top | None:
         """No headline of its own."""

@@ -8,6 +8,7 @@ from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.title import PlainTitle
 from sonde.report.attention._scores import AVERAGE, CONSTRUCTS, RELATION
+from sonde.report.attention._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_named
 
 _CONTROLS = {
@@ -45,4 +46,5 @@ title = PlainTitle(
         inside=True,
         same="of attention, the relations that it is the head of, each by the head chosen on validation",
     ),
+    tokens=tokens,
 )

@@ -9,6 +9,7 @@ from sonde.report._shared.at_k import TEMPLATE
 from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.title import PlainTitle
 from sonde.report.cloze._scores import WHOLE
+from sonde.report.cloze._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 
 _MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
@@ -50,4 +51,5 @@ title = PlainTitle(
         against="the best control",
         same="of names of APIs, the statements that call or import one",
     ),
+    tokens=tokens,
 )

@@ -25,7 +25,7 @@ _WRONG, _RIGHT = 90, 30
 _LABELS = "labels/task=api_cloze/*.parquet"
 _COLUMNS = [
     "query_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
-    "candidates",
+    "candidates", "paths",
 ]  # fmt: skip
 
 
@@ -62,36 +62,57 @@ class ShownQuery:
 
 def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuery]:
     """The queries shown of a model, wrong ones first, of each kind of statement alike."""
-    answers, queries = run.table(LENS, model), _queries(run)
-    if answers is None or queries is None:
-        return
-    pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
-    masked = pieces.collect().join(queries, on="query_id", maintain_order="left")
-    for row in _chosen(masked).iter_rows(named=True):
-        yield _shown(model, row, row["rank"], 0, _pieces(row))
-    listed = queries.filter(pl.col("candidates").list.len() > 1)
-    if masked.is_empty() and listed.height:
-        yield from _statements(answers, listed, model)
+    held = AnsweredQueries.of(run, model)
+    if held is not None:
+        yield from (held.shown(row) for row in _chosen(held.ranked).iter_rows(named=True))
 
 
-def _statements(answers: pl.LazyFrame, queries: pl.DataFrame, model: ModelInfo) -> Iterator[ShownQuery]:
-    """Queries decided by whole statements; the likeliest candidates with their share of the probability."""
-    texts = answers.filter(pl.col("query_id").is_null()).select("item_id", "nats").collect()
-    nats = dict(texts.iter_rows())
-    ranked: list[int | None] = []
-    for row in queries.iter_rows(named=True):
-        held = _nats(row, nats)
-        # As in the scores: a tie counts against the right one, which comes first.
-        ranked.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
-    scored = queries.with_columns(rank=pl.Series(ranked, dtype=pl.Int32)).filter(pl.col("rank").is_not_null())
-    for row in _chosen(scored).iter_rows(named=True):
-        held = _nats(row, nats)
+@dataclass(frozen=True, slots=True, eq=False)
+class AnsweredQueries:
+    """What a model answers to the queries that stand alone.
+
+    Attributes:
+        model: The model.
+        ranked: A row a query that it was asked, with the ``rank`` of the right answer.
+        nats: Of each whole statement that was scored in place of a mask; empty where masks were asked.
+    """
+
+    model: ModelInfo
+    ranked: pl.DataFrame
+    nats: Mapping[str, float]
+
+    @classmethod
+    def of(cls, run: RunData, model: ModelInfo) -> AnsweredQueries | None:
+        """The answers of a model; None where it was asked nothing."""
+        answers, queries = run.table(LENS, model), _queries(run)
+        if answers is None or queries is None:
+            return None
+        pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
+        masked = pieces.collect().join(queries, on="query_id", maintain_order="left")
+        listed = queries.filter(pl.col("candidates").list.len() > 1)
+        if masked.height or listed.is_empty():
+            return cls(model, masked, {})
+        texts = answers.filter(pl.col("query_id").is_null()).select("item_id", "nats").collect()
+        nats = dict(texts.iter_rows())
+        ranks: list[int | None] = []
+        for row in listed.iter_rows(named=True):
+            held = _nats(row, nats)
+            # As in the scores: a tie counts against the right one, which comes first.
+            ranks.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
+        ranked = listed.with_columns(rank=pl.Series(ranks, dtype=pl.Int32))
+        return cls(model, ranked.filter(pl.col("rank").is_not_null()), nats)
+
+    def shown(self, row: Mapping[str, Any]) -> ShownQuery:
+        """A row of `ranked`, with the likeliest answers and their share of the probability."""
+        if not self.nats:
+            return _shown(self.model, row, 0, _pieces(row))
+        held = _nats(row, self.nats)
         best = min(held)
         # Where the vocabulary can spell none of them, none is likelier.
         weights = [math.exp(best - one) if math.isfinite(best) else 1.0 for one in held]
         order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
         top = tuple((row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order)
-        yield _shown(model, row, row["rank"], len(held), top)
+        return _shown(self.model, row, len(held), top)
 
 
 def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
@@ -116,7 +137,9 @@ def _queries(run: RunData) -> pl.DataFrame | None:
     # Queries behind words and in frames repeat others.
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
     frame = scan_tables(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
-    return frame.select(_COLUMNS).collect()
+    # Tables of earlier runs do not say which files call a name.
+    files_of = [] if "paths" in frame.collect_schema() else [pl.lit([], pl.List(pl.UInt64)).alias("paths")]
+    return frame.with_columns(files_of).select(_COLUMNS).collect()
 
 
 def _chosen(queries: pl.DataFrame) -> pl.DataFrame:
@@ -144,7 +167,6 @@ def _is(piece: str, answer: str) -> bool:
 def _shown(
     model: ModelInfo,
     row: Mapping[str, Any],
-    rank: int,
     competing: int,
     top: Sequence[tuple[str, float, bool]],
 ) -> ShownQuery:
@@ -156,7 +178,7 @@ def _shown(
         before=row["prefix"],
         answer=row["answer"],
         behind=row["suffix"],
-        rank=rank,
+        rank=row["rank"],
         calls=row["calls"],
         competing=competing,
         top=tuple(top),

@@ -8,6 +8,7 @@ from sonde.report._shared.against import LensQuestion
 from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.title import PlainTitle
 from sonde.report.probe._scores import BEST, CONSTRUCTS
+from sonde.report.probe._tokens import tokens
 from sonde.results.dimensions import dimension
 
 title = PlainTitle(
@@ -44,4 +45,5 @@ title = PlainTitle(
         same="of probes, the classes of keywords, operators and names that stand in it: KFC is every keyword "
         "of control flow, so that it stands for branches and loops alike",
     ),
+    tokens=tokens,
 )

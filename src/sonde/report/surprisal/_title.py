@@ -15,6 +15,7 @@ from sonde.report._shared.numbers import count, interval, no_verdict, number, sp
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
+from sonde.report.surprisal._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
 from sonde.results.verdict import why_no_verdict
@@ -253,6 +254,8 @@ class SurprisalTitle:
         level=pl.col("value").filter(dimensions_are({})).first(),
         same="of surprisal, the subwords whose innermost construct it is",
     )
+
+    tokens = tokens
 
     def top(self, run: RunData) -> Top | None:
         """One answer a model and language, with the overall numbers."""

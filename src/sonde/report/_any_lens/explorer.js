@@ -1,0 +1,598 @@
+(() => {
+  const box = document.querySelector(".explorer");
+  if (!box) return;
+  const data = JSON.parse(document.getElementById(box.dataset.source).textContent);
+  const part = (name) => box.querySelector(name);
+  const [main, detail, list, nodes] = [".ex-code", ".ex-detail", ".ex-items", ".ex-nodes"].map(part);
+  const [search, colours, models, besides] = [".ex-search input", ".ex-colour", ".ex-model", ".ex-beside"].map(part);
+  const START = 0;
+  const END = 1;
+  const STEPS = 9;
+  // Differences of a token's bits at which the colour changes, on either side.
+  const APART = [0.5, 2, 4];
+  const SIDES = ["wrong", "right"];
+  const text = (index) => data.strings[index];
+  const fixed = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+  const short = (value) => (Number.isInteger(value) ? value.toLocaleString("en") : fixed(value));
+  const label = (slug) => data.models.find((model) => model.slug === slug)?.label ?? slug;
+  const make = (tag, className, content) => {
+    const element = document.createElement(tag);
+    if (className) element.className = className;
+    if (content !== undefined) element.textContent = content;
+    return element;
+  };
+
+  data.findings.forEach((one) => {
+    one.at = Object.fromEntries(one.columns.map((name, index) => [name, index + 2]));
+  });
+  // Ways to colour: numbers as they are named, answers and links by what they are about.
+  const ways = data.findings.flatMap((one) => {
+    if (one.kind === "amount") {
+      return one.colourings.map((colouring) => ({ ...colouring, one, kind: one.kind, column: one.at[colouring.column] }));
+    }
+    const all = { one, kind: one.kind, label: `all ${one.group}s`, group: null };
+    return [...(one.groups.length > 1 ? [all] : []), ...one.groups.map((group) => ({ ...all, label: group, group }))];
+  });
+
+  let place = data.opened;
+  let item = data.items[place];
+  let way = ways[0];
+  let model = (data.models.find((each) => data.findings[0].rows[each.slug]) ?? data.models[0]).slug;
+  let beside = "";
+  let panes = [];
+  let current = -1;
+  let treeRows = [];
+
+  const rowsOf = (one, slug) => one.rows[slug]?.[place] ?? [];
+  const rows = (slug) => {
+    const found = rowsOf(way.one, slug);
+    return way.group ? found.filter((row) => text(row[way.one.at.group]) === way.group) : found;
+  };
+  const step = (edges, value) => edges.filter((edge) => value >= edge).length;
+  const combine = (found, column, how) => {
+    const values = found.map((row) => row[column]).filter((value) => value !== null && value !== undefined);
+    if (!values.length) return null;
+    return how === "sum" ? values.reduce((sum, value) => sum + value, 0) : Math.max(...values);
+  };
+
+  // Byte-level pieces inside one character share its span: they are one cell, with all pieces listed.
+  // Spans count code points, strings here count UTF-16 units, hence the array of characters.
+  const bySubwords = (size, found) => {
+    const cells = [];
+    let reached = 0;
+    for (const row of found) {
+      const last = cells[cells.length - 1];
+      const end = Math.min(row[END], size);
+      if (last && row[START] < last.end) {
+        last.rows.push(row);
+        last.end = Math.max(last.end, end);
+      } else if (last && end <= row[START]) {
+        last.rows.push(row);
+      } else {
+        if (row[START] > reached) cells.push({ start: reached, end: row[START], rows: [] });
+        cells.push({ start: row[START], end, rows: [row] });
+      }
+      reached = cells[cells.length - 1].end;
+    }
+    if (reached < size) cells.push({ start: reached, end: size, rows: [] });
+    return cells;
+  };
+  const byTokens = (size) => {
+    const cells = [];
+    let reached = 0;
+    for (let index = 0; index < item.tokens.length; index += 2) {
+      const [start, end] = [item.tokens[index], item.tokens[index + 1]];
+      if (start > reached) cells.push({ start: reached, end: start, rows: [], gap: true });
+      cells.push({ start, end, rows: [] });
+      reached = end;
+    }
+    if (reached < size) cells.push({ start: reached, end: size, rows: [], gap: true });
+    return cells;
+  };
+  const covers = (row, cell) => row[START] < cell.end && row[END] > cell.start;
+  // A subword counts with the token that it ends in.
+  const into = (cells, found) => {
+    const starts = cells.map((cell) => cell.start);
+    for (const row of found) {
+      let [low, high] = [0, starts.length];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (starts[middle] < Math.max(row[END], row[START] + 1)) low = middle + 1;
+        else high = middle;
+      }
+      cells[low - 1]?.rows.push(row);
+    }
+  };
+
+  const paint = (cell, classes) => {
+    const kind = way.kind;
+    if (kind === "amount") {
+      const value = combine(cell.rows, way.column, way.combined);
+      const first = cell.rows[0];
+      if (way.one.at.kind && text(first[way.one.at.kind]) === "layout") {
+        classes.push("blank");
+        cell.share = 6 + 6 * step(way.edges, value ?? 0);
+      } else if (value !== null) classes.push(`h${step(way.edges, value)}`);
+      if (way.one.at.merged && first[way.one.at.merged] > 1) classes.push("merged");
+      return;
+    }
+    const hits = cell.rows.map((row) => row[way.one.at.hit]);
+    classes.push(hits.every(Boolean) ? "right" : hits.some(Boolean) ? "mixed" : "wrong");
+  };
+  const paintDifference = (cell, classes) => {
+    if (!cell.rows.length || !cell.others.length) return;
+    if (way.kind === "amount") {
+      const [mine, other] = [cell.rows, cell.others].map((found) => combine(found, way.column, way.combined));
+      if (mine === null || other === null) return;
+      cell.difference = mine - other;
+      const size = step(APART, Math.abs(cell.difference));
+      classes.push(size ? `${cell.difference > 0 ? "more" : "less"}${size}` : "same");
+      return;
+    }
+    const [mine, other] = [cell.rows, cell.others].map((found) => found.every((row) => row[way.one.at.hit]));
+    classes.push(mine === other ? (mine ? "right" : "wrong") : mine ? "less3" : "more3");
+  };
+
+  const fill = (element, content) => {
+    content.split("\n").forEach((line, index) => {
+      if (index) {
+        element.append(make("span", "nl"));
+        element.append("\n");
+      }
+      element.append(line);
+    });
+  };
+  const other = () => beside.slice(beside.indexOf(":") + 1);
+  const comparable = (slug) => {
+    if (way.kind === "amount" && !way.differs) return `a difference of ${way.label.toLowerCase()} means nothing`;
+    const [mine, its] = [model, slug].map((one) => way.one.alike[one] ?? "");
+    if (!way.one.rows[slug]) return `${label(slug)} has none of it`;
+    return mine === its ? "" : `${label(model)} reads ${mine} and ${label(slug)} ${its}`;
+  };
+
+  const pane = (element, slug, difference) => {
+    const characters = Array.from(item.text);
+    const found = rows(slug);
+    let cells;
+    const subtract = difference && !comparable(difference);
+    if (subtract) {
+      cells = byTokens(characters.length);
+      cells.forEach((cell) => { cell.others = []; });
+      into(cells, found);
+      const mine = cells.map((cell) => cell.rows);
+      cells.forEach((cell) => { cell.rows = []; });
+      into(cells, rows(difference));
+      cells.forEach((cell, index) => { [cell.rows, cell.others] = [mine[index], cell.rows]; });
+    } else if (way.kind === "amount") {
+      cells = difference ? byTokens(characters.length) : bySubwords(characters.length, found);
+    } else {
+      cells = byTokens(characters.length);
+      found.forEach((row) => cells.filter((cell) => !cell.gap && covers(row, cell)).forEach((cell) => cell.rows.push(row)));
+    }
+    const fragment = document.createDocumentFragment();
+    const kept = [];
+    for (const cell of cells) {
+      const content = characters.slice(cell.start, cell.end).join("");
+      const named = !cell.gap && (way.kind !== "amount" || cell.rows.length || difference);
+      if (!named) {
+        fragment.append(make("span", "unscored", content));
+        continue;
+      }
+      const classes = ["t"];
+      if (subtract) paintDifference(cell, classes);
+      else if (cell.rows.length && !difference) paint(cell, classes);
+      const element = make("span", classes.join(" "));
+      if (cell.share) element.style.background = `color-mix(in srgb, var(--heat-6) ${cell.share}%, transparent)`;
+      fill(element, content);
+      element.dataset.cell = kept.length;
+      kept.push({ ...cell, content, element });
+      fragment.append(element);
+    }
+    if (item.cut) fragment.append(make("span", "ex-cut", `\n… ${item.cut.toLocaleString("en")} more characters are not on this page`));
+    element.replaceChildren(fragment);
+    element.scrollTop = 0;
+    return { element, cells: kept, slug, difference: subtract ? difference : "" };
+  };
+
+  const legend = () => {
+    const parts = [];
+    const key = (className, content) => make("span", className, content);
+    if (way.kind === "amount") {
+      parts.push(key("ex-unit", way.unit), ...["0", ...way.edges.map(String)].map((edge, index) => key(`h${index}`, index === STEPS - 1 ? `${edge}+` : edge)));
+      parts.push(key("ex-key merged", "merged"), key("ex-key blank", "blanks"));
+    } else parts.push(key("ex-key right", way.kind === "link" ? "found" : "right"), key("ex-key wrong", way.kind === "link" ? "missed" : "wrong"), key("ex-key mixed", "some of each"));
+    if (way.kind === "link") parts.push(key("ex-key picked", "attended to most"), key("ex-key expected", "looked for"));
+    if (panes.some((one) => one.difference)) {
+      const [mine, its] = [label(model), label(other())];
+      const words = way.kind === "amount" ? [`fewer bits: ${mine}`, `fewer bits: ${its}`] : [`only ${mine} is right`, `only ${its} is right`];
+      parts.push(key("ex-key less3", words[0]), key("ex-key more3", words[1]));
+    }
+    part(".ex-legend").replaceChildren(...parts);
+  };
+
+  const show = () => {
+    const at = panes[0]?.cells[current]?.start;
+    part(".ex-panes").replaceChildren(main);
+    panes = [pane(main, model, "")];
+    let refusal = "";
+    if (beside) {
+      const second = make("pre", "ex-code");
+      second.tabIndex = 0;
+      second.setAttribute("role", "group");
+      const difference = beside.startsWith("difference:");
+      refusal = difference ? comparable(other()) : "";
+      second.setAttribute("aria-label", difference ? `Difference, ${label(model)} less ${label(other())}` : `Code as ${label(other())} reads it`);
+      part(".ex-panes").append(second);
+      panes.push(difference ? pane(second, model, other()) : pane(second, other(), ""));
+      listen(second);
+      second.prepend(make("span", "ex-title", refusal ? `No difference: ${refusal}.\n` : difference ? `${way.kind === "amount" ? `${label(model)} less ${label(other())}` : `Where ${label(model)} and ${label(other())} differ`}\n` : `${label(other())}\n`));
+      main.prepend(make("span", "ex-title", `${label(model)}\n`));
+    }
+    part(".ex-panes").classList.toggle("two", panes.length > 1);
+    current = -1;
+    part(".ex-name").textContent = item.name;
+    const rate = summary(place);
+    part(".ex-path").textContent = [item.path, rate === null ? "" : `${fixed(rate)} ${data.summary}`, item.why ? `chosen: ${item.why}` : ""].filter(Boolean).join(" · ");
+    legend();
+    detail.replaceChildren(make("p", "ex-hint", "Point at a token to see what was found there."), ...wholes());
+    drawTree();
+    const cells = panes[0].cells;
+    const value = (cell) => (way.kind === "amount" ? combine(cell.rows, way.column, way.combined) ?? 0 : cell.rows.length);
+    const kept = cells.findIndex((cell) => at !== undefined && at >= cell.start && at < cell.end);
+    const hardest = cells.reduce((best, cell, index) => (value(cell) > value(cells[best]) ? index : best), 0);
+    if (cells.length) select(kept >= 0 ? kept : hardest, false);
+  };
+
+  const summary = (index) => {
+    const held = data.findings.map((one) => one.summaries[model]?.[index]).find((value) => value !== null && value !== undefined);
+    return held === undefined ? null : held;
+  };
+
+  const row = (name, value) => {
+    const line = make("div");
+    line.append(make("dt", "", name), make("dd", "", value));
+    return line;
+  };
+  const visible = (content) => content.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
+  const slice = (start, end, most = 60) => {
+    const found = Array.from(item.text).slice(start, end);
+    return `${visible(found.slice(0, most).join("")) || "–"}${found.length > most ? "…" : ""}`;
+  };
+  const amount = (one, found, slug) => {
+    const wrap = make("div", "pieces");
+    const first = one.colourings[0];
+    const bits = combine(found, one.at[first.column], first.combined);
+    const big = make("p", "big", `${fixed(bits)} ${first.unit}`);
+    const chance = 2 ** -bits;
+    if (first.unit === "bits" && bits !== null) big.append(make("small", "", chance >= 0.001 ? `probability ${(100 * chance).toFixed(1)} %` : `1 in ${Math.round(1 / chance).toLocaleString("en")}`));
+    wrap.append(big);
+    if (found.length > 1) wrap.append(make("p", "ex-hint", `${found.length} subwords inside, ${first.unit} summed`));
+    for (const each of found) {
+      if (found.length > 1) wrap.append(make("h4", "", `${text(each[one.at.subword])} · ${fixed(each[one.at[first.column]])} ${first.unit}`));
+      const facts = make("dl");
+      for (const [name, column, unit] of one.facts) {
+        const value = each[one.at[column]];
+        const said = one.texts.includes(column) ? text(value) : value === null ? "" : short(value);
+        if (said !== "") facts.append(row(name, [said, unit].filter(Boolean).join(" ")));
+      }
+      if (one.at.merged && each[one.at.merged] > 1) facts.append(row("spans", `${each[one.at.merged]} tokens`));
+      wrap.append(facts, ...alternatives(each[one.at.top] ?? [], text(each[one.at.subword]), each[one.at.rank], "What it expected"));
+    }
+    return [wrap];
+  };
+  const alternatives = (top, right, rank, heading) => {
+    const lines = top.length ? [make("h4", "", heading)] : [];
+    for (let index = 0; index < top.length; index += 2) {
+      const known = top[index + 1] !== null;
+      const share = (top[index + 1] || 0) / 10;
+      const name = text(top[index]);
+      const line = make("div", name === right && rank === index / 2 + 1 ? "alt gold" : "alt");
+      line.style.setProperty("--share", `${share}%`);
+      line.append(make("span", "", name), make("span", "", !known ? "" : share < 0.1 ? "<0.1 %" : `${share.toFixed(1)} %`));
+      lines.push(line);
+    }
+    return lines;
+  };
+  const answer = (one, found) =>
+    found.flatMap((each) => {
+      const [said, right, hit] = ["said", "right", "hit"].map((name) => each[one.at[name]]);
+      const line = make("p", `ex-said ${SIDES[Number(Boolean(hit))]}`);
+      line.append(make("b", "", text(each[one.at.group])), ` ${text(said)}${hit ? ", right" : `; right is ${text(right)}`}`);
+      return [line, ...alternatives(one.at.top ? each[one.at.top] : [], text(right), null, "Its answers")];
+    });
+  const link = (one, found) =>
+    found.map((each) => {
+      const at = (name) => each[one.at[name]];
+      const line = make("p", `ex-said ${SIDES[Number(Boolean(at("hit")))]}`);
+      const picked = slice(at("picked_start"), at("picked_end"));
+      line.append(make("b", "", text(at("group"))), ` attends most to ${picked}${at("hit") ? "" : `, looked for ${slice(at("expected_start"), at("expected_end"), 24)}`} (${text(at("by"))})`);
+      return line;
+    });
+  const told = { amount, answer, link };
+  const wholes = () =>
+    data.findings.flatMap((one) => {
+      const lines = (one.whole[model]?.[place] ?? []).map(([group, said, right, hit]) => {
+        const line = make("p", `ex-said ${SIDES[Number(Boolean(hit))]}`);
+        line.append(make("b", "", text(group)), ` ${text(said)}${hit ? ", right" : `; right is ${text(right)}`}`);
+        return line;
+      });
+      if (!lines.length) return [];
+      const fold = make("details", "ex-whole");
+      fold.append(make("summary", "", `${one.label}: of the whole function`), ...lines);
+      return [fold];
+    });
+
+  const mark = (pane, found) => {
+    const { one } = way;
+    pane.cells.forEach((cell) => {
+      cell.element.classList.remove("picked", "expected");
+      if (cell.warm) cell.element.style.background = "";
+      cell.warm = false;
+    });
+    if (way.kind !== "link") return;
+    const within = (cell, each, name) => cell.start < each[one.at[`${name}_end`]] && cell.end > each[one.at[`${name}_start`]];
+    for (const cell of pane.cells) {
+      for (const name of ["expected", "picked"]) if (found.some((each) => within(cell, each, name))) cell.element.classList.add(name);
+    }
+    // The whole row of attention is there for few functions, and is of one head.
+    const head = way.group && rows(pane.slug)[0]?.[one.at.by];
+    const table = head === undefined || head === null ? undefined : one.weights[pane.slug]?.[place]?.[text(head)];
+    const here = pane.cells[pane.current];
+    const line = here && table?.find(([start]) => start >= here.start && start < here.end);
+    if (!line || pane.difference) return;
+    for (const [start, end, share] of line[1]) {
+      pane.cells.filter((cell) => cell.start < end && cell.end > start).forEach((cell) => {
+        cell.warm = true;
+        cell.element.style.background = `color-mix(in srgb, var(--accent) ${Math.min(90, Math.round(share))}%, transparent)`;
+      });
+    }
+    return line[1];
+  };
+
+  const select = (index, scroll, from = panes[0]) => {
+    const cell = from.cells[index];
+    if (!cell || (from === panes[0] && index === current && !scroll)) return;
+    const at = cell.start;
+    const chosen = [];
+    for (const one of panes) {
+      one.cells.forEach((each) => each.element.classList.remove("on"));
+      const mine = one === from ? index : one.cells.findIndex((each) => at >= each.start && at < each.end);
+      if (one === panes[0]) current = mine;
+      one.current = mine;
+      one.cells[mine]?.element.classList.add("on");
+      if (one.cells[mine]) chosen.push([one, one.cells[mine]]);
+    }
+    if (scroll) cell.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+    detail.replaceChildren(make("div", "tok", visible(cell.content) || "–"));
+    for (const [one, each] of chosen) {
+      if (panes.length > 1 && !one.difference) detail.append(make("h3", "", label(one.slug)));
+      if (one.difference) {
+        if (each.difference !== undefined) detail.append(make("p", "big", `${each.difference > 0 ? "+" : ""}${fixed(each.difference)} ${way.unit ?? ""}`), make("p", "ex-hint", `${label(one.slug)} less ${label(one.difference)}, over this code token`));
+        continue;
+      }
+      // What the colour is about is told first.
+      for (const finding of [way.one, ...data.findings.filter((each) => each !== way.one)]) {
+        const found = finding === way.one && finding.kind === "amount" ? each.rows : rowsOf(finding, one.slug).filter((line) => covers(line, each) || (line[START] === line[END] && line[START] === each.start));
+        if (!found.length) continue;
+        if (data.findings.length > 1) detail.append(make("h4", "ex-lens", finding.label));
+        detail.append(...told[finding.kind](finding, found));
+      }
+      const line = mark(one, way.kind === "link" ? each.rows : []);
+      if (line?.length) {
+        detail.append(make("h4", "ex-lens", "Attention from here, by the head of this relation"));
+        for (const [start, end, share] of line) {
+          const bar = make("div", "alt");
+          bar.style.setProperty("--share", `${share}%`);
+          bar.append(make("span", "", slice(start, end)), make("span", "", `${fixed(share, 1)} %`));
+          detail.append(bar);
+        }
+      }
+    }
+    detail.append(...wholes());
+    follow(at);
+  };
+
+  // The tree: nested folds, built when it is opened.
+  const drawTree = () => {
+    treeRows = [];
+    const tree = part(".ex-tree");
+    tree.hidden = !item.nodes.length;
+    if (!tree.open || !item.nodes.length) {
+      nodes.replaceChildren();
+      return;
+    }
+    const around = [{ depth: -1, element: nodes }];
+    nodes.replaceChildren();
+    for (let index = 0; index < item.nodes.length; index += 4) {
+      const [depth, kind, start, end] = item.nodes.slice(index, index + 4);
+      while (around[around.length - 1].depth >= depth) around.pop();
+      const parent = around[around.length - 1].element;
+      const inner = index + 4 < item.nodes.length && item.nodes[index + 4] > depth;
+      const line = make(inner ? "summary" : "div", "ex-node", text(kind));
+      line.tabIndex = 0;
+      const bits = data.findings[0].kind === "amount" ? spent(start, end) : null;
+      if (bits !== null) line.append(make("em", "", fixed(bits, 1)));
+      if (!inner) line.append(make("i", "", ` ${slice(start, Math.min(end, start + 24))}`));
+      let element = line;
+      if (inner) {
+        element = make("details", "");
+        element.open = depth < 3;
+        element.append(line);
+      }
+      parent.append(element);
+      around.push({ depth, element });
+      const entry = { start, end, line, element, depth };
+      treeRows.push(entry);
+      for (const kind of ["mouseenter", "focus"]) line.addEventListener(kind, () => highlight(entry));
+      for (const kind of ["mouseleave", "blur"]) line.addEventListener(kind, () => highlight(null));
+    }
+    follow(panes[0]?.cells[current]?.start);
+  };
+  const spent = (start, end) => {
+    const one = data.findings[0];
+    // A blank before a word belongs to its subword and to no node of the word.
+    return combine(rowsOf(one, model).filter((each) => each[END] > start && each[END] <= end), one.at[one.colourings[0].column], "sum");
+  };
+  const highlight = (entry) => {
+    panes.forEach((one) => one.cells.forEach((cell) => cell.element.classList.toggle("node", Boolean(entry) && cell.start < entry.end && cell.end > entry.start)));
+  };
+  const follow = (at) => {
+    let deepest = null;
+    for (const entry of treeRows) {
+      const holds = at !== undefined && at >= entry.start && at < entry.end;
+      entry.line.classList.toggle("holds", holds);
+      if (holds && (!deepest || entry.depth > deepest.depth)) deepest = entry;
+    }
+    if (!deepest) return;
+    for (let element = deepest.line.closest("details"); element && element !== part(".ex-tree"); element = element.parentElement.closest("details")) element.open = true;
+    nodes.scrollTop += deepest.line.getBoundingClientRect().top - nodes.getBoundingClientRect().top - nodes.clientHeight / 2;
+  };
+
+  const pick = (index) => {
+    place = index;
+    item = data.items[place];
+    current = -1;
+    panes = [];
+    list.querySelectorAll("button").forEach((each) => each.setAttribute("aria-current", String(Number(each.dataset.item) === place)));
+    show();
+  };
+  const fillList = () => {
+    const wanted = search.value.trim().toLowerCase();
+    const found = data.items.flatMap((each, index) => {
+      if (wanted && !`${each.name} ${each.path}`.toLowerCase().includes(wanted)) return [];
+      const rate = summary(index);
+      const button = make("button");
+      button.type = "button";
+      button.dataset.item = index;
+      button.setAttribute("aria-current", String(index === place));
+      button.title = `${each.name}\n${each.path}`;
+      button.append(make("b", "", each.name), make("em", "", rate === null ? "" : fixed(rate)), make("i", "", `${each.why} · ${each.path}`));
+      button.addEventListener("click", () => pick(index));
+      const entry = make("li");
+      entry.append(button);
+      return [entry];
+    });
+    list.replaceChildren(...(found.length ? found : [make("li", "ex-none", "No function has that in its name or path.")]));
+  };
+  const fillColours = () => {
+    const groups = new Map();
+    ways.forEach((each, index) => {
+      // Whoever reads nothing of it has nothing to show.
+      if (!each.one.rows[model]) return;
+      if (!groups.has(each.one.label)) groups.set(each.one.label, []);
+      const option = make("option", "", each.kind === "amount" ? each.label : `${each.one.label}: ${each.label}`);
+      option.value = String(index);
+      option.selected = each === way;
+      groups.get(each.one.label).push(option);
+    });
+    colours.replaceChildren(...[...groups].map(([name, options]) => {
+      const group = make("optgroup");
+      group.label = name;
+      group.append(...options);
+      return group;
+    }));
+    way = ways[Number(colours.value)] ?? way;
+  };
+  const fillBeside = () => {
+    if (!besides) return;
+    const others = data.models.filter((each) => each.slug !== model);
+    const options = [["", "nothing"], ...others.map((each) => [`model:${each.slug}`, each.label]), ...others.map((each) => [`difference:${each.slug}`, `difference from ${each.label}`])];
+    if (!options.some(([value]) => value === beside)) beside = "";
+    besides.replaceChildren(...options.map(([value, name]) => {
+      const option = make("option", "", name);
+      option.value = value;
+      option.selected = value === beside;
+      return option;
+    }));
+  };
+  const turn = (control) => {
+    if (!control) return;
+    control.selectedIndex = (control.selectedIndex + 1) % control.options.length;
+    control.dispatchEvent(new Event("change"));
+  };
+
+  const listen = (element) => {
+    const pointed = (event) => {
+      const target = event.target.closest(".t");
+      if (target) select(Number(target.dataset.cell), false, panes.find((one) => one.element === element));
+    };
+    element.addEventListener("mouseover", pointed);
+    element.addEventListener("click", (event) => {
+      pointed(event);
+      const cell = panes[0].cells[current];
+      if (cell) history.replaceState(null, "", `#token=${item.id}:${cell.start}`);
+    });
+    element.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const here = panes.find((one) => one.element === element);
+      const { cells } = here;
+      const top = (index) => cells[index].element.offsetTop;
+      const line = (step) => {
+        let index = here.current;
+        while (cells[index + step] && top(index + step) === top(here.current)) index += step;
+        return index + step;
+      };
+      const moves = {
+        ArrowRight: () => here.current + 1,
+        ArrowLeft: () => here.current - 1,
+        ArrowDown: () => line(1),
+        ArrowUp: () => line(-1),
+        Home: () => 0,
+        End: () => cells.length - 1,
+      };
+      const does = {
+        c: () => turn(colours),
+        m: () => turn(models),
+        b: () => turn(besides),
+        n: () => pick((place + 1) % data.items.length),
+        p: () => pick((place + data.items.length - 1) % data.items.length),
+        t: () => { part(".ex-tree").open = !part(".ex-tree").open; },
+      };
+      if (does[event.key]) {
+        event.preventDefault();
+        does[event.key]();
+        return;
+      }
+      if (!moves[event.key] || !cells.length) return;
+      event.preventDefault();
+      select(moves[event.key](), true, here);
+    });
+  };
+  listen(main);
+  search.addEventListener("input", fillList);
+  part(".ex-tree").addEventListener("toggle", drawTree);
+  colours.addEventListener("change", () => {
+    way = ways[Number(colours.value)];
+    show();
+  });
+  models?.addEventListener("change", () => {
+    model = models.value;
+    fillColours();
+    fillBeside();
+    fillList();
+    show();
+  });
+  besides?.addEventListener("change", () => {
+    beside = besides.value;
+    show();
+  });
+
+  // An address that names a token opens on it.
+  const named = /^#token=([^:]+):(\d+)$/.exec(location.hash);
+  const asked = named ? data.items.findIndex((each) => each.id === decodeURIComponent(named[1])) : -1;
+  if (asked >= 0) {
+    place = asked;
+    item = data.items[place];
+  }
+  if (models) models.value = model;
+  fillColours();
+  fillBeside();
+  fillList();
+  list.scrollTop = (list.querySelector('[aria-current="true"]')?.offsetTop ?? 0) - list.offsetTop - 40;
+  show();
+  if (asked >= 0) {
+    const index = panes[0].cells.findIndex((cell) => Number(named[2]) >= cell.start && Number(named[2]) < cell.end);
+    box.scrollIntoView({ behavior: "instant" });
+    select(index, true);
+  }
+})();

@@ -124,6 +124,9 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(undisturbed: O
     assert set(ours["lens"]) == set(LENSES)
     assert ours.equals(theirs)
     assert [job.parts for job in undisturbed.jobs] == [job.parts for job in done.jobs]
+    for table in undisturbed.directory.root.rglob("*.parquet"):
+        other = done.directory.root / table.relative_to(undisturbed.directory.root)
+        assert pl.read_parquet(table).equals(pl.read_parquet(other)), table
     assert [copy.name for copy in Path("ray/models").iterdir()] == [resolve_revision(ModelSpec(name=MODEL))]
     assert not undisturbed.directory.models.exists()
     assert not list(Path("ray").glob(".seen-*"))

@@ -159,23 +159,43 @@ def print_outcome(outcome: Outcome, page: Path | None) -> None:
         sys.stdout.write(f"{answer.line()}\n")
     for line in headline(outcome.directory.scores):
         sys.stdout.write(f"{line}\n")
+    done = _done(outcome)
+    report = [f"report: {page}"] if page else []
+    sys.stdout.write("\n".join(["", done, *report, *outcome.files, ""]))
+
+
+def print_share(outcome: Outcome, shard: str) -> None:
+    """Say what a share of a run did."""
+    sys.stdout.write(
+        f"shard {shard}: {_done(outcome)}\n"
+        f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders\n"
+    )
+
+
+def _done(outcome: Outcome) -> str:
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
-    report = [f"report: {page}"] if page else []
-    sys.stdout.write("\n".join(["", done, *report, *outcome.files, ""]))
+    return done
+
+
+def share_data(outcome: Outcome) -> dict[str, Any]:
+    """What was done, as data, and where it lies."""
+    return {
+        "directory": outcome.directory.root,
+        "observed": outcome.observed,
+        "reused": outcome.reused,
+        "trained": outcome.trained,
+        "trainings": len(outcome.trainings),
+    }
 
 
 def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
     """What a run found, as data: where it lies, what was done, and its card."""
     return {
-        "directory": outcome.directory.root,
+        **share_data(outcome),
         "scores": outcome.directory.scores,
         "page": page,
-        "observed": outcome.observed,
-        "reused": outcome.reused,
-        "trained": outcome.trained,
-        "trainings": len(outcome.trainings),
         "files": outcome.files,
         "card": card_of(RunData(outcome.directory.root)),
     }

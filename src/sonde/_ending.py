@@ -16,7 +16,7 @@ from types import FrameType
 from sonde.base.errors import SondeError
 
 LOG = "error.log"
-GOES_ON = ("run", "pretrain")
+GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

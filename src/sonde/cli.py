@@ -15,6 +15,7 @@ from sonde._cache_commands import cache_app
 from sonde._card_commands import card
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
+from sonde._merge_command import merge
 from sonde._options import (
     Bos,
     Context,
@@ -51,6 +52,7 @@ app.add_typer(cache_app, name="cache")
 app.command()(predict)
 app.command()(show)
 app.command()(verify)
+app.command()(merge)
 
 
 @app.command(cls=Explained)
@@ -75,6 +77,8 @@ def run(
     lock: Annotated[Path | None, typer.Option("--lock")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
     executor: Annotated[str | None, typer.Option("--executor")] = None,
+    address: Annotated[str | None, typer.Option("--address")] = None,
+    shard: Annotated[str | None, typer.Option("--shard")] = None,
     workers: Annotated[int | None, typer.Option("--workers")] = None,
     device: Annotated[str | None, typer.Option("--device")] = None,
     dtype: Annotated[str | None, typer.Option("--dtype")] = None,
@@ -92,7 +96,7 @@ def run(
     ] = False,
 ) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    from sonde._console import outcome_data, print_outcome, progress
+    from sonde._console import outcome_data, print_outcome, print_share, progress, share_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report, save_figures
@@ -119,6 +123,8 @@ def run(
         lock=lock,
         output=output,
         executor=executor,
+        address=address,
+        shard=shard,
         workers=workers,
         device=device,
         dtype=dtype,
@@ -132,6 +138,8 @@ def run(
     teller = progress()
     log_beside(execution.output)
     outcome = carry_out(experiment, execution, teller)
+    if execution.shard:
+        return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))
     page = None
     if not no_report:
         with teller.stage("reporting", 1) as advance:

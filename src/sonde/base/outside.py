@@ -34,6 +34,11 @@ def remember(package: str, path: Path) -> None:
     os.environ[_VARIABLE] = json.dumps(held)
 
 
+def handed_in() -> dict[str, str]:
+    """The part of the environment by which another process knows what was handed in here."""
+    return {_VARIABLE: os.environ[_VARIABLE]} if _VARIABLE in os.environ else {}
+
+
 def remembered(package: str) -> dict[str, Path]:
     """What was handed in for a package, by public name."""
     held = json.loads(os.environ.get(_VARIABLE, "{}"))

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from sonde.base.checked import Help, check_fields, from_table
 from sonde.base.errors import InputError, UsageError
@@ -72,14 +72,23 @@ class Execution:
 
     Attributes:
         light_workers: Processes at a time for what takes little memory, such as labels.
+        merges: Fingerprint of the plan whose tables lie in the folder already; another plan is refused.
     """
 
     output: Annotated[
         Path, Help("folder of the run", "--output", "a folder of the experiment's own in runs/")
     ]
     executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
+    address: Annotated[
+        str, Help("where a Ray cluster answers, as HOST:PORT", "--address", "RAY_ADDRESS, else this machine")
+    ] = ""
     workers: Annotated[Count, Help("processes at a time", "--workers", "1 with a model, else one a core")] = 1
     light_workers: Count = 1
+    shard: Annotated[
+        str,
+        Help("observe this share alone, as 3/16; `sonde merge` makes one run of all", "--shard", "all of it"),
+    ] = ""
+    merges: str = ""
     device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
     dtype: Annotated[str, OneOf(DTYPES), Help("type of the numbers in a model", "--dtype")] = "auto"
     batch_tokens: Annotated[
@@ -113,13 +122,24 @@ def load_experiment(path: Path) -> Experiment:
         raise InputError(f"experiment {str(path)!r}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"experiment {str(path)!r}: not TOML: {error}") from error
-    return _experiment(table, str(path))
+    return experiment_of(table, str(path))
 
 
 _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
 
 
-def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
+def experiment_of(table: Mapping[str, Any], where: str) -> Experiment:
+    """An experiment from plain data; what is null, as JSON may have it, is not given.
+
+    Args:
+        table: Values by name.
+        where: What the table was read from, for errors.
+
+    Raises:
+        UnknownNameError: A key that no experiment has; the nearest is named.
+        UsageError: A value of the wrong type.
+    """
+    table = _given(table)
     try:
         tables = {
             name: from_table(kind, table[name], name) for name, kind in _TABLES.items() if name in table
@@ -127,3 +147,11 @@ def _experiment(table: Mapping[str, Any], where: str) -> Experiment:
         return from_table(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
         raise error.located(where) from None
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _given(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }

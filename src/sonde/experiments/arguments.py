@@ -50,6 +50,8 @@ def from_arguments(
     lock: Place | None = None,
     output: Place | None = None,
     executor: str | None = None,
+    address: str | None = None,
+    shard: str | None = None,
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -93,8 +95,12 @@ def from_arguments(
     given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
     wanted = overridden(base, given)
     folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
+    if shard is not None and output is None:
+        folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
     where: dict[str, Any] = {
         "executor": executor,
+        "address": address,
+        "shard": shard,
         "workers": workers,
         "device": device,
         "dtype": dtype,

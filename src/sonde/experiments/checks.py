@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, check_corpus, read_files
-from sonde.executors import EXECUTORS
+from sonde.executors import EXECUTORS, Cluster
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
 from sonde.experiments.plan import LensChoice
+from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, typed_options
 from sonde.models import Capabilities, describe, settle
@@ -32,7 +33,14 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         InputError: A corpus, model or file is not there.
         UsageError: A combination that cannot be.
     """
-    EXECUTORS.load(execution.executor)
+    if execution.shard:
+        check_shard(execution.shard, execution.output)
+    executor = EXECUTORS.load(execution.executor)
+    if execution.address and not isinstance(executor, Cluster):
+        raise UsageError(
+            f"executor {execution.executor!r} runs on this machine and has no address; leave out --address, "
+            "or add --executor ray"
+        )
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
     specs = model_specs(experiment, execution)
@@ -52,6 +60,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     if execution.device not in _ANYWHERE:
         for spec in specs:
             settle(spec)
+    if isinstance(executor, Cluster):
+        executor.connect(execution.address, execution.workers)
 
 
 def _check_named(lens: LensChoice) -> None:

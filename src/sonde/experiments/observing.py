@@ -8,10 +8,11 @@ from pathlib import Path
 
 import polars as pl
 
-from sonde.executors import EXECUTORS
+from sonde.executors import on_cluster
 from sonde.experiments._forecast import Forecast, measured_first, observing, worth_trying
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
+from sonde.experiments.handing import carried_out
 from sonde.experiments.observe import observe_job, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.tables import scan_inputs
@@ -25,18 +26,17 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     """Carry all observations out, and say before those of each model how long they will take.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
-    it is, and so does every number. Where several processes read at once there is no trial, since one of them
-    alone says little about how fast they are together; then the first jobs tell.
+    it is, and so does every number. Where several processes or another machine read there is no trial, since
+    one process here says little about how fast they are; then the first jobs tell.
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
-    executor = EXECUTORS.load(execution.executor)
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
     left = [job for job in jobs if not is_there(job)]
     for job in frozenset(jobs).difference(left):
         forecast.done(observing(job), None)
-    alone = execution.workers <= 1
+    alone = execution.workers <= 1 and not on_cluster(execution.executor)
     if not alone:
         _say(forecast.planned(), progress)
     with (
@@ -47,7 +47,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
         for some in _by_subject(jobs) if alone else [jobs]:
             if alone:
                 _say([_tried(some, frozenset(left), forecast)], progress)
-            for job, observed in executor.map(observe_job, some, workers=execution.workers):
+            for job, observed in carried_out(session, observe_job, some):
                 if observed.computed:
                     outcome.observed += len(job.item_ids)
                     _say([forecast.done(observing(job), observed.seconds)], progress)

@@ -17,9 +17,10 @@ from sonde.experiments.choices import components, lens_choices, model_choices, s
 from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
 from sonde.experiments.observing import observe
 from sonde.experiments.overrides import with_current_names
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob, plan
+from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Plan, Reading, TrainJob, plan
 from sonde.experiments.readings import follow_ups, read
 from sonde.experiments.scoring import score_all, write_scores
+from sonde.experiments.shards import check_merged, observe_share
 from sonde.experiments.summary import summarise
 from sonde.experiments.train import train
 from sonde.lenses import LENSES
@@ -72,6 +73,9 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
                 f"{model.name}: {len(model.seen):,} inputs were in its training data and are left out "
                 "(--include-seen takes them in)"
             )
+    if session.execution.shard:
+        observe_share(session, _planned(session, models, readings))
+        return outcome
     scores = _scores(session, models, readings)
     outcome.scores_key = write_scores(store, scores)
     _drop_stale(store, [*outcome.jobs, *outcome.trainings])
@@ -105,20 +109,26 @@ def _scores(
 ) -> dict[str, list[Score]]:
     """Observe, train and score what is read, and then whatever the lenses want to look at more closely."""
     outcome = session.outcome
-    languages = {reading.group.language for reading in readings}
-    versions = {language: components(language) for language in sorted(languages)}
     scores: dict[str, list[Score]] = {}
     while readings:
-        stage = plan(outcome.directory, models, readings, versions)
+        stage = _planned(session, models, readings)
+        if not scores:
+            check_merged(session.execution.merges, stage)
         outcome.jobs += stage.jobs
         observe(session, stage.jobs)
         if stage.trainings:
             train(session, stage.trainings)
         with outcome.timed("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
-            found = score_all(session.store, stage.answers, advance)
+            found = score_all(session.store, stage.answers, session.execution, advance)
         scores |= found
         readings = follow_ups(stage.answers, found)
     return scores
+
+
+def _planned(session: Session, models: Sequence[ModelChoice], readings: Sequence[Reading]) -> Plan:
+    languages = {reading.group.language for reading in readings}
+    versions = {language: components(language) for language in sorted(languages)}
+    return plan(session.outcome.directory, models, readings, versions)
 
 
 def _summary_before(directory: RunDirectory) -> Mapping[str, Any]:

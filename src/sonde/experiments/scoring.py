@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
+from sonde.executors import on_cluster
+from sonde.experiments._experiment import Execution
 from sonde.experiments._progress import Advance
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import Part, ScoringJob, settings_of
@@ -25,8 +27,16 @@ _ANSWERED = "answers"
 _LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
-def score_all(store: PartStore, jobs: Sequence[ScoringJob], advance: Advance) -> dict[str, list[Score]]:
+def score_all(
+    store: PartStore, jobs: Sequence[ScoringJob], execution: Execution, advance: Advance
+) -> dict[str, list[Score]]:
     """Score everything that was observed, those answers excepted that are scored already.
+
+    Args:
+        store: The tables of the run.
+        jobs: What is scored.
+        execution: Where lenses hand long work to.
+        advance: Is called when one is done.
 
     Returns:
         The scores of each answer, by its key.
@@ -39,7 +49,7 @@ def score_all(store: PartStore, jobs: Sequence[ScoringJob], advance: Advance) ->
         others = sorted(other.key for other in beside)
         key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
         if not _is_there(store, relative, key):
-            scores, answers = _score(store, answer, beside, key)
+            scores, answers = _score(store, answer, beside, key, execution)
             if answers:
                 store.put(_answers(relative), key, pl.concat(answers), {})
             store.put(relative, key, scores_frame(scores), {_ANSWERED: True} if answers else {})
@@ -93,7 +103,7 @@ def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJo
 
 
 def _score(
-    store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str
+    store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
 ) -> tuple[list[Score], list[pl.DataFrame]]:
     """The scores of an answer, and what the lens keeps of single examples."""
     model, reading = answer.model, answer.reading
@@ -114,7 +124,7 @@ def _score(
         mode=lens.mode,
         fingerprint=key,
     )
-    inputs = scan_inputs(RunDirectory(store.root), group.corpus, group.language)
+    inputs = scan_inputs(RunDirectory(store.root.absolute()), group.corpus, group.language)
     held = inputs.filter(_among([item.item_id for item in reading.inputs]))
     seen = _among(sorted(model.seen)).alias("seen")
     scoring = Scoring(
@@ -129,6 +139,8 @@ def _score(
             ControlObservations(control, _scan(store, parts)) for control, parts in answer.controls if parts
         ),
         beside=tuple(_scan(store, other.parts) for other in beside),
+        cluster=execution.executor if on_cluster(execution.executor) else "",
+        workers=execution.workers,
     )
     return LENSES.load(lens.source).score(scoring), scoring.answers
 
@@ -138,4 +150,5 @@ def _among(ids: Sequence[str]) -> pl.Expr:
 
 
 def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
-    return scan_tables([store.path(part.relative) for part in parts])
+    # Full paths, since another process may read them.
+    return scan_tables([store.path(part.relative).absolute() for part in parts])

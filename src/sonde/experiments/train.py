@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from sonde.executors import EXECUTORS
+from sonde.executors import on_cluster
+from sonde.executors.local import LocalExecutor
 from sonde.experiments._forecast import Forecast, measured_first, training
 from sonde.experiments._outcome import Session
+from sonde.experiments.handing import carried_out
 from sonde.experiments.labels import label_path
 from sonde.experiments.observing import is_there
 from sonde.experiments.plan import TrainJob, group_prefix, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import Training, training_lens
+from sonde.models._resolve import behind_a_server
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -26,7 +29,6 @@ def train(session: Session, jobs: Sequence[TrainJob]) -> None:
     """Carry all trainings out, and say how long they will take as soon as the first of a kind is done."""
     execution, progress, outcome = session.execution, session.progress, session.outcome
     outcome.trainings += tuple(jobs)
-    executor = EXECUTORS.load(execution.executor)
     jobs = measured_first(jobs, training)
     forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
     for job in filter(is_there, jobs):
@@ -34,11 +36,26 @@ def train(session: Session, jobs: Sequence[TrainJob]) -> None:
     for line in forecast.planned():
         progress.note(line)
     with outcome.timed("train"), progress.stage("training", len(jobs)) as advance:
-        for job, seconds in executor.map(train_job, jobs, workers=execution.workers):
+        for job, seconds in _carried_out(session, jobs):
             outcome.trained += seconds is not None
             if seconds is not None and (line := forecast.done(training(job), seconds)):
                 progress.note(line)
             advance()
+
+
+def _carried_out(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
+    """Each training with its seconds; one that needs a corpus or a key of this machine's is done here."""
+    workers = session.execution.workers
+    here = [job for job in jobs if _needs_this_machine(job)] if on_cluster(session.execution.executor) else []
+    yield from carried_out(session, train_job, [job for job in jobs if job not in here])
+    yield from LocalExecutor().map(train_job, here, workers=workers)
+
+
+def _needs_this_machine(job: TrainJob) -> bool:
+    naming = training_lens(job.part.lens.source).corpus_options
+    return behind_a_server(job.model) or any(
+        value for option, value in job.method.options if option in naming
+    )
 
 
 def train_job(job: TrainJob) -> float | None:

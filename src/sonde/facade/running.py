@@ -35,6 +35,7 @@ def run(
     lock: Place | None = None,
     output: Place | None = None,
     executor: str | None = None,
+    address: str | None = None,
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -75,6 +76,7 @@ def run(
         lock: Run on exactly the items of a lock file.
         output: Folder of the run; by default one below ``runs/`` that is named after what is measured.
         executor: Where jobs run; this machine by default.
+        address: Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here.
         workers: Processes at a time; by default 1 with a model, else one a core.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
         dtype: ``"auto"`` by default, ``"float32"``, ``"bfloat16"``, ``"float16"``.
@@ -112,6 +114,7 @@ def run(
         lock=lock,
         output=output,
         executor=executor,
+        address=address,
         workers=workers,
         device=device,
         dtype=dtype,

@@ -91,6 +91,8 @@ class Scoring:
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
         controls: What the model's random-weights controls were observed to do.
         beside: The same table of every other model of the run, at the same stage.
+        cluster: The executor of other machines that a lens hands long work to; empty where there is none.
+        workers: Jobs at a time there.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
     """
@@ -104,6 +106,8 @@ class Scoring:
     frequencies: pl.DataFrame | None = None
     controls: tuple[ControlObservations, ...] = ()
     beside: tuple[pl.LazyFrame, ...] = ()
+    cluster: str = ""
+    workers: int = 1
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 

@@ -15,6 +15,7 @@ from sonde.models._load import (
     settle,
 )
 from sonde.models._resolve import split_revision
+from sonde.models._stored import stored
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
 
@@ -43,4 +44,5 @@ __all__ = [
     "seen_items",
     "settle",
     "split_revision",
+    "stored",
 ]

@@ -111,12 +111,17 @@ def _neighbours(name: str) -> list[str]:
 
 def content_hash(folder: str) -> str:
     """Hash a model folder's configuration, vocabulary and weights into 32 hexadecimal digits."""
-    held = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    return files_hash(content_files(Path(folder)))
+
+
+def content_files(folder: Path) -> list[Path]:
+    """A model folder's configuration, vocabulary, code and weights, by name."""
+    held = sorted(path for path in folder.iterdir() if path.is_file())
     files = [path for path in held if path.suffix in _CONTENT]
     if not any(path.suffix == ".safetensors" for path in files):
         # Pickles count where they are what is read.
         files = [path for path in held if path in files or path.match("pytorch_model*.bin")]
-    return files_hash(files)
+    return files
 
 
 def files_hash(files: Iterable[Path]) -> str:

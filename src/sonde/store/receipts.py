@@ -92,6 +92,26 @@ def write_with_receipt(root: Path, relative: str, content: bytes | str) -> Path:
     return root / relative
 
 
+def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
+    """Copy whatever has a receipt into another folder, unless it is there; a file comes before its receipt.
+
+    Args:
+        source: The folder that is copied from; damaged files stay behind.
+        target: The folder that is copied into.
+        but: Files that are left out.
+
+    Raises:
+        StoreError: The disk is full or not writable.
+    """
+    for relative in sorted(set(_signed(source)).difference(but)):
+        receipt = receipt_path(source, relative).read_bytes()
+        there = receipt_path(target, relative)
+        if _damage(source, relative) or (there.is_file() and there.read_bytes() == receipt):
+            continue
+        write_atomic(target / relative, (source / relative).read_bytes())
+        write_atomic(there, receipt)
+
+
 def must_be_intact(root: Path, relative: str) -> None:
     """Refuse a file that is not what was written; one without a receipt is taken as it is.
 

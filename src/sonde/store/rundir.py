@@ -56,6 +56,11 @@ class RunDirectory:
         return self.root / "trained"
 
     @property
+    def models(self) -> Path:
+        """Copies of local checkpoints, a folder a hash, for machines that do not have them."""
+        return self.root / "models"
+
+    @property
     def scores(self) -> Path:
         """One row a number."""
         return self.root / "scores.parquet"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,17 +49,26 @@ def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
     # One pooling is unpacked, at twice its size, while all of them are held packed.
     each = (2 + len(options.pooling)) * _packed_size(scoring)
     sizes = {task: table.height * each for task, table in scoring.labels.items()}
-    together = min(cores(), len(sizes), _TOGETHER // max(1, *sizes.values()))
-    if together < 2 or sum(sizes.values()) < _WORTH_PROCESSES or options.device != "cpu":
+    together = _side_by_side(scoring, list(sizes.values()))
+    if together < 2 or options.device != "cpu":
         return [row for task in sizes for row in score_task(scoring, task, options)]
     # What takes longest comes first, so that no core is left with it at the end.
     order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
     jobs = [
         _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}), options) for task in order
     ]
-    done = {job.task: held for job, held in EXECUTORS.load("local").map(_scored, jobs, workers=together)}
+    executor = EXECUTORS.load(scoring.cluster or "local")
+    done = {job.task: held for job, held in executor.map(_scored, jobs, workers=together)}
     scoring.answers.extend(table for task in sizes for table in done[task][1])
     return [row for task in sizes for row in done[task][0]]
+
+
+def _side_by_side(scoring: Scoring, sizes: Sequence[int]) -> int:
+    """How many tasks are scored at a time: on a cluster as many as were asked for, here what fits."""
+    if scoring.cluster:
+        return min(scoring.workers, len(sizes))
+    fitting = min(cores(), len(sizes), _TOGETHER // max(1, *sizes))
+    return fitting if sum(sizes) >= _WORTH_PROCESSES else 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,305 @@
+"""A Ray cluster: a pool of actors that keep what they load, on this machine or on many.
+
+Jobs are handed out one an actor, so that no more than the pool can hold are ever in flight. An actor that
+dies, alone or with its node, costs the job that it had: another actor takes that job again. Before an actor
+is given work it says which versions it runs and reads a token from the folder of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import os
+import socket
+import uuid
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sonde.base.errors import SondeError, StoreError, UsageError
+from sonde.base.outside import handed_in
+from sonde.executors import cores
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+ATTEMPTS = 3
+"""Times that a job is begun before the death of its actor is held to be the job's fault."""
+
+_OBJECT_STORE_BYTES = 100_000_000
+"""Memory of a cluster started here for what travels: jobs and results are small, tables go to the folder."""
+
+_COMPARED = (
+    "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",
+)  # fmt: skip
+"""Names, or beginnings of names, of packages whose version can change a score."""
+
+
+_ANSWER_SECONDS = 10
+"""How long a cluster may take to answer at all."""
+
+_HERE = "local"
+"""Ray's name for a cluster that is started on this machine."""
+
+_QUIET = {"log_to_driver": False, "logging_level": "error"}
+
+
+class Worker:
+    """What an actor does: it says who it is, then runs job after job in one process."""
+
+    def greet(
+        self, tokens: Mapping[str, str], handed_in: Mapping[str, str]
+    ) -> tuple[str, dict[str, str], list[str]]:
+        """The name of the node, its versions, and the folders whose token it could not read back.
+
+        Args:
+            tokens: What should be read, by path.
+            handed_in: The part of the environment that says where a user's own lenses and tasks lie.
+        """
+        os.environ.update(handed_in)
+        unseen = [path for path, token in tokens.items() if _read(path) != token]
+        return os.uname().nodename, versions(), unseen
+
+    def run(self, function: Callable[[Any], Any], job: Any) -> Any:
+        """The result of one job."""
+        return function(job)
+
+
+def versions() -> dict[str, str]:
+    """Versions, in this process, of the packages that can change a score, by name."""
+    found = {(one.name or "").lower().replace("_", "-"): one.version for one in distributions()}
+    return {name: found[name] for name in sorted(found) if name.startswith(_COMPARED)}
+
+
+class RayExecutor:
+    """Runs jobs on the cluster at an address, or on one that starts here and ends with the process."""
+
+    def __init__(self) -> None:
+        self._joined = ""
+
+    def connect(self, address: str, workers: int) -> None:
+        """See `sonde.executors.Cluster.connect`; the environment names a cluster by ``RAY_ADDRESS``.
+
+        Raises:
+            UsageError: Ray is not installed, there is no cluster at the address, or this process is
+                connected to another one.
+        """
+        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or _HERE
+        if not ray.is_initialized():
+            _start(ray, workers) if wanted == _HERE else _join(ray, wanted)
+            self._joined = wanted
+        elif address and self._joined not in ("", address):
+            raise UsageError(
+                f"this process is connected to the Ray cluster {self._joined!r}; {address!r} needs another "
+                "process, or ray.shutdown() before"
+            )
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int
+    ) -> Iterator[tuple[Job, Result]]:
+        """See `sonde.executors.Executor.map`.
+
+        Raises:
+            UsageError: Ray is not installed, or there is no cluster at the address.
+            StoreError: A node does not see the folder that the jobs name as their ``root``.
+            SondeError: A node runs other versions, a job failed, or its actors died again and again.
+        """
+        if not jobs:
+            return
+        self.connect("", workers)
+        ray = _ray()
+        pool = _Pool(ray, function, jobs, _accelerators(ray, jobs, workers))
+        with _tokens(jobs) as tokens:
+            try:
+                for _ in range(max(1, min(workers, len(jobs)))):
+                    pool.hire(tokens)
+                for place, result in pool.results(tokens):
+                    yield jobs[place], result
+            finally:
+                pool.close()
+
+
+class _Pool:
+    """Actors, and which job each of them has; none while its greeting is awaited."""
+
+    def __init__(
+        self, ray: Any, function: Callable[[Any], Any], jobs: Sequence[Any], accelerators: float
+    ) -> None:
+        self._ray, self._function = ray, function
+        self._jobs = [_anywhere(job) for job in jobs]
+        self._waiting = deque(range(len(jobs)))
+        self._deaths: dict[int | None, int] = {}
+        self._busy: dict[Any, tuple[Any, int | None]] = {}
+        self._actors: list[Any] = []
+        self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
+
+    def hire(self, tokens: Mapping[str, str]) -> None:
+        actor = self._type.remote()
+        self._actors.append(actor)
+        self._busy[actor.greet.remote(tokens, handed_in())] = actor, None
+
+    def results(self, tokens: Mapping[str, str]) -> Iterator[tuple[int, Any]]:
+        left = len(self._jobs)
+        while left:
+            (ready,), _ = self._ray.wait(list(self._busy), num_returns=1)
+            actor, place = self._busy.pop(ready)
+            try:
+                answer = self._ray.get(ready)
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except self._ray.exceptions.RayActorError as error:
+                self._bury(place, error)
+                self.hire(tokens)
+                continue
+            if place is None:
+                _check(*answer)
+            if self._waiting:
+                following = self._waiting.popleft()
+                running = actor.run.remote(self._function, self._jobs[following])
+                self._busy[running] = actor, following
+            if place is not None:
+                left -= 1
+                yield place, answer
+
+    def close(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+    def _bury(self, place: int | None, error: Exception) -> None:
+        self._deaths[place] = self._deaths.get(place, 0) + 1
+        if self._deaths[place] >= ATTEMPTS:
+            which = "before its first job" if place is None else f"at job {place + 1} of {len(self._jobs)}"
+            raise SondeError(
+                f"a Ray actor died {ATTEMPTS} times {which} (out of memory?); finished parts are kept, run "
+                "the same command again, with fewer --workers if it repeats"
+            ) from error
+        if place is not None:
+            self._waiting.appendleft(place)
+
+
+def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
+    """Refuse a node whose scores would not be those of this one, or would not be found.
+
+    Raises:
+        StoreError: It does not see the folder.
+        SondeError: It runs other versions.
+    """
+    if unseen:
+        folder = Path(unseen[0]).parent
+        raise StoreError(
+            f"the node {node!r} does not see the folder {str(folder)!r} of the run; give -o a folder that "
+            "every node mounts under the same path"
+        )
+    ours = versions()
+    differing = [
+        f"{name} {theirs.get(name, 'absent')} (here {ours.get(name, 'absent')})"
+        for name in sorted({*ours, *theirs})
+        if ours.get(name) != theirs.get(name)
+    ]
+    if differing:
+        raise SondeError(
+            f"the node {node!r} has other versions: {', '.join(differing)}; install the same on every node"
+        )
+
+
+@contextmanager
+def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
+    """A file with a random content in every folder that jobs name as their ``root``, while they run."""
+    roots = sorted({str(job.root) for job in jobs if hasattr(job, "root")})
+    tokens = {str(Path(root).absolute() / f".seen-{uuid.uuid4().hex}"): uuid.uuid4().hex for root in roots}
+    try:
+        for path, token in tokens.items():
+            Path(path).write_text(token, encoding="ascii")
+        yield tokens
+    finally:
+        for path in tokens:
+            Path(path).unlink(missing_ok=True)
+
+
+def _anywhere(job: Any) -> Any:
+    """A job whose folder has its full path: actors work in folders of their own."""
+    return dataclasses.replace(job, root=str(Path(job.root).absolute())) if hasattr(job, "root") else job
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+
+
+def _accelerators(ray: Any, jobs: Sequence[Any], workers: int) -> float:
+    """The share of an accelerator that each actor holds: none where the models of the jobs run without one.
+
+    Raises:
+        UsageError: The jobs name one accelerator by its number, or the cluster has none.
+    """
+    devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
+    if not devices:
+        return 0.0
+    if numbered := sorted(device for device in devices if ":" in device):
+        bare = numbered[0].partition(":")[0]
+        raise UsageError(
+            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
+        )
+    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
+
+
+def share_of(accelerators: int, workers: int) -> float:
+    """The share of an accelerator for each of some workers: several share one where there are too few.
+
+    >>> share_of(4, 2), share_of(4, 8), share_of(1, 3)
+    (1.0, 0.5, 0.3333)
+
+    Raises:
+        UsageError: There is none.
+    """
+    if accelerators < 1:
+        raise UsageError("the Ray cluster has no accelerator; use --device cpu, or add a node that has one")
+    # Ray counts in ten thousandths; a share rounded up would leave the last actor without a place.
+    return math.floor(10_000 / math.ceil(workers / accelerators)) / 10_000
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
+
+
+def _start(ray: Any, workers: int) -> None:
+    """A cluster of this machine, which ends with this process."""
+    ray.init(
+        address=_HERE,
+        num_cpus=max(cores(), workers),
+        object_store_memory=_OBJECT_STORE_BYTES,
+        include_dashboard=False,
+        **_QUIET,
+    )
+
+
+def _join(ray: Any, address: str) -> None:
+    """A cluster that runs already; whether anything answers is asked first, since Ray waits for minutes.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        if ":" in address:
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+        ray.init(address=address, **_QUIET)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
+            "--address and RAY_ADDRESS to use this machine"
+        ) from error
+
+
+executor = RayExecutor()

@@ -1,0 +1,179 @@
+"""One of several shares of a run, each in a folder of its own, for schedulers that start independent jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.fingerprint import fingerprint
+from sonde.experiments._outcome import Session
+from sonde.experiments.observing import observe
+from sonde.experiments.plan import ObserveJob, Plan, TrainJob
+from sonde.experiments.train import train
+from sonde.store.parts import PartStore
+from sonde.store.receipts import must_be_intact, write_with_receipt
+
+FILE = "shard.json"
+
+Job = TypeVar("Job")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Which share: ``3/16`` is the third of sixteen.
+
+    Attributes:
+        number: Counted from one.
+        of: How many there are.
+    """
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def share(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The jobs of this share; neighbours, which are alike, go to different ones."""
+        return jobs[self.number - 1 :: self.of]
+
+
+def shard_of(text: str) -> Shard:
+    """Read ``I/N``.
+
+    Raises:
+        UsageError: It is something else, or there is no such share.
+    """
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--shard {text!r} is not I/N with I from 1 to N, such as 1/16 to 16/16")
+    return Shard(int(found[1]), int(found[2]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the folder of a share says of itself (``shard.json``).
+
+    Attributes:
+        shard: Which share.
+        experiment: Fingerprint of what is measured.
+        arguments: What is measured, as plain data.
+        execution: How, as far as it belongs to keys or to what is read.
+        plan: Fingerprint of what all shares together hold.
+        parts: Path and key of every table of this one.
+    """
+
+    shard: str
+    experiment: str
+    arguments: dict[str, Any]
+    execution: dict[str, Any]
+    plan: str
+    parts: list[list[str]]
+
+
+def check_shard(text: str, folder: Path) -> None:
+    """Refuse what is no share, and a folder that holds another one.
+
+    Raises:
+        UsageError: It is one of both.
+    """
+    wanted = shard_of(text)
+    try:
+        held = read_shard(folder).shard
+    except (InputError, StoreError):
+        # There is none, or it is written anew by the run that begins now.
+        return
+    if held != str(wanted):
+        raise UsageError(
+            f"folder {str(folder)!r} holds shard {held}; give shard {wanted} another one with -o"
+        )
+
+
+def read_shard(folder: Path) -> Written:
+    """What the folder of a share says of itself.
+
+    Raises:
+        InputError: It holds none, or one of another version of sonde.
+        StoreError: It has been damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(
+            f"{folder}: no shard here ({FILE} is missing); `sonde run --shard I/N -o DIR` makes one"
+        )
+    must_be_intact(folder, FILE)
+    try:
+        return Written(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); run the shard again") from error
+
+
+def observe_share(session: Session, stage: Plan) -> None:
+    """Do the share of a run's jobs that its execution names, and write down what it is a share of.
+
+    Scores need all shares; what lenses look at more closely afterwards needs scores. Neither is done here.
+
+    Raises:
+        SondeError: A job failed; what was finished is kept.
+    """
+    shard = shard_of(session.execution.shard)
+    mine: list[ObserveJob | TrainJob] = [*shard.share(stage.jobs), *shard.share(stage.trainings)]
+    session.outcome.jobs = tuple(shard.share(stage.jobs))
+    observe(session, session.outcome.jobs)
+    if trainings := shard.share(stage.trainings):
+        train(session, trainings)
+    experiment, execution = session.experiment, session.execution
+    kept = {
+        name: getattr(execution, name) for name in ("device", "dtype", "batch_tokens", "trust_remote_code")
+    }
+    written = Written(
+        shard=str(shard),
+        experiment=fingerprint(experiment),
+        arguments=json.loads(json.dumps(dataclasses.asdict(experiment), default=list)),
+        execution=kept | {"lock": None if execution.lock is None else str(execution.lock)},
+        plan=whole(stage),
+        parts=[[part.relative, part.key] for job in mine for part in job.parts],
+    )
+    text = json.dumps(dataclasses.asdict(written), indent=1, ensure_ascii=False) + "\n"
+    write_with_receipt(session.store.root, FILE, text)
+
+
+def check_merged(expected: str, stage: Plan) -> None:
+    """Refuse to score shards as something else than what they are shares of.
+
+    Args:
+        expected: Fingerprint of what they hold together; empty where nothing is merged.
+        stage: What would be observed here.
+
+    Raises:
+        InputError: That is something else: it would all be observed again.
+    """
+    if expected and whole(stage) != expected:
+        raise InputError(
+            "this machine would not observe what the shards did: a model or corpus has changed, or versions, "
+            "device or type of the numbers differ; merge where a shard was run, in the same folder"
+        )
+
+
+def whole(stage: Plan) -> str:
+    """Fingerprint of what all jobs of a plan write."""
+    return of_parts(
+        (part.relative, part.key) for job in (*stage.jobs, *stage.trainings) for part in job.parts
+    )
+
+
+def of_parts(parts: Iterable[tuple[str, str]]) -> str:
+    """Fingerprint of tables by path and key, in whatever order."""
+    return fingerprint("plan", sorted(set(parts)))
+
+
+def missing(folder: Path, written: Written) -> int:
+    """How many tables of a share are not in its folder as they were written."""
+    store = PartStore(folder)
+    return sum(store.notes(relative, key) is None for relative, key in written.parts)

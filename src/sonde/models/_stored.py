@@ -1,0 +1,58 @@
+"""A model as every machine finds it that sees one folder: by what it holds, not by where it lies here."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+
+from sonde.base.errors import StoreError
+from sonde.models._bundled import bundled_folder
+from sonde.models._family import ModelSpec
+from sonde.models._load import resolve_revision
+from sonde.models._resolve import behind_a_server, content_files, content_hash, locate, split_family
+
+
+def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """The specification by which another machine loads the very same model.
+
+    A local checkpoint is copied below the folder under the hash of its files, unless it is there. A hub name
+    gets the revision that it stands for on this machine. Bundled models come with sonde.
+
+    Args:
+        spec: The model, as this machine finds it.
+        folder: An absolute path that every machine sees.
+
+    Raises:
+        StoreError: The folder cannot be written to, or is full.
+        SondeError: The model is not there.
+    """
+    family, bare = split_family(spec.name)
+    if behind_a_server(spec) or bundled_folder(bare):
+        return spec
+    place = locate(spec)
+    if not place.local:
+        found = ModelSpec(name=place.name, revision=place.revision, trust_remote_code=spec.trust_remote_code)
+        return dataclasses.replace(spec, revision=resolve_revision(found))
+    copy = folder / content_hash(place.name)
+    if not copy.is_dir() or content_hash(str(copy)) != copy.name:
+        _copy(Path(place.name), copy)
+    return dataclasses.replace(spec, name=f"{family}:{copy}" if family else str(copy))
+
+
+def _copy(source: Path, copy: Path) -> None:
+    """Copy what is read of a checkpoint; a copy that was cut off does not bear the name of a whole one."""
+    begun = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+    try:
+        shutil.rmtree(copy, ignore_errors=True)
+        begun.mkdir(parents=True)
+        for file in (*content_files(source), *source.glob("*.jinja")):
+            shutil.copyfile(file, begun / file.name)
+        begun.rename(copy)
+    except OSError as error:
+        shutil.rmtree(begun, ignore_errors=True)
+        raise StoreError(
+            f"cannot copy model {str(source)!r} to {copy}: {error.strerror or error}; finished results are "
+            "kept, free space and run again"
+        ) from error

@@ -179,13 +179,20 @@ def compare(
         str,
         typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
     ] = "",
+    lenses: Annotated[
+        list[str] | None,
+        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
+    ] = None,
 ) -> Shown:
     """Hold models against each other on the same items: what got better, worse, or cannot be told."""
     from sonde._console import comparison_data, print_comparison, progress
     from sonde.experiments.comparing import compare as held_against
     from sonde.experiments.comparing import default_output, write_comparison, write_series
+    from sonde.lenses import LENSES
     from sonde.report import build_comparison
 
+    for lens in lenses or ():
+        LENSES.hand_in(lens)
     found = held_against(directories, progress(), series=series)
     folder = write_comparison(found, output or default_output(directories))
     if series:

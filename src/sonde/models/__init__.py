@@ -14,7 +14,7 @@ from sonde.models._load import (
     resolve_revision,
     settle,
 )
-from sonde.models._resolve import split_revision
+from sonde.models._resolve import split_family, split_revision
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
 
@@ -42,5 +42,6 @@ __all__ = [
     "resolve_revision",
     "seen_items",
     "settle",
+    "split_family",
     "split_revision",
 ]

@@ -35,6 +35,7 @@ from sonde._predict_command import predict
 from sonde._show_command import show
 from sonde._shown import Shown, shown
 from sonde._verify_command import verify
+from sonde.base.children import SAFE_PATH
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -386,6 +387,8 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # On a shared machine, threads that spin for one that has no core make a forward several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # What this process starts imports nothing of the folder that it is called in.
+    os.environ[SAFE_PATH] = "1"
     # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,3 +67,16 @@ def test_nobody_but_the_user_trusts_the_code_of_a_model() -> None:
 def test_no_archive_is_unpacked_into_a_folder() -> None:
     unpacking = (".extractall", ".extract", "unpack_archive")
     assert not [where for where, _, name in calls() if name.endswith(unpacking)]
+
+
+def test_every_promise_names_where_it_is_kept_and_a_test() -> None:
+    root = ROOT.parents[1]
+    page = (root / "docs" / "security.md").read_text(encoding="utf-8")
+    table = page.partition("## What is promised")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 15
+    for row in rows:
+        _, where, tests = row
+        named = re.findall(r"`(tests/[^`]+)`", tests)
+        assert named and all((root / name).is_file() for name in named), row
+        assert all((ROOT / name).is_file() for name in re.findall(r"`([^`]+)`", where)), row

@@ -19,9 +19,7 @@ KEY = "hf_0123456789secret"
 LOGIN = "me:pass0123@word"
 
 
-@pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PGPASSWORD_X", "key"]
-)
+@pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "PGPASSWORD", "key"])
 def test_values_of_variables_that_hold_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, KEY)
     monkeypatch.setenv("SOME_KEY", "true")

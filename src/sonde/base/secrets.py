@@ -6,7 +6,7 @@ import os
 import re
 
 _LOGIN = re.compile(r"(?<=://)[^/\s'\"]+@")
-_NAMED = re.compile(r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
+_NAMED = re.compile(r"TOKEN(?!IZ)|SECRET|PASSW(?:OR)?D|CREDENTIAL|(?:^|_)KEY(?:_|$)", re.IGNORECASE)
 _SHORTEST = 8
 """Characters of a key; shorter values, such as ``true``, may stand in any sentence."""
 
@@ -16,7 +16,7 @@ _HIDDEN = "***"
 def without_secrets(text: str) -> str:
     """A text without the logins in its addresses and without the values of variables that hold keys.
 
-    A variable of the environment holds a key where a part of its name says so: ``HF_TOKEN``,
+    A variable of the environment holds a key where its name says so: ``HF_TOKEN``, ``PGPASSWORD``,
     ``AWS_SECRET_ACCESS_KEY``, ``OPENAI_API_KEY``.
 
     >>> without_secrets("https://me:pass@host/simple cannot be reached")

@@ -21,15 +21,7 @@ from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_task
 from sonde.lenses.probe.data import Examples
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.observe import pack, unpack
-from sonde.models import (
-    FAMILIES,
-    ModelSpec,
-    load_model,
-    resolve_revision,
-    settle,
-    split_family,
-    split_revision,
-)
+from sonde.models import ModelSpec, load_model, resolve_revision, settle, split_revision
 from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
 from sonde.training.probes.linear import probe_unchecked
@@ -51,8 +43,6 @@ def predict(
         raise InputError(f"{run.directory.root}: no probes; run the lens {PROBING!r}")
     chosen_task = _one("task", task, tasks, "-t")
     chosen = _one("model", model, [one.name for one in run.models], "-m")
-    if model is None and (file := split_family(chosen)[0]):
-        FAMILIES.check_recorded(file, run.directory.root)
     info = next(one for one in run.models if one.name == chosen)
     skipped: list[str] = []
     places = new_functions(files, skipped)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from sonde.base.errors import SondeError
+from sonde.base.secrets import without_secrets
 
 LOG = "error.log"
 GOES_ON = ("run", "merge", "pretrain")
@@ -62,7 +63,7 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
         _say(f"stopped{kept if GOES_ON and set(GOES_ON) & set(arguments[:1]) else ''}")
         return 128 + stopped.number
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
         _say(f"unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
         if "--debug" in arguments:
             traceback.print_exc()
@@ -93,7 +94,8 @@ def _log(arguments: list[str]) -> str:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
         with path.open("a", encoding="utf-8", errors="backslashreplace") as handle:
-            handle.write(f"{now} sonde {' '.join(arguments)}\n{traceback.format_exc()}\n")
+            told = f"{now} sonde {' '.join(arguments)}\n{traceback.format_exc()}\n"
+            handle.write(without_secrets(told))
     except OSError:
         return "no file, since none could be written"
     return str(path)

@@ -37,6 +37,7 @@ from sonde._predict_command import predict
 from sonde._show_command import show
 from sonde._shown import Shown, shown
 from sonde._verify_command import verify
+from sonde.base.children import SAFE_PATH
 from sonde.base.errors import UsageError
 
 app = typer.Typer(
@@ -190,13 +191,20 @@ def compare(
         str,
         typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
     ] = "",
+    lenses: Annotated[
+        list[str] | None,
+        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
+    ] = None,
 ) -> Shown:
     """Hold models against each other on the same items: what got better, worse, or cannot be told."""
     from sonde._console import comparison_data, print_comparison, progress
     from sonde.experiments.comparing import compare as held_against
     from sonde.experiments.comparing import default_output, write_comparison, write_series
+    from sonde.lenses import LENSES
     from sonde.report import build_comparison
 
+    for lens in lenses or ():
+        LENSES.hand_in(lens)
     found = held_against(directories, progress(), series=series)
     folder = write_comparison(found, output or default_output(directories))
     if series:
@@ -390,6 +398,8 @@ def main() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # On a shared machine, threads that spin for one that has no core make a forward several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # What this process starts imports nothing of the folder that it is called in.
+    os.environ[SAFE_PATH] = "1"
     # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -17,11 +17,17 @@ import difflib
 from collections.abc import Iterable
 from typing import Self
 
+from sonde.base.secrets import without_secrets
+
 
 class SondeError(Exception):
     """Base of everything sonde raises on purpose; the message is one line for a person."""
 
     exit_code: int = 1
+
+    def __str__(self) -> str:
+        """The message, without keys and logins: it goes to terminals, logs and the files of a run."""
+        return without_secrets(super().__str__())
 
 
 class UsageError(SondeError):

@@ -153,6 +153,23 @@ class Registry(Generic[T]):
             self._loaded[name] = self._member_of(self._module(name), name)
         return self._loaded[name]
 
+    def check_recorded(self, name: str, where: Path) -> None:
+        """Refuse the path of code in the files of a run: whoever made the run would decide what is executed.
+
+        Args:
+            name: What the run names; a path is taken where the user handed the same file in.
+            where: The folder of the run, for the message.
+
+        Raises:
+            InputError: It is a path that nobody here handed in.
+        """
+        taken = name in self._loaded or Path(name).resolve() in remembered(self._package).values()
+        if is_path(name) and not taken:
+            raise InputError(
+                f"{where}: the run names the {self._kind} {name!r}; code that a run names is not executed "
+                "unless you name it yourself"
+            )
+
     def _module(self, name: str) -> ModuleType:
         what = f"{self._kind} {name!r}"
         if is_path(name):

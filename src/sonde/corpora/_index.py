@@ -72,7 +72,7 @@ def pip_setting(name: str) -> str:
     value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
     if value is not None:
         return value
-    command = [sys.executable, "-m", "pip", "config", "get", f"global.{name}"]
+    command = [sys.executable, "-P", "-m", "pip", "config", "get", f"global.{name}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return done.stdout.strip() if done.returncode == 0 else ""
 

@@ -149,7 +149,9 @@ def _kept(folder: Path) -> Path | None:
 def _download_wheel(name: str, version: str, folder: Path) -> str:
     """Have pip put the wheel into a folder; what pip says where it has none for this machine."""
     options = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--disable-pip-version-check")
-    command = [sys.executable, "-m", "pip", "download", *options, "--retries", "1", "--dest", str(folder)]
+    # -P: a file pip.py in the folder that this is called in is not taken for pip.
+    command = [sys.executable, "-P", "-m", "pip", "download", *options]
+    command += ["--retries", "1", "--dest", str(folder)]
     try:
         done = subprocess.run(
             [*command, f"{name}=={version}"],

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from sonde.base.children import safe_children
 from sonde.base.errors import SondeError
 
 Job = TypeVar("Job")
@@ -50,12 +51,13 @@ def kept_processes(workers: int) -> Generator[None]:
 
 
 def _started(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_share_cores,
-        initargs=(workers,),
-    )
+    with safe_children():
+        return ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_share_cores,
+            initargs=(workers,),
+        )
 
 
 class LocalExecutor:
@@ -73,7 +75,9 @@ class LocalExecutor:
         pool = kept or _started(min(workers, len(jobs)))
         futures: dict[Future[Result], Job] = {}
         try:
-            futures = {pool.submit(function, job): job for job in jobs}
+            # The processes start with the first job.
+            with safe_children():
+                futures = {pool.submit(function, job): job for job in jobs}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as error:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sonde.base.children import safe_children
 from sonde.base.errors import InputError, SondeError
 from sonde.base.fingerprint import fingerprint
 from sonde.experiments._experiment import Execution, Experiment
@@ -30,6 +31,7 @@ from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
 
+@safe_children()
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:
     """Carry an experiment out, or go on where an earlier call stood.
 

@@ -12,9 +12,12 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.experiments.labels import label_path
+from sonde.languages import LANGUAGES
+from sonde.lenses import LENSES
 from sonde.results.columns import scan_tables
 from sonde.results.series import FEWEST, step_of
 from sonde.store.rundir import RunDirectory
+from sonde.tasks import TASKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,12 @@ def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
 
 def _models_of(run: RunDirectory) -> list[RunModel]:
     summary = run.read_summary()
+    for lens in summary.get("lenses") or ():
+        LENSES.check_recorded(str(lens.get("source")), run.root)
+        for task in lens.get("tasks") or ():
+            TASKS.check_recorded(str(task), run.root)
+    for corpus in summary.get("corpus") or ():
+        LANGUAGES.check_recorded(str(corpus.get("language")), run.root)
     models = [one for one in summary.get("models") or () if one.get("name")]
     if not models:
         raise InputError(f"{run.root}: the run names no model")

@@ -38,6 +38,7 @@ def summarise(
             "workers": execution.workers,
             "device": execution.device,
             "dtype": execution.dtype,
+            "trust_remote_code": execution.trust_remote_code,
         },
         "models": [{**_model(model, sets), "reading": reading[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sonde.experiments.arguments import Place
 from sonde.experiments.comparing import compare as held_against
 from sonde.experiments.comparing import default_output, write_comparison, write_series
 from sonde.facade.finished import Run
+from sonde.lenses import LENSES
 from sonde.report import build_comparison, read_compared
 from sonde.report import comparison_sentences as sentences
 from sonde.results import changes
@@ -63,7 +65,9 @@ class ComparedModels:
         )
 
 
-def compare(*runs: Place | Run, output: Place | None = None, series: str = "") -> ComparedModels:
+def compare(
+    *runs: Place | Run, output: Place | None = None, series: str = "", lenses: Sequence[Place] = ()
+) -> ComparedModels:
     r"""Hold models against each other on the same items: what got better, worse, or cannot be told.
 
     Of one run its first model is held against by the others; of several runs the models of the first are held
@@ -75,6 +79,8 @@ def compare(*runs: Place | Run, output: Place | None = None, series: str = "") -
         output: Folder of the comparison; by default beside the first run.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
+        lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
+            execute them.
 
     Returns:
         Every difference, tested together.
@@ -85,6 +91,8 @@ def compare(*runs: Place | Run, output: Place | None = None, series: str = "") -
     """
     if not runs:
         raise UsageError("sonde.compare takes one run with several models, or several runs")
+    for lens in lenses:
+        LENSES.hand_in(str(lens))
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     target = Path(output) if output is not None else default_output(folders)
     folder = write_comparison(held_against(folders, series=series), target)

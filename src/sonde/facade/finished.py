@@ -194,7 +194,9 @@ class Run:
             InputError: There is no probe, the model has changed, or no file holds anything to predict.
         """
         from sonde.facade.predicting import predict
+        from sonde.facade.states import check_families
 
+        check_families(self._data, model)
         named = [files] if isinstance(files, str | os.PathLike) else files
         return predict(self._data, map(Path, named), task=task, model=model, layer=layer)
 

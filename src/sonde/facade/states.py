@@ -16,6 +16,7 @@ from sonde.experiments.labels import label_path
 from sonde.experiments.plan import group_prefix
 from sonde.lenses import LensSettings
 from sonde.lenses.probe.states import LayerStates, ProbedExamples
+from sonde.models import FAMILIES, split_family
 from sonde.report import ModelInfo, RunData
 from sonde.tasks import TASKS
 
@@ -42,6 +43,17 @@ class ProbedGroup:
     probed: ProbedExamples
     capture: Mapping[str, Any]
     settings: LensSettings
+
+
+def check_families(run: RunData, named: str | None) -> None:
+    """Refuse a model family that a run names by its file, unless the user named the model.
+
+    Raises:
+        InputError: The run names code that nobody here handed in.
+    """
+    for one in run.models:
+        if one.name != named and (file := split_family(one.name)[0]):
+            FAMILIES.check_recorded(file, run.directory.root)
 
 
 def probed_tasks(run: RunData) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from sonde.models._load import (
     resolve_revision,
     settle,
 )
-from sonde.models._resolve import split_revision
+from sonde.models._resolve import split_family, split_revision
 from sonde.models._stored import stored
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
@@ -43,6 +43,7 @@ __all__ = [
     "resolve_revision",
     "seen_items",
     "settle",
+    "split_family",
     "split_revision",
     "stored",
 ]

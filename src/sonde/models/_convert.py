@@ -21,7 +21,15 @@ from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import cache_folder, write_atomic
 from sonde.models import _unpickle
 from sonde.models._family import ModelSpec
-from sonde.models._files import INDEX_SUFFIX, WEIGHTS, WeightFiles, file_of, small_files, weights_of
+from sonde.models._files import (
+    INDEX_SUFFIX,
+    WEIGHTS,
+    WeightFiles,
+    file_of,
+    revision_of,
+    small_files,
+    weights_of,
+)
 from sonde.models._headers import check_fetched, read_header
 from sonde.models._resolve import Location, files_hash, locate
 
@@ -88,7 +96,7 @@ def _folder_of(place: Location) -> Path:
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "*.txt", "*.model", "*.py"]
-    return Path(snapshot_download(place.name, revision=place.revision or None, allow_patterns=wanted))
+    return Path(snapshot_download(place.name, revision=revision_of(place), allow_patterns=wanted))
 
 
 def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,12 +39,39 @@ def file_of(place: Location, name: str) -> Path | None:
     if place.local:
         path = Path(place.name) / name
         return path if path.is_file() else None
+    return _fetched(place, name, revision_of(place))
+
+
+def revision_of(place: Location) -> str:
+    """The commit that a name of the hub means, asked once: every file of a model is then of one commit.
+
+    Where the hub does not tell, what the user named.
+    """
+    try:
+        return _commit(place)
+    except LookupError:
+        return place.revision or "main"
+
+
+@lru_cache(maxsize=64)
+def _commit(place: Location) -> str:
+    from transformers.utils.hub import extract_commit_hash
+
+    found = None if place.local else _fetched(place, "config.json", place.revision or "main")
+    commit = extract_commit_hash(None if found is None else str(found), None)
+    if commit is None:
+        # An answer that was not had is asked for again.
+        raise LookupError(place.name)
+    return commit
+
+
+def _fetched(place: Location, name: str, revision: str) -> Path | None:
     from transformers.utils.hub import cached_file
 
     found = cached_file(
         place.name,
         name,
-        revision=place.revision or "main",
+        revision=revision,
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,

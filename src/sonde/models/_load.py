@@ -11,7 +11,7 @@ from typing import Any
 from sonde.base.errors import InputError, SondeError, UnknownNameError
 from sonde.models._bundled import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
-from sonde.models._files import file_of, read_object
+from sonde.models._files import file_of, read_object, revision_of
 from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
 from sonde.models._resolve import (
@@ -110,13 +110,7 @@ def resolve_revision(spec: ModelSpec) -> str:
     if behind_a_server(spec):
         return SERVED_REVISION
     place = locate(spec)
-    if place.local:
-        revision = content_hash(place.name)
-    else:
-        from transformers.utils.hub import extract_commit_hash
-
-        file = file_of(place, "config.json")
-        revision = extract_commit_hash(None if file is None else str(file), None) or place.revision or "main"
+    revision = content_hash(place.name) if place.local else revision_of(place)
     if file := split_family(spec.name)[0]:
         from sonde.models import FAMILIES
 
@@ -205,7 +199,7 @@ def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
         with quiet():
             return auto_class.from_pretrained(
                 place.name,
-                revision=place.revision or "main",
+                revision=revision_of(place),
                 trust_remote_code=spec.trust_remote_code,
                 **more,
             )

@@ -13,7 +13,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models._convert import converted
 from sonde.models._family import ModelSpec
-from sonde.models._files import weights_of
+from sonde.models._files import revision_of, weights_of
 from sonde.models._headers import check_fetched, read_header
 from sonde.models._preflight import check_finite, check_keys
 from sonde.models._resolve import Location, locate
@@ -51,7 +51,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
             with quiet():
                 model, report = picker.from_pretrained(
                     place.name,
-                    revision=place.revision or "main",
+                    revision=revision_of(place),
                     config=config,
                     dtype=dtype,
                     use_safetensors=True,

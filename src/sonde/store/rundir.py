@@ -11,9 +11,11 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text
+from sonde.base.secrets import without_secrets
 from sonde.store.receipts import must_be_intact, write_with_receipt
 
 _LONGEST_SLUG = 120
+_LARGEST_SUMMARY = 256 << 20
 
 
 def slug(model: str) -> str:
@@ -99,6 +101,8 @@ class RunDirectory:
         Raises:
             InputError: The folder holds no run, or its summary cannot be read.
         """
+        if self.summary.is_file() and self.summary.stat().st_size > _LARGEST_SUMMARY:
+            raise InputError(f"{self.summary}: more than {_LARGEST_SUMMARY:,} bytes, which no run writes")
         if not self.summary.is_file():
             raise InputError(
                 f"{self.root}: no run here (run.json is missing); `sonde run -o {self.root}` makes one"
@@ -110,5 +114,5 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``run.json`` atomically."""
-        text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
+        text = without_secrets(json.dumps(summary, indent=2, ensure_ascii=False)) + "\n"
         write_with_receipt(self.root, self.summary.name, text)

@@ -41,7 +41,7 @@
     if (drawn.get(place) === current || !window.vegaEmbed) return Promise.resolve();
     drawn.set(place, current);
     const config = window.sondeTheme(themes[current], place.closest("figure"));
-    const options = { mode: "vega-lite", actions: false, renderer: "svg", logLevel: 1, config };
+    const options = { mode: "vega-lite", ast: true, actions: false, renderer: "svg", logLevel: 1, config };
     return window.vegaEmbed(place, specs[place.dataset.chart], options).then(() => {
       // The place itself says what the picture is; its marks have nothing to add.
       place.querySelector("svg").setAttribute("aria-hidden", "true");

@@ -1,0 +1,45 @@
+"""Whoever reads a repository from inside it does not have its modules executed by processes that start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from sonde.base.children import SAFE_PATH
+from sonde.corpora._index import pip_setting
+from sonde.corpora.pypi import _download_wheel
+from sonde.executors import EXECUTORS
+
+
+@pytest.fixture
+def witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What modules of the current folder write that go by names which every Python process imports."""
+    folder, path = tmp_path / "code", tmp_path / "ran"
+    folder.mkdir()
+    for name in ("pip", "re", "runpy", "signal", "threading", "tempfile", "pickle", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(path)!r}, 'w')\nraise SystemExit(1)\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv(SAFE_PATH, raising=False)
+    return path
+
+
+def test_workers(witness: Path) -> None:
+    found = EXECUTORS.load("local").map(len, ["a", "bb", "ccc"], workers=2)
+    assert sorted(found) == [("a", 1), ("bb", 2), ("ccc", 3)]
+    assert not witness.exists() and SAFE_PATH not in os.environ
+
+
+def test_pip(witness: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    pip_setting("find-links")
+    assert "demo" in _download_wheel("demo", "1.0", tmp_path / "shelf")
+    assert not witness.exists()
+
+
+def test_the_attack_works_where_nothing_is_done(witness: Path) -> None:
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-m", "pip", "--version"]) == 1
+    assert witness.exists()

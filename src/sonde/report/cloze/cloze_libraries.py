@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from sonde.report._drawing.charts import dots
@@ -13,7 +16,7 @@ from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import PERCENT
 from sonde.results.tables import MODEL, Column, scored
 
-_METRICS = ["known_by_use", "asked_by_use", "names"]
+_METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 _SHOWN = 30
 _DECILES = [str(decile) for decile in range(1, 11)]
 
@@ -108,6 +111,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 "control_said": ""
                 if best is None
                 else f"{ANSWERERS.get(best['control'], best['control'])} {number(100 * best['value'], 1)}",
+                "gain": None if best is None else _gain(held.get(("known_by_use_gain", best["control"]))),
                 "tenths": dict(tenths.select("decile", "value").iter_rows()),
             }
         )
@@ -123,6 +127,11 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 help="The name ranks first; a name counts once a repository that calls it.",
             ),
             Column(title="Best control, %", value="control_said", help="What answers without knowing names."),
+            Column(
+                title="Above it, points",
+                value="gain",
+                help="The model less this control on the same uses, in percentage points, with its interval.",
+            ),
             Column(title="Asked, %", value="asked", format=PERCENT, help="Uses whose name was ranked."),
             *(
                 Column(
@@ -136,6 +145,10 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
         ],
         rows=records,
     )  # fmt: skip
+
+
+def _gain(row: Mapping[str, Any] | None) -> str | None:
+    return None if row is None else with_interval(row, 100, 1)
 
 
 plot = ClozeLibraries()

@@ -67,10 +67,10 @@ class ClozeLibraries:
             charts=[chart],
             table=_table(rows, order),
             notes=(
+                *_not_asked(whole),
                 "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
                 "CSV file a model.",
-                "Asked says of how many uses the name was ranked at all; where a tokenizer cuts it into "
-                "several subtokens it is ranked with the option cloze.objective=answers alone.",
+                "Asked says of how many uses the name was ranked at all.",
             ),
         )
 
@@ -82,6 +82,21 @@ def _knows(known: pl.DataFrame, most: list[str]) -> list[str]:
         held = {row["library"]: row for row in mine.iter_rows(named=True)}
         said = [f"{one} {with_interval(held[one], 100, 0)} %" for one in most[:5] if one in held]
         lines.append(f"{subject} knows {', '.join(said)} (of the uses by other repositories).")
+    return lines
+
+
+def _not_asked(whole: pl.DataFrame) -> list[str]:
+    """A sentence a model whose tokenizer leaves uses out."""
+    asked = whole.filter((pl.col("metric") == "asked_by_use") & pl.col("control").is_null())
+    lines: list[str] = []
+    for (subject,), mine in asked.group_by("shown", maintain_order=True):
+        total = int(mine["n"].sum())
+        missing = total - round((mine["value"] * mine["n"]).sum())
+        if missing:
+            lines.append(
+                f"{subject}: {missing:,} of {total:,} uses were not asked because its tokenizer does not "
+                "have the answer as one subtoken; cloze.objective=answers asks them."
+            )
     return lines
 
 

@@ -138,6 +138,27 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
     assert len(answers) == len(queries)
 
 
+def test_calls_behind_imports_equal_a_forward_by_hand() -> None:
+    """The imports of the file stand before the call, and the rank and nats are of that text."""
+    data = drawn(templates="call", imports=1.0, frames=0.0)
+    queries = {row["query_id"]: row for row in data.examples.iter_rows(named=True)}
+    checked = 0
+    for row in observed("sonde/mini-encoder", data).iter_rows(named=True):
+        query = queries[row["query_id"]]
+        if query["frame"] != "imports" or row["status"] != ONE:
+            continue
+        assert query["prefix"].startswith("import numpy as np\nimport os.path\nfrom collections import")
+        alone = queries[query["base_id"]]
+        assert query["prefix"].endswith(alone["prefix"])
+        assert (query["answer"], query["suffix"]) == (alone["answer"], alone["suffix"])
+        before, (answer,), after = by_hand(query["prefix"], query["answer"], query["suffix"])
+        values = log_probabilities([*before, answer, *after], [len(before)])
+        assert row["nats"] == pytest.approx(-float(values[answer]), abs=1e-4)
+        assert row["rank_id"] == int((values >= values[answer] - 1e-4).sum())
+        checked += 1
+    assert checked > 3
+
+
 def test_batches_do_not_change_ranks(answers: pl.DataFrame) -> None:
     one_by_one = observed("sonde/mini-encoder", drawn(), budget=1)
     together = observed("sonde/mini-encoder", drawn(), budget=64 * 64)

@@ -6,6 +6,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import t as student
 from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
@@ -13,11 +14,14 @@ from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.ranked import with_seen
 from sonde.lenses.cloze.rates import KS
+from sonde.results import Mean, means
 from sonde.results.scores import Score
 from sonde.tasks._cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")
 Rows = list[dict[str, Any]]
+
+NOTHING = Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +95,34 @@ def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
     assert score.ci_low == pytest.approx(max(whole - half, 0.0))
     assert score.ci_high == pytest.approx(whole + half)
     assert (score.n, score.n_clusters) == (39, 12)
+
+
+@pytest.mark.parametrize("dimension", ["imports", "imports_hide"])
+def test_calls_behind_imports_are_paired_with_the_same_calls_alone(dimension: str) -> None:
+    rng = np.random.default_rng(5)
+    queries, answers, pairs = [], [], []
+    for number in range(60):
+        library, shown = f"lib{number % 12}", number % 7 == 0
+        behind = query(100 + number, library=library, frame="imports", visible=shown)
+        queries += [query(number, library=library), {**behind, "base_id": f"q{number}"}]
+        alone, after = (int(rank) for rank in rng.integers(1, 4, size=2))
+        answers += [answer(f"q{number}", alone), answer(behind["query_id"], after)]
+        if dimension == "imports" or not shown:
+            pairs.append({"library": library, "without": alone == 1, "with": after == 1})
+    scores = lens.score(scoring(queries, answers))
+    template = queries[0]["template"]
+    for side in ("with", "without"):
+        score = found(scores, "p_at_k", f"template={template};{dimension}={side}", k=1)
+        assert score.value == pytest.approx(mean(pair[side] for pair in pairs))
+    apart = found(scores, "p_at_k", f"template={template};{dimension}=with-without", k=1)
+    differences = pl.DataFrame(pairs).select("library", less=pl.col("with").cast(int) - pl.col("without"))
+    (expected,) = means(
+        differences, [Mean("p_at_k", pl.col("less"), "difference")], NOTHING, cluster="library"
+    )
+    assert apart.value == pytest.approx(mean(pair["with"] - pair["without"] for pair in pairs))
+    assert (apart.n, apart.n_clusters) == (len(pairs), 12)
+    assert apart.ci_low == pytest.approx(expected.ci_low)
+    assert apart.ci_high == pytest.approx(expected.ci_high)
 
 
 def test_framed_queries_stand_in_no_other_table(frame_scores: list[Score]) -> None:

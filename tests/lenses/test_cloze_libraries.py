@@ -4,10 +4,13 @@ from collections import defaultdict
 from statistics import mean
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.lenses.test_cloze_scores import answer, found, query, scoring
 
 from sonde.lenses.cloze import lens
+from sonde.lenses.cloze.libraries import by_use
+from sonde.results import Score
 
 USERS = [f"d{number}" for number in range(12)]
 
@@ -95,6 +98,41 @@ def test_new_names_are_held_apart_from_kept_ones() -> None:
     apart = found(scores, "p_at_k", "release=new-kept", k=1)
     assert apart.value == pytest.approx(-0.5)
     assert found(scores, "asked_in_release", "release=new").value == 1.0
+
+
+def test_a_release_has_the_same_controls_on_both_sides() -> None:
+    queries = [
+        query(number, name=f"lib.f{number}", release="new" if number % 3 else "kept", users=[])
+        | {"majority": 1 if number % 5 == 0 else 30}
+        for number in range(60)
+    ]
+    ranks = {f"q{number}": 1 if number % 2 else 20 for number in range(60)}
+    scores = list(lens.score(scoring(queries, [answer(*one) for one in ranks.items()])))
+    rates: dict[str, float] = {}
+    for side in ("new", "kept"):
+        mine = [one for one in queries if one["release"] == side]
+        rates[side] = mean(one["majority"] == 1 for one in mine)
+        control = found(scores, "p_at_k", f"release={side}", control="majority", k=1)
+        assert control.value == pytest.approx(rates[side])
+        gain = found(scores, "p_at_k_gain", f"release={side}", control="majority", k=1)
+        assert gain.value == pytest.approx(mean(ranks[one["query_id"]] == 1 for one in mine) - rates[side])
+        assert gain.ci_low is not None and gain.ci_high is not None
+    apart = found(scores, "p_at_k", "release=new-kept", control="majority", k=1)
+    assert apart.value == pytest.approx(rates["new"] - rates["kept"])
+
+
+def test_chance_stands_beside_answers_that_compete() -> None:
+    """Of four names one is right by chance in a quarter of the uses, whoever the library is."""
+    queries = [query(number, users=USERS[:3]) for number in range(40)]
+    frame = pl.DataFrame(queries).with_columns(
+        competing=pl.lit(4), rank=pl.int_range(pl.len()) % 4 + 1, place=pl.lit("member")
+    )
+    base = Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0)
+    scores = list(by_use(frame, base, 20))
+    where = f"library={queries[0]['library']}"
+    assert found(scores, "known_by_use", where, control="chance").value == pytest.approx(0.25)
+    gain = found(scores, "known_by_use_gain", where, control="chance")
+    assert gain.value == pytest.approx(found(scores, "known_by_use", where).value - 0.25)
 
 
 def test_nothing_is_said_where_nobody_else_calls() -> None:

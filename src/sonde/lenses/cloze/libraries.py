@@ -23,9 +23,10 @@ from sonde.lenses.cloze.ranked import (
     contested,
     ranked_answers,
 )
-from sonde.lenses.cloze.rates import COMPETING, NAMES, at_k, hit
+from sonde.lenses.cloze.rates import COMPETING, NAMES, at_k, chance_at_k, hit
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.columns import scan_tables
+from sonde.results.intervals import Kind
 from sonde.store.rundir import RunDirectory, slug
 from sonde.tasks._cloze_candidates import MEMBER
 from sonde.tasks._cloze_given import GIVEN, TASK
@@ -36,6 +37,7 @@ _CONTROLS = {
     RANDOM_WEIGHTS: "rank_random_weights",
 }
 _WHOLE = "whole"
+_KS = (1, 10)
 _FEW = 10
 """Fewest names that are divided into deciles."""
 
@@ -78,25 +80,48 @@ def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
 
 
 def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """P@k of names that appeared with a release, of those it kept, and the difference.
+    """P@k of names that appeared with a release, of those it kept, and the difference, beside the controls.
 
     ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
-    is the share of the queries that were ranked.
+    is the share of the queries that were ranked. The controls' own difference says how much harder the new
+    names are to guess; ``p_at_k_gain`` is the model less a control, paired.
     """
     # Queries drawn by an earlier version do not say it.
     if "release" not in names.columns or names["release"].is_null().all():
         return
     asked = _members(names)
-    wanted = [*at_k(asked, "rank", ks=(1, 10)), Mean("asked_in_release", pl.col("rank").is_not_null())]
-    yield from means(asked, wanted, base, by="release", cluster="name")
-    yield from mean_differences(
-        asked, at_k(asked, "rank", ks=(1, 10)), base, ("release", "new", "kept"), cluster="name"
-    )
+    share = Mean("asked_in_release", pl.col("rank").is_not_null())
+    yield from means(asked, [share], base, by="release", cluster="name")
+    yield from _on_both_sides(asked, at_k(asked, "rank", ks=_KS), base)
+    ranked = asked.filter(pl.col("rank").is_not_null())
     for control, column in _CONTROLS.items():
-        if column in asked.columns:
-            both = asked.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
+        if column in ranked.columns:
+            both = ranked.filter(pl.col(column).is_not_null())
+            rates = at_k(both, column, ks=_KS)
             named = dataclasses.replace(base, control=control)
-            yield from means(both, at_k(both, column, ks=(1, 10)), named, by="release", cluster="name")
+            yield from _on_both_sides(both, [*rates, *_gains(both, rates)], named)
+    if COMPETING in ranked.columns:
+        rates = chance_at_k(_KS)
+        named = dataclasses.replace(base, control="chance")
+        yield from _on_both_sides(ranked, [*rates, *_gains(ranked, rates)], named)
+
+
+def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Iterator[Score]:
+    yield from means(frame, wanted, named, by="release", cluster="name")
+    yield from mean_differences(
+        frame,
+        [one for one in wanted if one.metric == "p_at_k"],
+        named,
+        ("release", "new", "kept"),
+        cluster="name",
+    )
+
+
+def _gains(frame: pl.DataFrame, rates: list[Mean]) -> Iterator[Mean]:
+    """The model's P@k less that of a control, query by query."""
+    for own, other in zip(at_k(frame, "rank", ks=_KS), rates, strict=True):
+        gain = own.of.cast(pl.Float64) - other.of.cast(pl.Float64)
+        yield Mean("p_at_k_gain", gain, "difference", fields=own.fields)
 
 
 def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
@@ -188,13 +213,21 @@ def _members(names: pl.DataFrame) -> pl.DataFrame:
 
 def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]:
     """The controls on what they and the model answer, and the model less each, paired."""
+    ranked = used.filter(pl.col("rank").is_not_null())
     for control, column in _CONTROLS.items():
-        if column not in used.columns:
-            continue
-        both = used.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
-        if both.is_empty():
-            continue
-        named = dataclasses.replace(base, control=control)
-        gain = hit(both, "rank", 1).cast(pl.Int8) - hit(both, column, 1).cast(pl.Int8)
-        wanted = [Mean("known_by_use", hit(both, column, 1)), Mean("known_by_use_gain", gain, "difference")]
-        yield from means(both, wanted, named, by=by, cluster="users")
+        if column in ranked.columns:
+            both = ranked.filter(pl.col(column).is_not_null())
+            yield from _against(both, hit(both, column, 1), "proportion", control, base, by)
+    if COMPETING in ranked.columns:
+        (first,) = chance_at_k((1,))
+        yield from _against(ranked, first.of, first.kind, "chance", base, by)
+
+
+def _against(
+    both: pl.DataFrame, value: pl.Expr, kind: Kind, control: str, base: Score, by: list[str]
+) -> Iterator[Score]:
+    if both.is_empty():
+        return
+    gain = hit(both, "rank", 1).cast(pl.Float64) - value.cast(pl.Float64)
+    wanted = [Mean("known_by_use", value, kind), Mean("known_by_use_gain", gain, "difference")]
+    yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")

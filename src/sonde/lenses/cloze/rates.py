@@ -51,9 +51,14 @@ def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     competing = pl.col(COMPETING)
     reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
     value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
-    shares = [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in KS]
     named = dataclasses.replace(template, control="chance")
-    return by_library(frame, [*shares, Mean("mrr", value, "unit")], named)
+    return by_library(frame, [*chance_at_k(), Mean("mrr", value, "unit")], named)
+
+
+def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
+    """P@k of ranking at random among those that compete."""
+    competing = pl.col(COMPETING)
+    return [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in ks]
 
 
 def _counts(frame: pl.DataFrame) -> list[int]:

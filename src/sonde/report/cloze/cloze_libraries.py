@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from sonde.report._drawing.charts import dots
@@ -13,7 +16,7 @@ from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import PERCENT
 from sonde.results.tables import MODEL, Column, scored
 
-_METRICS = ["known_by_use", "asked_by_use", "names"]
+_METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 _SHOWN = 30
 _DECILES = [str(decile) for decile in range(1, 11)]
 
@@ -64,10 +67,10 @@ class ClozeLibraries:
             charts=[chart],
             table=_table(rows, order),
             notes=(
+                *_not_asked(whole),
                 "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
                 "CSV file a model.",
-                "Asked says of how many uses the name was ranked at all; where a tokenizer cuts it into "
-                "several subtokens it is ranked with the option cloze.objective=answers alone.",
+                "Asked says of how many uses the name was ranked at all.",
             ),
         )
 
@@ -79,6 +82,21 @@ def _knows(known: pl.DataFrame, most: list[str]) -> list[str]:
         held = {row["library"]: row for row in mine.iter_rows(named=True)}
         said = [f"{one} {with_interval(held[one], 100, 0)} %" for one in most[:5] if one in held]
         lines.append(f"{subject} knows {', '.join(said)} (of the uses by other repositories).")
+    return lines
+
+
+def _not_asked(whole: pl.DataFrame) -> list[str]:
+    """A sentence a model whose tokenizer leaves uses out."""
+    asked = whole.filter((pl.col("metric") == "asked_by_use") & pl.col("control").is_null())
+    lines: list[str] = []
+    for (subject,), mine in asked.group_by("shown", maintain_order=True):
+        total = int(mine["n"].sum())
+        missing = total - round((mine["value"] * mine["n"]).sum())
+        if missing:
+            lines.append(
+                f"{subject}: {missing:,} of {total:,} uses were not asked because its tokenizer does not "
+                "have the answer as one subtoken; cloze.objective=answers asks them."
+            )
     return lines
 
 
@@ -108,6 +126,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 "control_said": ""
                 if best is None
                 else f"{ANSWERERS.get(best['control'], best['control'])} {number(100 * best['value'], 1)}",
+                "gain": None if best is None else _gain(held.get(("known_by_use_gain", best["control"]))),
                 "tenths": dict(tenths.select("decile", "value").iter_rows()),
             }
         )
@@ -123,6 +142,11 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 help="The name ranks first; a name counts once a repository that calls it.",
             ),
             Column(title="Best control, %", value="control_said", help="What answers without knowing names."),
+            Column(
+                title="Above it, points",
+                value="gain",
+                help="The model less this control on the same uses, in percentage points, with its interval.",
+            ),
             Column(title="Asked, %", value="asked", format=PERCENT, help="Uses whose name was ranked."),
             *(
                 Column(
@@ -136,6 +160,10 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
         ],
         rows=records,
     )  # fmt: skip
+
+
+def _gain(row: Mapping[str, Any] | None) -> str | None:
+    return None if row is None else with_interval(row, 100, 1)
 
 
 plot = ClozeLibraries()

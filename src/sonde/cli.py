@@ -13,6 +13,7 @@ import typer
 from sonde import __version__
 from sonde._cache_commands import cache_app
 from sonde._card_commands import card
+from sonde._compare_command import compare
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
 from sonde._merge_command import merge
@@ -54,6 +55,7 @@ app.command()(predict)
 app.command()(show)
 app.command()(verify)
 app.command()(merge)
+app.command()(compare)
 
 
 @app.command(cls=Explained)
@@ -175,42 +177,6 @@ def report(
 
 
 app.command()(card)
-
-
-@app.command()
-@shown
-def compare(
-    directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Folder of the comparison; by default beside the run."),
-    ] = None,
-    series: Annotated[
-        str,
-        typer.Option("--series", metavar="REGEX", help=r"Checkpoints of one training, as 'step(\d+)'."),
-    ] = "",
-    lenses: Annotated[
-        list[str] | None,
-        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
-    ] = None,
-) -> Shown:
-    """Hold models against each other on the same items: what got better, worse, or cannot be told."""
-    from sonde._console import comparison_data, print_comparison, progress
-    from sonde.experiments.comparing import compare as held_against
-    from sonde.experiments.comparing import default_output, write_comparison, write_series
-    from sonde.lenses import LENSES
-    from sonde.report import build_comparison
-
-    for lens in lenses or ():
-        LENSES.hand_in(lens)
-    found = held_against(directories, progress(), series=series)
-    folder = write_comparison(found, output or default_output(directories))
-    if series:
-        write_series(directories, series, folder)
-    page = build_comparison(folder)
-    return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))
 
 
 @app.command("figures")

@@ -59,7 +59,9 @@ _REMEDIES = {
     "training": "--include-seen scores it too, and then the number tells what was memorised.",
     "seen": "--include-seen scores it too, and then the number tells what was memorised.",
     "limit": "Raise --limit.",
+    "older one": "Nothing: who has read the older one knows the newer one too.",
     "duplicate": "Nothing: a copy would count the same code twice.",
+    "cut-off date": "Name another day (--cut-off), or read older and newer code of each repository.",
     "parse": "Repair the files, or leave them out.",
     "large": "Split the files, or leave them out.",
 }

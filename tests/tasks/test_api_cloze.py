@@ -115,6 +115,16 @@ def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
     assert capped.table["query_id"].is_in(table["query_id"].implode()).all()
 
 
+def test_the_names_of_some_libraries_alone_are_asked_about(table: pl.DataFrame) -> None:
+    some = tuple(sorted(set(table["library"])))[:2]
+    made = queries(gather(standard_library()), QueryRules(contexts=2, libraries=some))
+    assert set(made.table["library"]) == set(some)
+    assert made.table["query_id"].is_in(table["query_id"].implode()).all()
+    assert made.left_out["not of the libraries named"] > 0
+    with pytest.raises(UnknownNameError, match="library of the corpus"):
+        queries(gather(standard_library()), QueryRules(libraries=("no_such_library",)))
+
+
 def test_libraries_take_turns() -> None:
     calls = {"big": 60, "small": 3, "tiny": 1}
     text = "".join(

@@ -66,6 +66,9 @@ class StatementOptions(PairOptions):
     templates: tuple[Annotated[str, OneOf(TEMPLATES)], ...] = option(
         TEMPLATES, "which statements are asked about"
     )
+    libraries: tuple[str, ...] = option(
+        (), "libraries whose names alone are asked about, so that each has enough of them; all by default"
+    )
     within: Annotated[str, OneOf(WITHIN)] = option(
         "file", "file for every call, function for those inside functions alone"
     )
@@ -123,6 +126,7 @@ class StatementOptions(PairOptions):
             framed=self.frames,
             imported=self.imports,
             scope=self.scope,
+            libraries=self.libraries,
             per_library=self.per_library,
             lenient="templates" not in self.model_fields_set,
             candidates=0 if self.objective == MASKED else self.candidates,

@@ -59,6 +59,7 @@ class QueryRules:
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
         scope: Which names, of `SCOPES`.
+        libraries: The libraries whose names are asked about; none takes those of all.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
         limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.
         seed: Draws other names and other adversarial aliases.
@@ -75,6 +76,7 @@ class QueryRules:
     releases: Mapping[str, str] | None = None
     candidates: int = 0
     scope: str = ALL
+    libraries: tuple[str, ...] = ()
     per_library: int | None = None
     limit: int | None = None
     seed: int = 0
@@ -103,13 +105,17 @@ def queries(gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | N
         frequent: The pieces of the corpus, for the column ``unigram``; None leaves it empty.
 
     Raises:
-        UnknownNameError: A template that does not exist.
+        UnknownNameError: A template that does not exist, or a library that the corpus does not have.
         InputError: There are too few aliases for adversarial queries.
     """
     for template in wanted.templates:
         if template not in TEMPLATES:
             raise UnknownNameError("template", template, TEMPLATES)
     names = [name for name in gathered.names.values() if "." in name.name]
+    known = {name.library for name in names} if wanted.libraries else set[str]()
+    for library in wanted.libraries:
+        if library not in known:
+            raise UnknownNameError("library of the corpus", library, sorted(known))
     left_out = Counter({"name of one level": len(gathered.names) - len(names)})
     maker = _Maker(gathered, names, wanted, left_out, frequent)
     rows: list[dict[str, Any]] = []
@@ -135,6 +141,9 @@ def _in_turn(
             continue
         if sides is None and not gathered.usable(name, wanted.scope):
             left_out["not for others to use"] += 1
+            continue
+        if wanted.libraries and name.library not in wanted.libraries:
+            left_out["not of the libraries named"] += 1
             continue
         order = unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind)
         side = "" if sides is None else sides[name.name]

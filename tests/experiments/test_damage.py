@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde.base.errors import SondeError, StoreError
+from sonde.capture.collect import RowResult
+from sonde.capture.rows import Row
+from sonde.capture.runner import Runner
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution
@@ -124,3 +130,24 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing(
         assert verify(folder).damaged == ()
         assert_frame_equal(scores(folder), scores(whole))
     assert writes >= 15
+
+
+def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
+    whole: Path, decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Runner._batch
+
+    def scarce(runner: Runner, batch: Sequence[Row]) -> list[RowResult]:
+        if len(batch) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return read(runner, batch)
+
+    monkeypatch.setattr(Runner, "_batch", scarce)
+    run(experiment(decoder, project), Execution(output=tmp_path / "run"))
+    assert_frame_equal(scores(tmp_path / "run"), scores(whole), abs_tol=1e-5)
+    forwards = json.loads((tmp_path / "run" / "run.json").read_text())["forwards"]
+    usual = json.loads((whole / "run.json").read_text())["forwards"]
+    assert forwards.pop("batches halved for memory") > 0
+    assert forwards == usual
+    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    assert "batches halved for memory" in page

@@ -28,12 +28,15 @@ class Observed:
             then the masked ones in the order asked (from 1 on). Empty where it asked nothing of the item.
         inputs: Distinct inputs forwarded for the item.
         shared: Inputs that needed no forward of their own because another lens asked for the same.
+        halved: Batches that did not fit into memory and were read as two, of the block of items that this
+            one is the first of; 0 of all others.
     """
 
     prepared: Prepared
     captures: Mapping[str, tuple[ItemCapture, ...]]
     inputs: int
     shared: int
+    halved: int = 0
 
 
 def observe(
@@ -96,12 +99,12 @@ def _observe_block(
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
             rows += cutter.rows(source, asked, prepared[asked.item])
-    captured = _capture(loaded, prepared, inputs, rows, cutter, settings)
+    captured, halved = _capture(loaded, prepared, inputs, rows, cutter, settings)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
         captures = union.hand_back(item, captured)
         asked = sum(len(answers) for answers in captures.values())
-        yield Observed(one, captures, counts[item], asked - counts[item])
+        yield Observed(one, captures, counts[item], asked - counts[item], 0 if item else halved)
 
 
 def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
@@ -118,8 +121,8 @@ def _capture(
     rows: Sequence[Row],
     cutter: RowCutter,
     settings: CaptureSettings,
-) -> dict[int, ItemCapture]:
-    """Forward all rows and put the windows of each input together."""
+) -> tuple[dict[int, ItemCapture], int]:
+    """Forward all rows and put the windows of each input together; and how many batches did not fit."""
     collectors: list[Collector] = []
     for asked in inputs:
         one = prepared[asked.item]
@@ -139,7 +142,7 @@ def _capture(
                 rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
         for row, result in runner.run(batches + _batches(rows, inputs, keys, runner.budget)):
             collectors[row.source].add(row, result)
-    return {
+    captured = {
         source: replace(
             collector.finish(),
             pad=loaded.special.pad if asked.shape.padded else None,
@@ -147,6 +150,7 @@ def _capture(
         )
         for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
     }
+    return captured, runner.halved
 
 
 def _batches(

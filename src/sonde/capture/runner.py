@@ -47,6 +47,7 @@ class Runner:
 
     Attributes:
         budget: Padded tokens a batch.
+        halved: Batches read as two, since they or others of their size did not fit into memory.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Runner:
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
         self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
+        self.halved = 0
         self._reading = ExitStack()
         self._recording: Recording | None = None
 
@@ -100,16 +102,15 @@ class Runner:
         most: int | None = None
         while waiting:
             batch = waiting.pop()
-            if most is not None and len(batch) > 1 and padded(batch) > most:
-                results = None
-            else:
-                results = self._try(batch)
-                if results is None and len(batch) == 1:
-                    raise CaptureError(
-                        f"{self._where(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
-                        "memory; give a smaller --context"
-                    )
+            fits = most is None or len(batch) == 1 or padded(batch) <= most
+            results = self._try(batch) if fits else None
+            if results is None and len(batch) == 1:
+                raise CaptureError(
+                    f"{self._where(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
+                    "memory; give a smaller --context"
+                )
             if results is None:
+                self.halved += 1
                 half = (len(batch) + 1) // 2
                 most = padded(batch[:half]) if most is None else most
                 waiting += [batch[half:], batch[:half]]
@@ -394,7 +395,5 @@ def _answers_of(found: RankedAnswers, lengths: Sequence[int]) -> list[ScoredAnsw
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-        sign in words for sign in ("out of memory", "can't allocate memory", "not enough memory")
-    )
+    signs, said = ("out of memory", "can't allocate memory", "not enough memory"), str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in said for sign in signs)

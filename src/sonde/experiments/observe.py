@@ -142,6 +142,8 @@ def _tables(
     for few in _batched(observe_lenses(loaded, prepared, passes, settings=how), ITEMS_A_TABLE):
         for one in few:
             forwards.update(run=one.inputs, shared=one.shared)
+            if one.halved:
+                forwards["batches halved for memory"] += one.halved
         for part in parts:
             name = part.lens.name
             captured = [Captured(one.prepared, one.captures[name]) for one in few]

@@ -3,24 +3,32 @@
   if (!box) return;
   const data = JSON.parse(document.getElementById(box.dataset.source).textContent);
   const part = (name) => box.querySelector(name);
-  const [main, detail, list, nodes] = [".ex-code", ".ex-detail", ".ex-items", ".ex-nodes"].map(part);
+  const [main, detail, list] = [".ex-code", ".ex-detail", ".ex-items"].map(part);
   const [search, colours, models, besides] = [".ex-search input", ".ex-colour", ".ex-model", ".ex-beside"].map(part);
-  const START = 0;
-  const END = 1;
+  const { START, END, combine, bySubwords, byTokens, covers, into, paint, paintDifference } = explorerCells;
+  const { make, fixed, visible } = explorerWords;
   const STEPS = 9;
-  // Differences of a token's bits at which the colour changes, on either side.
-  const APART = [0.5, 2, 4];
-  const SIDES = ["wrong", "right"];
   const text = (index) => data.strings[index];
-  const fixed = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-  const short = (value) => (Number.isInteger(value) ? value.toLocaleString("en") : fixed(value));
   const label = (slug) => data.models.find((model) => model.slug === slug)?.label ?? slug;
-  const make = (tag, className, content) => {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (content !== undefined) element.textContent = content;
-    return element;
+  const slice = (start, end, most = 60) => {
+    const found = Array.from(item.text).slice(start, end);
+    return `${visible(found.slice(0, most).join("")) || "–"}${found.length > most ? "…" : ""}`;
   };
+  const told = explorerTold(text, slice);
+  const tree = explorerTree(box, {
+    text,
+    slice,
+    // A blank before a word belongs to its subword and to no node of the word.
+    spent: (start, end) => {
+      const [one] = data.findings;
+      const inside = (each) => each[END] > start && each[END] <= end;
+      return one.kind === "amount" ? combine(rowsOf(one, model).filter(inside), one.at[one.colourings[0].column], "sum") : null;
+    },
+    highlight: (entry) => {
+      const inside = (cell) => Boolean(entry) && cell.start < entry.end && cell.end > entry.start;
+      panes.forEach((one) => one.cells.forEach((cell) => cell.element.classList.toggle("node", inside(cell))));
+    },
+  });
 
   data.findings.forEach((one) => {
     one.at = Object.fromEntries(one.columns.map((name, index) => [name, index + 2]));
@@ -41,98 +49,12 @@
   let beside = "";
   let panes = [];
   let current = -1;
-  let treeRows = [];
 
   const rowsOf = (one, slug) => one.rows[slug]?.[place] ?? [];
   const rows = (slug) => {
     const found = rowsOf(way.one, slug);
     return way.group ? found.filter((row) => text(row[way.one.at.group]) === way.group) : found;
   };
-  const step = (edges, value) => edges.filter((edge) => value >= edge).length;
-  const combine = (found, column, how) => {
-    const values = found.map((row) => row[column]).filter((value) => value !== null && value !== undefined);
-    if (!values.length) return null;
-    return how === "sum" ? values.reduce((sum, value) => sum + value, 0) : Math.max(...values);
-  };
-
-  // Byte-level pieces inside one character share its span: they are one cell, with all pieces listed.
-  // Spans count code points, strings here count UTF-16 units, hence the array of characters.
-  const bySubwords = (size, found) => {
-    const cells = [];
-    let reached = 0;
-    for (const row of found) {
-      const last = cells[cells.length - 1];
-      const end = Math.min(row[END], size);
-      if (last && row[START] < last.end) {
-        last.rows.push(row);
-        last.end = Math.max(last.end, end);
-      } else if (last && end <= row[START]) {
-        last.rows.push(row);
-      } else {
-        if (row[START] > reached) cells.push({ start: reached, end: row[START], rows: [] });
-        cells.push({ start: row[START], end, rows: [row] });
-      }
-      reached = cells[cells.length - 1].end;
-    }
-    if (reached < size) cells.push({ start: reached, end: size, rows: [] });
-    return cells;
-  };
-  const byTokens = (size) => {
-    const cells = [];
-    let reached = 0;
-    for (let index = 0; index < item.tokens.length; index += 2) {
-      const [start, end] = [item.tokens[index], item.tokens[index + 1]];
-      if (start > reached) cells.push({ start: reached, end: start, rows: [], gap: true });
-      cells.push({ start, end, rows: [] });
-      reached = end;
-    }
-    if (reached < size) cells.push({ start: reached, end: size, rows: [], gap: true });
-    return cells;
-  };
-  const covers = (row, cell) => row[START] < cell.end && row[END] > cell.start;
-  // A subword counts with the token that it ends in.
-  const into = (cells, found) => {
-    const starts = cells.map((cell) => cell.start);
-    for (const row of found) {
-      let [low, high] = [0, starts.length];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (starts[middle] < Math.max(row[END], row[START] + 1)) low = middle + 1;
-        else high = middle;
-      }
-      cells[low - 1]?.rows.push(row);
-    }
-  };
-
-  const paint = (cell, classes) => {
-    const kind = way.kind;
-    if (kind === "amount") {
-      const value = combine(cell.rows, way.column, way.combined);
-      const first = cell.rows[0];
-      if (way.one.at.kind && text(first[way.one.at.kind]) === "layout") {
-        classes.push("blank");
-        cell.share = 6 + 6 * step(way.edges, value ?? 0);
-      } else if (value !== null) classes.push(`h${step(way.edges, value)}`);
-      if (way.one.at.merged && first[way.one.at.merged] > 1) classes.push("merged");
-      return;
-    }
-    const hits = cell.rows.map((row) => row[way.one.at.hit]);
-    classes.push(hits.every(Boolean) ? "right" : hits.some(Boolean) ? "mixed" : "wrong");
-  };
-  const paintDifference = (cell, classes) => {
-    if (!cell.rows.length || !cell.others.length) return;
-    if (way.kind === "amount") {
-      const [mine, other] = [cell.rows, cell.others].map((found) => combine(found, way.column, way.combined));
-      if (mine === null || other === null) return;
-      cell.difference = mine - other;
-      const size = step(APART, Math.abs(cell.difference));
-      classes.push(size ? `${cell.difference > 0 ? "more" : "less"}${size}` : "same");
-      return;
-    }
-    const [mine, other] = [cell.rows, cell.others].map((found) => found.every((row) => row[way.one.at.hit]));
-    classes.push(mine === other ? (mine ? "right" : "wrong") : mine ? "less3" : "more3");
-  };
-
   const fill = (element, content) => {
     content.split("\n").forEach((line, index) => {
       if (index) {
@@ -156,7 +78,7 @@
     let cells;
     const subtract = difference && !comparable(difference);
     if (subtract) {
-      cells = byTokens(characters.length);
+      cells = byTokens(characters.length, item.tokens);
       cells.forEach((cell) => { cell.others = []; });
       into(cells, found);
       const mine = cells.map((cell) => cell.rows);
@@ -164,9 +86,9 @@
       into(cells, rows(difference));
       cells.forEach((cell, index) => { [cell.rows, cell.others] = [mine[index], cell.rows]; });
     } else if (way.kind === "amount") {
-      cells = difference ? byTokens(characters.length) : bySubwords(characters.length, found);
+      cells = difference ? byTokens(characters.length, item.tokens) : bySubwords(characters.length, found);
     } else {
-      cells = byTokens(characters.length);
+      cells = byTokens(characters.length, item.tokens);
       found.forEach((row) => cells.filter((cell) => !cell.gap && covers(row, cell)).forEach((cell) => cell.rows.push(row)));
     }
     const fragment = document.createDocumentFragment();
@@ -179,8 +101,8 @@
         continue;
       }
       const classes = ["t"];
-      if (subtract) paintDifference(cell, classes);
-      else if (cell.rows.length && !difference) paint(cell, classes);
+      if (subtract) paintDifference(cell, classes, way);
+      else if (cell.rows.length && !difference) paint(cell, classes, way, text);
       const element = make("span", classes.join(" "));
       if (cell.share) element.style.background = `color-mix(in srgb, var(--heat-6) ${cell.share}%, transparent)`;
       fill(element, content);
@@ -248,79 +170,8 @@
     return held === undefined ? null : held;
   };
 
-  const row = (name, value) => {
-    const line = make("div");
-    line.append(make("dt", "", name), make("dd", "", value));
-    return line;
-  };
-  const visible = (content) => content.replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll(" ", "␣");
-  const slice = (start, end, most = 60) => {
-    const found = Array.from(item.text).slice(start, end);
-    return `${visible(found.slice(0, most).join("")) || "–"}${found.length > most ? "…" : ""}`;
-  };
-  const amount = (one, found, slug) => {
-    const wrap = make("div", "pieces");
-    const first = one.colourings[0];
-    const bits = combine(found, one.at[first.column], first.combined);
-    const big = make("p", "big", `${fixed(bits)} ${first.unit}`);
-    const chance = 2 ** -bits;
-    if (first.unit === "bits" && bits !== null) big.append(make("small", "", chance >= 0.001 ? `probability ${(100 * chance).toFixed(1)} %` : `1 in ${Math.round(1 / chance).toLocaleString("en")}`));
-    wrap.append(big);
-    if (found.length > 1) wrap.append(make("p", "ex-hint", `${found.length} subwords inside, ${first.unit} summed`));
-    for (const each of found) {
-      if (found.length > 1) wrap.append(make("h4", "", `${text(each[one.at.subword])} · ${fixed(each[one.at[first.column]])} ${first.unit}`));
-      const facts = make("dl");
-      for (const [name, column, unit] of one.facts) {
-        const value = each[one.at[column]];
-        const said = one.texts.includes(column) ? text(value) : value === null ? "" : short(value);
-        if (said !== "") facts.append(row(name, [said, unit].filter(Boolean).join(" ")));
-      }
-      if (one.at.merged && each[one.at.merged] > 1) facts.append(row("spans", `${each[one.at.merged]} tokens`));
-      wrap.append(facts, ...alternatives(each[one.at.top] ?? [], text(each[one.at.subword]), each[one.at.rank], "What it expected"));
-    }
-    return [wrap];
-  };
-  const alternatives = (top, right, rank, heading) => {
-    const lines = top.length ? [make("h4", "", heading)] : [];
-    for (let index = 0; index < top.length; index += 2) {
-      const known = top[index + 1] !== null;
-      const share = (top[index + 1] || 0) / 10;
-      const name = text(top[index]);
-      const line = make("div", name === right && rank === index / 2 + 1 ? "alt gold" : "alt");
-      line.style.setProperty("--share", `${share}%`);
-      line.append(make("span", "", name), make("span", "", !known ? "" : share < 0.1 ? "<0.1 %" : `${share.toFixed(1)} %`));
-      lines.push(line);
-    }
-    return lines;
-  };
-  const answer = (one, found) =>
-    found.flatMap((each) => {
-      const [said, right, hit] = ["said", "right", "hit"].map((name) => each[one.at[name]]);
-      const line = make("p", `ex-said ${SIDES[Number(Boolean(hit))]}`);
-      line.append(make("b", "", text(each[one.at.group])), ` ${text(said)}${hit ? ", right" : `; right is ${text(right)}`}`);
-      return [line, ...alternatives(one.at.top ? each[one.at.top] : [], text(right), null, "Its answers")];
-    });
-  const link = (one, found) =>
-    found.map((each) => {
-      const at = (name) => each[one.at[name]];
-      const line = make("p", `ex-said ${SIDES[Number(Boolean(at("hit")))]}`);
-      const picked = slice(at("picked_start"), at("picked_end"));
-      line.append(make("b", "", text(at("group"))), ` attends most to ${picked}${at("hit") ? "" : `, looked for ${slice(at("expected_start"), at("expected_end"), 24)}`} (${text(at("by"))})`);
-      return line;
-    });
-  const told = { amount, answer, link };
-  const wholes = () =>
-    data.findings.flatMap((one) => {
-      const lines = (one.whole[model]?.[place] ?? []).map(([group, said, right, hit]) => {
-        const line = make("p", `ex-said ${SIDES[Number(Boolean(hit))]}`);
-        line.append(make("b", "", text(group)), ` ${text(said)}${hit ? ", right" : `; right is ${text(right)}`}`);
-        return line;
-      });
-      if (!lines.length) return [];
-      const fold = make("details", "ex-whole");
-      fold.append(make("summary", "", `${one.label}: of the whole function`), ...lines);
-      return [fold];
-    });
+  const wholes = () => data.findings.flatMap((one) => told.whole(one, one.whole[model]?.[place] ?? []));
+  const drawTree = () => tree.draw(item, panes[0]?.cells[current]?.start);
 
   const mark = (pane, found) => {
     const { one } = way;
@@ -389,63 +240,7 @@
       }
     }
     detail.append(...wholes());
-    follow(at);
-  };
-
-  // The tree: nested folds, built when it is opened.
-  const drawTree = () => {
-    treeRows = [];
-    const tree = part(".ex-tree");
-    tree.hidden = !item.nodes.length;
-    if (!tree.open || !item.nodes.length) {
-      nodes.replaceChildren();
-      return;
-    }
-    const around = [{ depth: -1, element: nodes }];
-    nodes.replaceChildren();
-    for (let index = 0; index < item.nodes.length; index += 4) {
-      const [depth, kind, start, end] = item.nodes.slice(index, index + 4);
-      while (around[around.length - 1].depth >= depth) around.pop();
-      const parent = around[around.length - 1].element;
-      const inner = index + 4 < item.nodes.length && item.nodes[index + 4] > depth;
-      const line = make(inner ? "summary" : "div", "ex-node", text(kind));
-      line.tabIndex = 0;
-      const bits = data.findings[0].kind === "amount" ? spent(start, end) : null;
-      if (bits !== null) line.append(make("em", "", fixed(bits, 1)));
-      if (!inner) line.append(make("i", "", ` ${slice(start, Math.min(end, start + 24))}`));
-      let element = line;
-      if (inner) {
-        element = make("details", "");
-        element.open = depth < 3;
-        element.append(line);
-      }
-      parent.append(element);
-      around.push({ depth, element });
-      const entry = { start, end, line, element, depth };
-      treeRows.push(entry);
-      for (const kind of ["mouseenter", "focus"]) line.addEventListener(kind, () => highlight(entry));
-      for (const kind of ["mouseleave", "blur"]) line.addEventListener(kind, () => highlight(null));
-    }
-    follow(panes[0]?.cells[current]?.start);
-  };
-  const spent = (start, end) => {
-    const one = data.findings[0];
-    // A blank before a word belongs to its subword and to no node of the word.
-    return combine(rowsOf(one, model).filter((each) => each[END] > start && each[END] <= end), one.at[one.colourings[0].column], "sum");
-  };
-  const highlight = (entry) => {
-    panes.forEach((one) => one.cells.forEach((cell) => cell.element.classList.toggle("node", Boolean(entry) && cell.start < entry.end && cell.end > entry.start)));
-  };
-  const follow = (at) => {
-    let deepest = null;
-    for (const entry of treeRows) {
-      const holds = at !== undefined && at >= entry.start && at < entry.end;
-      entry.line.classList.toggle("holds", holds);
-      if (holds && (!deepest || entry.depth > deepest.depth)) deepest = entry;
-    }
-    if (!deepest) return;
-    for (let element = deepest.line.closest("details"); element && element !== part(".ex-tree"); element = element.parentElement.closest("details")) element.open = true;
-    nodes.scrollTop += deepest.line.getBoundingClientRect().top - nodes.getBoundingClientRect().top - nodes.clientHeight / 2;
+    tree.follow(at);
   };
 
   const pick = (index) => {

@@ -16,6 +16,11 @@ from sonde.report._shared.tokens import Findings, Rows, TokenLens
 EXPLORER = "explorer"
 """Public name of the section, and of its group on the page."""
 
+SCRIPTS = tuple(
+    f"_any_lens/{name}.js" for name in ("explorer_cells", "explorer_told", "explorer_tree", "explorer")
+)
+"""What makes the explorer move, in the order in which it is read."""
+
 title = PlainTitle(name="Token explorer")
 
 
@@ -57,7 +62,7 @@ class Explorer:
             notes=notes,
             embed=Embed(
                 template="_any_lens/explorer.html.j2",
-                script="_any_lens/explorer.js",
+                scripts=SCRIPTS,
                 data=data,
                 context={"models": data["models"], "alone": len(items) == 1},
             ),

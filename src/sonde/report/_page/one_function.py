@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 import sonde
 from sonde.report._any_lens._functions import ExplorerLimits, described
-from sonde.report._any_lens.explorer import Strings, assembled
+from sonde.report._any_lens.explorer import SCRIPTS, Strings, assembled
 from sonde.report._drawing.snippets import Ends, arcs
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page.templates import asset, templates
@@ -48,6 +48,7 @@ def page_of_function(shown: Mapping[str, Any]) -> str:
             reads=[_read(shown, read) for read in shown["reads"]],
             context={"models": data["models"], "alone": True},
             data=data,
+            scripts=SCRIPTS,
             colours={mode: css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,

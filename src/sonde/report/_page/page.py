@@ -213,9 +213,10 @@ def render(run: RunData, sections: list[Section]) -> str:
             specs={chart.name: page_spec(chart) for chart in charts},
             themes=themes(),
             scripts=dict.fromkeys(
-                section.figure.embed.script
+                script
                 for section in sections
-                if section.figure.embed and section.figure.embed.script
+                if section.figure.embed
+                for script in section.figure.embed.scripts
             ),
             runtime=Markup(vega_runtime()) if charts else "",
             colours={mode: css_variables(mode) for mode in MODES},

@@ -51,13 +51,13 @@ class Embed:
         template: File below ``report``, in the folder of its lens.
         data: Plain JSON, handed to the page's script; never interpreted as markup.
         context: What the template itself needs.
-        script: File below ``report`` that runs once the page stands; empty for none.
+        scripts: Files below ``report`` that run, one after the other, once the page stands.
     """
 
     template: str
     data: Mapping[str, Any]
     context: Mapping[str, Any] = field(default_factory=dict)
-    script: str = ""
+    scripts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ class Explorer:
 
     lens: str = EXPLORER
     order: int = -2
-    title: str = "Token explorer: read along with the models"
+    title: str = "Read along with the models"
     caption: str = (
         "Point at a token, or focus the code and press the arrow keys, to see what each lens found there. "
         "Colour it by another number, set a second model or the difference between the two beside it, and "

@@ -47,9 +47,9 @@ def show(
     found = read(file, model, function=function, device=device)
     if output is not None:
         from sonde.base.files import write_atomic
-        from sonde.report import page_of_function
+        from sonde.facade.shown_page import page_of
 
-        write_atomic(output, page_of_function(_data(found)))
+        write_atomic(output, page_of(_data(found)))
 
     def printed() -> None:
         from rich.console import Console

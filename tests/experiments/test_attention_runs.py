@@ -14,6 +14,7 @@ from sonde.cli import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
+from sonde.lenses.attention.errors import DRAWN
 from sonde.report import build_report
 from sonde.store.rundir import RunDirectory
 
@@ -202,11 +203,16 @@ def test_a_snippet_changes_no_score(
     assert_frame_equal(plain, other)
 
 
-def test_of_a_snippet_alone_the_attention_is_kept(drawn: Path, encoder: Path) -> None:
+def test_of_a_snippet_and_of_few_functions_the_attention_is_kept(drawn: Path, encoder: Path) -> None:
     table = second_stage(drawn, encoder)
-    heads = table.filter(pl.col("weights").is_not_null())
-    edges = table.filter(pl.col("item_id").str.ends_with("-snippet") & pl.col("weights").is_null())
-    assert heads["item_id"].str.ends_with("-snippet").all() and len(edges) > 5
+    kept = table.filter(pl.col("weights").is_not_null())
+    of_snippet = pl.col("item_id").str.ends_with("-snippet")
+    functions = kept.filter(~of_snippet)["item_id"].n_unique()
+    # How many is drawn by hash: sixteen on average, where a run has more.
+    assert 0 < functions < 2 * DRAWN
+    heads = kept.filter(of_snippet)
+    edges = table.filter(of_snippet & pl.col("weights").is_null())
+    assert len(edges) > 5
     assert set(heads.select("layer", "head").rows()) == set(edges.select("layer", "head").rows())
     for row in edges.iter_rows(named=True):
         assert SNIPPET[row["asked_start"] : row["asked_end"]] == row["asked"]

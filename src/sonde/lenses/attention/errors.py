@@ -80,16 +80,18 @@ _HEADS_ONLY = ("words", "starts", "weights")
 def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
     """The best head of each relation on each side, as a second stage needs it; None where there is none."""
     found: dict[str, Option] = {}
-    items = 0.0
+    items = all_of = 0.0
     for score in scores:
-        if score.metric == "items" and not score.dimensions:
-            items = score.value
+        if score.metric == "items":
+            # Those that another model could not read are among the inputs all the same.
+            all_of += score.value
+            items = items if score.dimensions else score.value
         best = score.metric == "first_hit" and score.control is None and score.k == 1
         if best and (relation := dict(score.dimensions).get("relation")) is not None:
             found[f"{score.side} {relation}"] = f"{score.layer} {score.head}"
     if not found:
         return None
-    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0)), _DRAWN: min(1.0, DRAWN / max(items, 1.0))}
+    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0)), _DRAWN: min(1.0, DRAWN / max(all_of, 1.0))}
 
 
 def looked_at(item_id: str, settings: LensSettings) -> bool:

@@ -15,30 +15,27 @@ from sonde.report._drawing.snippets import Ends, arcs
 from sonde.report._drawing.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, css_variables
 from sonde.report._page.templates import asset, templates
 from sonde.report._shared.numbers import number
-from sonde.report._shared.tokens import AMOUNT, COLOURINGS, LINK, LINKED, Findings
+from sonde.report._shared.tokens import WAYS, Findings
 from sonde.results.formats import legible
 
 _WORST = 10
 
-_ITEM = "function"
+ONE = "function"
+"""Id of the function on its page."""
 
 _CHARACTERS = 20_000
 """Characters of a text that are shown, from its beginning."""
 
-_WAYS = {
-    "causal": "each subword from what stands before it",
-    "pll": "each subword from both sides, with the rest of its word hidden",
-}
 
-
-def page_of_function(shown: Mapping[str, Any]) -> str:
+def page_of_function(shown: Mapping[str, Any], found: Sequence[Findings]) -> str:
     """The page as text; every text is escaped, nothing is loaded.
 
     Args:
         shown: A function with its ``reads``, as ``sonde show --json`` prints it.
+        found: What was found at its places, by `read_slug` and with `ONE` as its id.
     """
     name = legible(shown["name"] or PurePath(shown["file"]).name)
-    data = _explored(shown, name)
+    data = _explored(shown, name, found)
     return (
         templates()
         .get_template("_page/one_function.html.j2")
@@ -58,60 +55,18 @@ def page_of_function(shown: Mapping[str, Any]) -> str:
     )
 
 
-def _explored(shown: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _explored(shown: Mapping[str, Any], name: str, found: Sequence[Findings]) -> dict[str, Any]:
     """The function for the explorer of tokens, each read as a model of its own."""
     strings, limits = Strings(), ExplorerLimits(characters=_CHARACTERS)
-    row = {**shown, "item_id": _ITEM, "name": name, "path": f"{shown['file']}, line {shown['line']}"}
-    slugs = {f"read-{place}": read for place, read in enumerate(shown["reads"])}
-    surprisal = Findings(
-        lens="read",
-        label="Surprisal",
-        kind=AMOUNT,
-        columns=("bits", "rank", "entropy", "subword", "tag", "top"),
-        texts=frozenset({"subword", "tag"}),
-        facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("stands in", "tag", "")),
-        colourings=COLOURINGS,
-        rows={slug: {_ITEM: [_token(one) for one in read["tokens"]]} for slug, read in slugs.items()},
-        summaries={slug: {_ITEM: round(read["bits_per_byte"], 3)} for slug, read in slugs.items()},
-        summary="bits per byte",
-        alike={slug: _WAYS[read["objective"]] for slug, read in slugs.items()},
-    )
-    attention = Findings(
-        lens="heads",
-        label="Attention",
-        kind=LINK,
-        columns=LINKED,
-        texts=frozenset({"group", "by"}),
-        group="relation",
-        rows={
-            slug: {_ITEM: [link for arc in read["arcs"] if (link := _link(arc))]}
-            for slug, read in slugs.items()
-            if read["arcs"]
-        },
-        alike={slug: read["arcs"][0]["side"] for slug, read in slugs.items() if read["arcs"]},
-    )
-    found = [surprisal, *([attention] if attention.rows else [])]
-    models = [(slug, legible(read["model"])) for slug, read in slugs.items()]
-    entry = described({**row, "cluster": ""}, "", limits, strings.number)
-    return assembled(models, [entry], _ITEM, found, strings)
+    place = f"{shown['file']}, line {shown['line']}"
+    row = {**shown, "item_id": ONE, "name": name, "path": place, "cluster": ""}
+    models = [(read_slug(number), legible(read["model"])) for number, read in enumerate(shown["reads"])]
+    return assembled(models, [described(row, "", limits, strings.number)], ONE, found, strings)
 
 
-def _token(row: Mapping[str, Any]) -> list[Any]:
-    scored = row["rank"] > 0
-    # Which pieces were likelier is known, not by how much.
-    top = [part for piece in row["expected"] for part in (legible(piece), None)]
-    bits, entropy = (round(row[name], 3) if scored else None for name in ("bits", "entropy"))
-    return [row["start"], row["end"], bits, row["rank"] or None, entropy, row["text"], row["kind"], top]
-
-
-def _link(row: Mapping[str, Any]) -> list[Any] | None:
-    """A row of a relation; None where the head looks at nothing, or nothing is looked for."""
-    ends = [(row[end], len(row[f"{end}_text"])) for end in ("asked", "picked", "expected")]
-    if any(start is None for start, _ in ends):
-        return None
-    asked, picked, expected = ((start, start + size) for start, size in ends)
-    head = f"head {row['layer']}.{row['head']}"
-    return [*asked, row["relation"], int(row["found"]), head, *picked, *expected]
+def read_slug(number: int) -> str:
+    """What a read is called in `Findings`, by its place among the reads."""
+    return f"read-{number}"
 
 
 def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +75,7 @@ def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": legible(read["model"]),
         "bits": number(read["bits_per_byte"]),
-        "way": _WAYS[read["objective"]],
+        "way": WAYS[read["objective"]],
         "worst": [
             {
                 "line": _line(shown, row["start"]),

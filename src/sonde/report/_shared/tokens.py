@@ -86,13 +86,19 @@ class Findings:
 
 
 COLOURINGS = (
-    Colouring(label="Surprisal", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
+    Colouring(label="Bits", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
     Colouring(
         label="Rank", column="rank", edges=(2, 3, 6, 11, 51, 101, 501, 1001), unit="rank", combined="largest"
     ),
     Colouring(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
 )
 """What subwords are coloured by: of ranks the first, the second, those among five, among ten and so on."""
+
+WAYS = {
+    "causal": "each subword from what stands before it",
+    "pll": "each subword from both sides, with the rest of its word hidden",
+}
+"""From what subwords are scored, in words: numbers of the two are not comparable."""
 
 LINKED = (
     "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",

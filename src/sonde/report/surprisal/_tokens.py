@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report._shared.tokens import AMOUNT, COLOURINGS, Findings, TokenLens
+from sonde.report._shared.tokens import AMOUNT, COLOURINGS, WAYS, Findings, TokenLens
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, observed
 
 _READ = [
@@ -18,8 +18,6 @@ _READ = [
 ]  # fmt: skip
 
 _COLUMNS = ("bits", "rank", "entropy", "context", "merged", "subword", "tag", "kind", "construct", "top")
-
-_WAYS = {"causal": "each token from what stands before it", "pll": "each token from both sides"}
 
 
 def _known(run: RunData) -> list[str]:
@@ -100,7 +98,7 @@ def _objective(run: RunData, model: ModelInfo) -> str:
     """Which sides of a token its bits were read from: bits of one are not those of the other."""
     rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("model") == model.name))
     named = rows["objective"].drop_nulls().unique().sort().to_list() if "objective" in rows.columns else []
-    return ", ".join(_WAYS.get(str(one), str(one)) for one in named if one)
+    return ", ".join(WAYS.get(str(one), str(one)) for one in named if one)
 
 
 def _pieces(

@@ -237,8 +237,9 @@ class _History:
         # A step that is none has no product with any other: whatever stands for its own leaves it out.
         column[:, :, -1, 0] = torch.where(usable, along, 1.0)
         self.along = torch.cat([self.along, torch.where(usable, along, 0.0)[..., None]], 2)
-        below = torch.nn.functional.pad(self.triangle, (0, 0, 0, 1))
-        self.triangle = torch.cat([below, column], 3)
+        # By hand: torch 2.6 refuses to pad what is empty.
+        below = self.triangle.new_zeros(*self.triangle.shape[:2], 1, known - 1)
+        self.triangle = torch.cat([torch.cat([self.triangle, below], 2), column], 3)
 
     def newton(self, gradient: Point, curvature: Point) -> Flat:
         """The inverse Hessian times a gradient."""

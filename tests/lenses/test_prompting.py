@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from tests.lenses.serving import ProtocolServer
 from tests.models.conftest import build, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -21,10 +21,11 @@ from sonde.base.errors import InputError, UsageError
 from sonde.capture.generate import continuations, converses
 from sonde.corpora import SourceFile
 from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
-from sonde.lenses.prompting.endpoint import Endpoint
-from sonde.lenses.prompting.prompt import INSTRUCTION, listed, prompt_of
+from sonde.lenses.prompting.prompt import INSTRUCTION, prompt_of
+from sonde.lenses.prompting.reading import read
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.models._bundled import bundled_folder
+from sonde.models._server import Server, ServerSettings, serving
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS
 
@@ -36,48 +37,11 @@ CODE = "\n".join(
 )
 
 
-class Server:
-    """A server that speaks just enough of the protocol.
-
-    Attributes:
-        asked: The bodies and keys of the requests.
-        replies: What it replies, one after the other, the last again and again; numbers are errors, functions
-            are given the request.
-    """
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[dict[str, Any], str | None]] = []
-        self.replies: list[Any] = ["1. zeros"]
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((body, self.headers["Authorization"]))
-                reply = outer.replies.pop(0) if len(outer.replies) > 1 else outer.replies[0]
-                reply = reply(body) if callable(reply) else reply
-                code = (
-                    reply if isinstance(reply, int) else 200 if self.path == "/v1/chat/completions" else 404
-                )
-                message = {"choices": [{"message": {"role": "assistant", "content": reply}}]}
-                data = reply if isinstance(reply, bytes) else json.dumps(message).encode()
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Print nothing."""
-
-        self.http = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtocolServer]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    made = Server()
+    made = ProtocolServer()
     thread = threading.Thread(target=made.http.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -118,7 +82,7 @@ def test_the_lens_answers_the_protocol() -> None:
     assert "this model is an encoder" in str(LENS.refuses(capabilities("encoder")))
 
 
-def test_prompts_hold_the_published_instruction_and_each_is_sent_once(server: Server, tmp_path: Path) -> None:
+def test_prompts_hold_the_published_instruction_and_each_is_sent_once(server: ProtocolServer, tmp_path: Path) -> None:
     table = examples()
     rows = asked(tmp_path, "openai:tiny", pl.concat([table, table]), base_url=server.url, tokens=77)
     assert rows.height == 2 * table.height
@@ -138,50 +102,122 @@ def test_prompts_hold_the_published_instruction_and_each_is_sent_once(server: Se
         assert (row["listed"], row["short"], row["refused"], row["asked"]) == (1, True, False, True)
 
 
-def test_a_key_comes_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def asking(url: str, **settings: Any) -> Server:
+    return Server("openai:m", ServerSettings(base_url=url, **settings))
+
+
+def test_a_key_comes_from_the_environment(server: ProtocolServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert Endpoint("openai:m", server.url).reply("p", 5) == "1. zeros"
+    assert asking(server.url).chat("p", 5).text == "1. zeros"
     assert server.asked[0][1] == "Bearer k"
 
 
-def test_refusals_are_counted(server: Server, tmp_path: Path) -> None:
-    table = examples(4)
-    server.replies = ["I am sorry, I cannot do that.", None, "1. a\n2. b"]
-    rows = asked(tmp_path, "openai:m", table, base_url=server.url)
-    assert sorted(rows["refused"].to_list()) == [False] * (table.height - 2) + [True, True]
+def test_refusals_are_told_from_what_cannot_be_read(server: ProtocolServer, tmp_path: Path) -> None:
+    table = examples(6)
+    message = {"role": "assistant", "content": None, "refusal": "No."}
+    cut = {"choices": [{"message": {"content": "Let me think", "reasoning_content": "Hm."}, "finish_reason": "length"}]}
+    server.replies = [
+        "I am sorry, I cannot do that.",
+        {"choices": [{"message": message, "finish_reason": "stop"}]},
+        cut,
+        "- `a`\n- **b**: the second",
+        "1. a\n2. b",
+    ]
+    rows = asked(tmp_path, "openai:m", table, base_url=server.url, concurrency=1).sort("query_id")
+    assert rows.height == 6 and rows["refused"].sum() == 2
     assert rows.filter("refused")["listed"].to_list() == [0, 0]
+    (unread,) = rows.filter("unread").to_dicts()
+    assert unread["cut"] and unread["thinking"] == "Hm." and unread["reply"] == "Let me think"
+    (bullets,) = rows.filter((pl.col("listed") == 0) & (pl.col("listed_lenient") > 0)).to_dicts()
+    assert bullets["top_lenient"] == ["a", "b"] and not bullets["refused"] and not bullets["unread"]
 
 
-def test_a_server_that_stumbles_is_asked_again(server: Server) -> None:
-    waited: list[float] = []
+def test_a_server_that_stumbles_is_asked_again_when_it_says(server: ProtocolServer) -> None:
     server.replies = [503, 429, "1. a"]
-    assert Endpoint("m", server.url, waited.append).reply("p", 5) == "1. a"
-    assert waited == [1.0, 2.0]
-    server.replies = [500]
+    assert asking(server.url).chat("p", 5).text == "1. a"
+    server.headers = {"Retry-After": "1"}
+    server.replies, begin = [429, "1. a"], time.monotonic()
+    assert asking(server.url).chat("p", 5).text == "1. a"
+    assert time.monotonic() - begin > 0.9
+    server.headers, server.replies = {"Retry-After-Ms": "1"}, [500]
     with pytest.raises(InputError, match="answers 500"):
-        Endpoint("m", server.url, waited.append).reply("p", 5)
+        asking(server.url).chat("p", 5)
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"), [(401, "answers 401"), (b"[]", "no conversation"), (b"<", "no conv")]
+    ("reply", "words"), [(401, "answers 401"), (b"[]", "no chat/completions"), (b"<", "something that is no")]
 )
-def test_what_is_wrong_with_a_server_is_one_line(server: Server, reply: Any, words: str) -> None:
+def test_what_is_wrong_with_a_server_is_one_line(server: ProtocolServer, reply: Any, words: str) -> None:
     server.replies = [reply]
     with pytest.raises(InputError, match=words) as caught:
-        Endpoint("m", server.url).reply("p", 5)
+        asking(server.url).chat("p", 5)
     assert "\n" not in str(caught.value) and len(server.asked) == 1
 
 
-def test_a_server_that_is_not_there_is_one_line(server: Server) -> None:
+def test_a_server_that_is_not_there_is_one_line(
+    server: ProtocolServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sonde.models._server._TRIES", 2)
     with pytest.raises(InputError, match="answers 404"):
-        Endpoint("m", server.url.removesuffix("/v1")).reply("p", 5)
+        asking(server.url.removesuffix("/v1")).chat("p", 5)
     with pytest.raises(InputError, match="cannot be reached"):
-        Endpoint("m", "http://127.0.0.1:1/v1", lambda _: None).reply("p", 5)
-    with pytest.raises(UsageError, match="base_url = 'localhost' is no address"):
-        Endpoint("m", "localhost")
+        asking("http://127.0.0.1:1/v1").chat("p", 5)
+    with pytest.raises(UsageError, match="base_url is no address"):
+        asked(tmp_path, "openai:m", examples(2), base_url="localhost")
+    with pytest.raises(UsageError, match="parameters is no JSON object"):
+        asked(tmp_path, "openai:m", examples(2), parameters="temperature=1")
 
 
-def test_a_killed_run_goes_on_behind_its_last_reply(server: Server, tmp_path: Path) -> None:
+def test_parameters_of_a_provider(server: ProtocolServer) -> None:
+    given = '{"max_completion_tokens": 9, "max_tokens": null, "temperature": null, "reasoning_effort": "low"}'
+    asking(server.url, parameters=given).chat("p", 5)
+    assert server.asked[0][0] == {
+        "model": "m", "messages": [{"role": "user", "content": "p"}], "max_completion_tokens": 9,
+        "reasoning_effort": "low",
+    }  # fmt: skip
+
+
+def test_several_requests_at_a_time(server: ProtocolServer) -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def reply(body: dict[str, Any]) -> str:
+        # No request is answered before two others are there.
+        together.wait()
+        return f"1. {body['messages'][0]['content']}"
+
+    server.replies = [reply]
+    one = asking(server.url, concurrency=3)
+    found = dict(one.several(lambda prompt: one.chat(prompt, 5).text, list("abcdef")))
+    assert found == {name: f"1. {name}" for name in "abcdef"}
+
+
+def test_what_was_answered_before_a_fault_is_given(server: ProtocolServer) -> None:
+    server.replies = [lambda body: 401 if body["messages"][0]["content"] == "c" else "1. x"]
+    one, found = asking(server.url), []
+    with pytest.raises(InputError, match="answers 401"):
+        for prompt, _ in one.several(lambda prompt: one.chat(prompt, 5), list("abcdef")):
+            found.append(prompt)
+    sent = [body["messages"][0]["content"] for body, _ in server.asked]
+    assert found == [prompt for prompt in sent if prompt != "c"] and found[:2] == ["a", "b"] and len(sent) < 6
+
+
+def test_a_limit_of_tokens_keeps_what_was_answered(server: ProtocolServer, tmp_path: Path) -> None:
+    message = {"choices": [{"message": {"content": "1. zeros"}, "finish_reason": "stop"}]}
+    server.replies = [{**message, "usage": {"prompt_tokens": 70, "completion_tokens": 30}}]
+    table = examples(6)
+    for call in (1, 2):
+        # A call of the command is a process of its own, with a count of its own.
+        serving.cache_clear()
+        with pytest.raises(InputError, match="200 tokens are spent and token_limit is 150"):
+            asked(tmp_path, "openai:m", table, base_url=server.url, token_limit=150, concurrency=1)
+        assert len((tmp_path / "replies.jsonl").read_text().splitlines()) == len(server.asked) == 2 * call
+    serving.cache_clear()
+    rows = asked(tmp_path, "openai:m", table, base_url=server.url)
+    assert len(server.asked) == table.height and rows["read_tokens"].to_list() == [70] * table.height
+    assert rows["written_tokens"].to_list() == [30] * table.height
+
+
+def test_a_killed_run_goes_on_behind_its_last_reply(server: ProtocolServer, tmp_path: Path) -> None:
     table = examples()
     whole = asked(tmp_path / "a", "openai:m", table, base_url=server.url)
     sent = len(server.asked)
@@ -207,9 +243,31 @@ def test_a_killed_run_goes_on_behind_its_last_reply(server: Server, tmp_path: Pa
         ("", ()),
     ],
 )
-def test_lists_are_read(reply: str, answers: tuple[str, ...]) -> None:
-    assert listed(reply).answers == answers
-    assert listed(reply).refused == (not answers)
+def test_lists_are_read_as_published(reply: str, answers: tuple[str, ...]) -> None:
+    assert read(reply).strict == answers
+
+
+@pytest.mark.parametrize(
+    ("reply", "answers"),
+    [
+        ("1. zeros\n2. ones", ("zeros", "ones")),
+        ("- zeros\n* ones\n• `full`", ("zeros", "ones", "full")),
+        ("zeros\nones()\n`eye`,", ("zeros", "ones", "eye")),
+        ("| # | name | use |\n|--|--|--|\n| 1 | `zeros` | all zeros |\n| 2 | ones | |", ("zeros", "ones")),
+        ("1. `np.zeros(shape)` - all zeros\n2. **np.ones**: all ones", ("zeros", "ones")),
+        ("1. numpy.zeros\n2. np.ones", ("zeros", "ones")),
+        ("```\nzeros\nones\n```", ("zeros", "ones")),
+        ("<think>\n1. wrong\n</think>\n1. zeros", ("zeros",)),
+        ("<think>\n1. it never ends", ()),
+        ("Here are the answers that I would give.", ()),
+        ("I'm sorry, but I can't do that.", ()),
+    ],
+)
+def test_lists_are_read_leniently(reply: str, answers: tuple[str, ...]) -> None:
+    found = read(reply, "np.", "(")
+    assert found.lenient == answers
+    assert found.refused == ("sorry" in reply)
+    assert found.thinking.startswith("1. ") == reply.startswith("<think>")
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +345,7 @@ def test_the_bundled_decoder_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_behind_a_server_lists_what_it_lists_here(server: Server, tmp_path: Path) -> None:
+def test_a_model_behind_a_server_lists_what_it_lists_here(server: ProtocolServer, tmp_path: Path) -> None:
     source = bundled_folder("sonde/mini-decoder")
     assert source is not None
     folder = tmp_path / "conversing"
@@ -323,7 +381,11 @@ def test_tables_equal_a_loop() -> None:
             "query_id": labels["query_id"],
             "rank": pl.Series([rank if rank <= 20 else None for rank in ranks], dtype=pl.Int32),
             "listed": [20 if rank < 21 else 0 for rank in ranks],
-            "refused": [rank > 22 for rank in ranks],
+            "rank_lenient": pl.Series([rank if rank <= 21 else None for rank in ranks], dtype=pl.Int32),
+            "listed_lenient": [20 if rank < 22 else 0 for rank in ranks],
+            "refused": [rank > 23 for rank in ranks],
+            "unread": [rank == 23 for rank in ranks],
+            "cut": [rank == 23 for rank in ranks],
             "short": [rank > 20 for rank in ranks],
             "asked": [rank != 25 for rank in ranks],
             "method": "prompted", "task": "api_prompts", "seed": 0,
@@ -336,19 +398,24 @@ def test_tables_equal_a_loop() -> None:
             settings=LensSettings(), labels={"api_prompts": labels},
         )
     )  # fmt: skip
-    value = {(s.slice, s.metric, s.k): s for s in found}
-    assert {score.matching for score in found} == {"generative"}
+    value = {(s.slice, s.metric, s.k): s for s in found if s.matching == "generative"}
+    lenient = {(s.slice, s.metric, s.k): s for s in found if s.matching == "generative_lenient"}
+    assert len(value) + len(lenient) == len(found)
+    assert lenient["all", "p_at_k", 20].value == value["all", "p_at_k", 20].value
+    assert lenient["all", "mrr", None].value == pytest.approx(mean(1 / r if r <= 21 else 0 for r in ranks))
     for k in (1, 5, 10, 20):
         assert value["all", "p_at_k", k].value == pytest.approx(mean(rank <= k for rank in ranks))
     assert value["all", "mrr", None].value == pytest.approx(mean(1 / r if r <= 20 else 0 for r in ranks))
-    assert value["all", "share_refused", None].value == pytest.approx(mean(r in (23, 24) for r in ranks))
+    assert value["all", "share_refused", None].value == pytest.approx(mean(r == 24 for r in ranks))
+    assert value["all", "share_unread", None].value == pytest.approx(mean(r == 23 for r in ranks))
+    assert value["all", "share_cut", None].value == pytest.approx(mean(r == 23 for r in ranks))
     assert value["all", "share_short", None].value == pytest.approx(mean(r in (21, 22) for r in ranks))
     assert value["all", "share_too_long", None].value == pytest.approx(mean(r == 25 for r in ranks))
     calls = [rank for rank, one in zip(ranks, labels["template"], strict=True) if one == "call"]
     assert value["template=call", "p_at_k", 5].value == pytest.approx(mean(rank <= 5 for rank in calls))
     assert value["all", "p_at_k", 5].n_clusters == labels["library"].n_unique()
     assert value["all", "p_at_k", 5].ci_low is not None
-    assert any("no list in" in line for line in LENS.headline(scores_frame(found)))
+    assert any("nothing read of" in line for line in LENS.headline(scores_frame(found)))
 
 
 def test_queries_are_as_many_of_each_statement() -> None:

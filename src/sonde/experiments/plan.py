@@ -301,8 +301,7 @@ def _training(
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
     of, basis = (model, (model.revision, model.spec)) if method.needs_model else (first, ())
-    lens = reading.lens.observing
-    alone = dataclasses.replace(lens, tasks=(method.task,))
+    alone = dataclasses.replace(reading.lens.observing, tasks=(method.task,))
     known = components[reading.group.language]
     key = fingerprint("arm", basis, alone, reading.methods[method], method, known)
     folder = run.observations(reading.lens.folder, of.name)
@@ -313,7 +312,7 @@ def _training(
         corpus=reading.group.corpus,
         language=reading.group.language,
         method=method,
-        part=Part(lens=lens, relative=f"{folder}/{name}", key=key),
+        part=Part(lens=reading.lens, relative=f"{folder}/{name}", key=key),
     )
 
 

@@ -75,13 +75,15 @@ def train_job(job: TrainJob) -> float | None:
     prefix = group_prefix(job.corpus, job.language)
     texts = scan_inputs(run, job.corpus, job.language).select("item_id", "text")
     examples = scan_tables([run.root / label_path(job.method.task, prefix)]).join(texts, on="item_id")
-    settings = settings_of(job.part.lens)
+    lens = job.part.lens
+    settings = settings_of(lens.observing)
     given = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
         language=job.language,
         folder=run.trained / job.part.key[:16],
         settings=dataclasses.replace(settings, options={**settings.options, **dict(job.method.options)}),
+        unkeyed={name: value for name, value in lens.options if name in lens.scoring},
     )
     table = training_lens(job.part.lens.source).train(job.method, given)
     method = job.method

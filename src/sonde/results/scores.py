@@ -51,7 +51,8 @@ SCORES_COLUMNS: Columns = {
     "matching": (
         pl.String,
         "which answers count as right, and what they compete with: `single`, `filtered`, `any`, `id`, "
-        "`unified`, `common`, `candidates` or `generative`",
+        "`unified`, `common`, `candidates`, `generative` or "
+        "`generative_lenient`",
     ),
     "aggregation": (pl.String, "log-probabilities of the subwords of a statement: `sum` or `mean`"),
     "objective": (

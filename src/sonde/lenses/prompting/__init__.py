@@ -1,23 +1,24 @@
 """Which names of APIs a model lists when it is asked in words (INK, the generative variant).
 
 Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one;
-so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``).
+so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are read as
+published and, beside that, leniently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import polars as pl
 
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
 from sonde.lenses.prompting.answers import Replies, answered
-from sonde.lenses.prompting.endpoint import PREFIX, Endpoint
 from sonde.lenses.prompting.options import PromptingOptions
-from sonde.lenses.prompting.scores import MATCHING, score_prompted
+from sonde.lenses.prompting.scores import LENIENT, MATCHING, score_prompted
 from sonde.models import Capabilities, ModelSpec
+from sonde.models._resolve import behind_a_server
+from sonde.models._server import Reply, serving
 from sonde.results.dimensions import dimensions_are
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
@@ -31,7 +32,7 @@ class Prompting(LensDefaults):
     """The prompting lens."""
 
     name = "prompting"
-    version = "1"
+    version = "2"
     quirks: Mapping[str, str] = {}
     typed_options = PromptingOptions
     tasks = (TASK,)
@@ -58,13 +59,9 @@ class Prompting(LensDefaults):
             UsageError: An option makes no sense.
             SondeError: The model cannot be asked.
         """
-        options = PromptingOptions.read(training.settings.options)
-        if training.model.name.startswith(PREFIX):
-            endpoint = Endpoint(training.model.name, options.base_url)
-            replies: Replies = partial(endpoint.replies, most=options.tokens)
-        else:
-            replies = _writer(training.model, options.tokens)
-        return answered(training.examples, replies, training.folder)
+        options = PromptingOptions.read({**training.unkeyed, **training.settings.options})
+        asked = _server if behind_a_server(training.model) else _writer
+        return answered(training.examples, asked(training.model, options), training.folder)
 
     def score(self, scoring: Scoring) -> list[Score]:
         """P@k, MRR and shares of refusals and short lists, each number with its interval."""
@@ -72,22 +69,34 @@ class Prompting(LensDefaults):
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""
-        table = scores.filter(dimensions_are({}) & (pl.col("matching") == MATCHING))
+        table = scores.filter(dimensions_are({}))
         for (model, language), rows in sorted(
             table.group_by("model", "language"), key=lambda one: str(one[0])
         ):
-            found = {(row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
-            first, listed = found["p_at_k", 1], found["p_at_k", 20]
-            refused = found["share_refused", None]["value"]
+            found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
+            first, listed = found[MATCHING, "p_at_k", 1], found[MATCHING, "p_at_k", 20]
+            lenient = found[LENIENT, "p_at_k", 20]["value"]
+            refused, unread = (found[MATCHING, name, None]["value"] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
                 f"{model} lists names of {language} APIs: top-1 accuracy {100 * first['value']:.1f} %, "
-                f"among 20 {100 * listed['value']:.1f} %; no list in {100 * refused:.1f} % "
+                f"among 20 {100 * listed['value']:.1f} % ({100 * lenient:.1f} % read leniently); "
+                f"refused {100 * refused:.1f} %, nothing read of {100 * unread:.1f} % "
                 f"(n={first['n']}, {first['n_clusters']} libraries)"
             )
 
 
-def _writer(spec: ModelSpec, tokens: int) -> Replies:
+def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
+    """A model behind a server, several prompts at a time."""
+    server = serving(spec.name, options.server)
+
+    def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:
+        return server.several(lambda prompt: server.chat(prompt, options.tokens), prompts)
+
+    return replies
+
+
+def _writer(spec: ModelSpec, options: PromptingOptions) -> Replies:
     """A model of this machine; one without a template for conversations goes on behind the first index."""
     from sonde.capture.generate import continuations, converses
     from sonde.models import load_model
@@ -96,10 +105,10 @@ def _writer(spec: ModelSpec, tokens: int) -> Replies:
     chat = converses(loaded)
     begun = "" if chat else "1."
 
-    def replies(prompts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply | None]]:
         asked = {prompt if chat else f"{prompt}\n{begun}": prompt for prompt in prompts}
-        for prompt, text in continuations(loaded, list(asked), tokens, chat=chat):
-            yield asked[prompt], text if text is None else begun + text
+        for prompt, text in continuations(loaded, list(asked), options.tokens, chat=chat):
+            yield asked[prompt], None if text is None else Reply(text=begun + text)
 
     return replies
 

@@ -11,15 +11,20 @@ from sonde.lenses._lens import Scoring
 from sonde.results import Mean, Score, means
 
 KS = (1, 5, 10, 20)
-MATCHING = "generative"
-"""What the ranks are of: they stand in no table with those of masks or statements."""
+MATCHING, LENIENT = "generative", "generative_lenient"
+"""What the ranks are of, read as published and leniently: they stand in no table with those of masks or statements."""
 
 
 def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
     """Every table; a refusal and a prompt that does not fit count as wrong."""
     rows = scoring.observations.collect().drop("task", "seed", "method", strict=False)
     frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
-    base = dataclasses.replace(scoring.template, task=task, matching=MATCHING)
+    lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
+    for held, matching in ((frame, MATCHING), (lenient, LENIENT)):
+        yield from _tables(held, dataclasses.replace(scoring.template, task=task, matching=matching))
+
+
+def _tables(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     names = frame.filter(pl.col("template").is_in(["call", "import"]))
     yield from _table(names, base)
     for template in frame["template"].unique(maintain_order=True).to_list():
@@ -31,12 +36,17 @@ def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
 
 def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Iterator[Score]:
     reciprocal = (1.0 / pl.col("rank")).fill_null(0.0)
+    strict = [
+        Mean("share_refused", pl.col("refused") & pl.col("asked")),
+        Mean("share_unread", pl.col("unread")),
+        Mean("share_cut", pl.col("cut").fill_null(value=False)),
+        Mean("share_short", pl.col("short") & ~pl.col("refused") & ~pl.col("unread")),
+        Mean("share_too_long", ~pl.col("asked")),
+    ]
     wanted = [
         *(Mean("p_at_k", (pl.col("rank") <= k).fill_null(value=False), fields={"k": k}) for k in KS),
         Mean("mrr", reciprocal, "unit"),
-        Mean("share_refused", pl.col("refused") & pl.col("asked")),
-        Mean("share_short", pl.col("short") & ~pl.col("refused")),
-        Mean("share_too_long", ~pl.col("asked")),
+        *(strict if template.matching == MATCHING else ()),
         Mean("listed", pl.col("listed"), "nonnegative"),
     ]
     return means(frame, wanted, template, by=by or (), cluster="library")

@@ -15,6 +15,6 @@ title = PlainTitle(
         subject="Names listed when asked in words",
         measure="names right at the first try",
         metrics=("p_at_k",),
-        where=dimensions_are({}) & (pl.col("k") == 1),
+        where=dimensions_are({}) & (pl.col("k") == 1) & (pl.col("matching") == "generative"),
     ),
 )

@@ -17,11 +17,15 @@ from sonde.results.tables import Column, scored
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
     "mrr": "MRR",
-    "share_refused": "no list",
+    "share_refused": "refused",
+    "share_unread": "nothing read of the reply",
+    "share_cut": "cut off where its tokens ran out",
     "share_short": "fewer than asked for",
     "share_too_long": "prompt too long",
     "listed": "answers listed",
 }
+_READ: Mapping[str, str] = {"generative": "as published", "generative_lenient": "leniently"}
+_ORDER = {name: place for place, name in enumerate(_READ)}
 _K = 20
 _EVERY = "all"
 
@@ -34,8 +38,9 @@ class Prompted:
     order = 440
     caption = (
         "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when it is asked in words. Refusals count as wrong. Intervals are 95 %, clustered by "
-        "library."
+        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines with "
+        "an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals are 95 %, "
+        "clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -46,15 +51,16 @@ class Prompted:
         places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
         order = pl.col("template").replace_strict(places, default=len(places))
         rows = with_k(run, rows).sort("place", "subject", order, "metric", "k")
-        listed = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+        strict = rows.filter(pl.col("matching") == next(iter(_READ)))
+        listed = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
         if listed.is_empty():
             return None
-        parts = rows.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
+        parts = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
         shown = parts.with_columns(who=pl.col("template"))
-        refused = rows.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
+        refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
         return Figure(
             lead=_lead(listed),
-            answer="\n".join(_answer(row, listed) for row in refused.iter_rows(named=True)),
+            answer="\n".join(_answer(row, rows) for row in refused.iter_rows(named=True)),
             charts=[
                 Chart(
                     name="prompted",
@@ -72,6 +78,7 @@ class Prompted:
                             "calls and imports" if row["template"] == _EVERY else row["template"]
                         ),
                     ),
+                    Column(title="Read", value=lambda row: _READ[row["matching"]]),
                     Column(title="What", value=_what),
                     *scored(
                         "Value",
@@ -94,12 +101,17 @@ def _lead(listed: pl.DataFrame) -> str:
     )
 
 
-def _answer(refused: Mapping[str, Any], listed: pl.DataFrame) -> str:
+def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
-    row = listed.filter(same & (pl.col("template") == _EVERY)).row(0, named=True)
+    whole = rows.filter(same & (pl.col("template") == _EVERY))
+    listed = whole.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+    strict, *lenient = listed.sort(pl.col("matching").replace_strict(_ORDER)).iter_rows(named=True)
+    besides = f" ({number(100 * lenient[0]['value'], 1)} % where lists are read leniently)" if lenient else ""
+    unread = whole.filter(pl.col("metric") == "share_unread")["value"]
+    nothing = f"; of {number(100 * unread[0], 1)} % of the replies nothing can be read" if len(unread) else ""
     return (
-        f"{refused['shown']} lists the answer in {with_interval(row, 100, 1)} % of {refused['n']} cloze "
-        f"queries in {refused['language']} and gives no list in {number(100 * refused['value'], 1)} %."
+        f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of {refused['n']} cloze "
+        f"queries in {refused['language']}{besides}; it refuses {number(100 * refused['value'], 1)} %{nothing}."
     )
 
 

@@ -82,7 +82,9 @@ def test_the_lens_answers_the_protocol() -> None:
     assert "this model is an encoder" in str(LENS.refuses(capabilities("encoder")))
 
 
-def test_prompts_hold_the_published_instruction_and_each_is_sent_once(server: ProtocolServer, tmp_path: Path) -> None:
+def test_prompts_hold_the_published_instruction_and_each_is_sent_once(
+    server: ProtocolServer, tmp_path: Path
+) -> None:
     table = examples()
     rows = asked(tmp_path, "openai:tiny", pl.concat([table, table]), base_url=server.url, tokens=77)
     assert rows.height == 2 * table.height
@@ -115,7 +117,11 @@ def test_a_key_comes_from_the_environment(server: ProtocolServer, monkeypatch: p
 def test_refusals_are_told_from_what_cannot_be_read(server: ProtocolServer, tmp_path: Path) -> None:
     table = examples(6)
     message = {"role": "assistant", "content": None, "refusal": "No."}
-    cut = {"choices": [{"message": {"content": "Let me think", "reasoning_content": "Hm."}, "finish_reason": "length"}]}
+    cut = {
+        "choices": [
+            {"message": {"content": "Let me think", "reasoning_content": "Hm."}, "finish_reason": "length"}
+        ]
+    }
     server.replies = [
         "I am sorry, I cannot do that.",
         {"choices": [{"message": message, "finish_reason": "stop"}]},

@@ -10,19 +10,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from sonde.alignment import surfaces
 from sonde.capture.preparing import prepare
-from sonde.capture.requests import Pass, Prepared, begun
+from sonde.base.errors import UsageError
+from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.lenses import Captured, reading_lens
+from sonde.lenses._server_options import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
+from sonde.models._resolve import behind_a_server
+from sonde.models._server import serving
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -86,22 +90,58 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    # Imported here, so that what is refused before anything is read does not wait for torch.
-    from sonde.capture.trial import how_read
-
     store = PartStore(Path(job.root))
     missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]
     if not missing:
         return JobReport(items=len(job.item_ids), computed=False)
-    loaded = _model(job.model)
-    begin = time.monotonic()
-    prepared = prepare(loaded, items_of(job))
-    frames, forwards = _tables(loaded, job, missing, prepared)
-    notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
+    if behind_a_server(job.model):
+        begin = time.monotonic()
+        frames, notes = _served(job, missing)
+    else:
+        # Imported here, so that what is refused before anything is read does not wait for torch.
+        from sonde.capture.trial import how_read
+
+        loaded = _model(job.model)
+        begin = time.monotonic()
+        prepared = prepare(loaded, items_of(job))
+        frames, forwards = _tables(loaded, job, missing, prepared)
+        notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
     seconds = time.monotonic() - begin
-    return JobReport(items=len(prepared), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+    return JobReport(items=len(job.item_ids), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+
+
+def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
+    """The tables of each lens and the notes on them, where a server reads the texts.
+
+    Raises:
+        UsageError: A lens asks for more than scores of the text alone.
+    """
+    from sonde.capture.served import score_served
+
+    frames: dict[str, list[pl.DataFrame]] = {}
+    notes: dict[str, Any] = {}
+    items = items_of(job)
+    labels, passes = asked_of(job, parts, [])
+    for part in parts:
+        lens, settings = reading_lens(part.lens.source), settings_of(part.lens)
+        server = serving(job.model.name, ServerOptions.among(dict(part.lens.options)).server)
+        told = score_served(server, items, _scores_alone(part.lens.name, passes[part.lens.name]))
+        captured = [Captured(prepared, (capture,)) for prepared, capture in told.captured]
+        frames[part.lens.name] = [
+            lens.observe(few, labels[part.lens.name], settings, told.surfaces)
+            for few in _batched(iter(captured), ITEMS_A_TABLE)
+        ]
+        forwards = {"texts sent to a server": len(items)}
+        if told.declined:
+            forwards["texts that it declined"] = len(told.declined)
+        notes = {
+            "coverage": _coverage([one.prepared for one in captured]),
+            "forwards": forwards,
+            "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
+        }
+    return frames, notes
 
 
 def try_job(job: ObserveJob) -> Tried:
@@ -152,6 +192,18 @@ def _tables(
             )
             frames[name].append(table)
     return frames, dict(forwards)
+
+
+def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:
+    """How many alternatives a lens wants beside the scores of the text as it is, which is all that a server gives."""
+    match passes:
+        case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
+            return top_k
+        case _:
+            raise UsageError(
+                f"lens {lens!r}: a server scores each text as it is, and the options or quirks of this run ask for "
+                "more; leave them out, or read a model on this machine"
+            )
 
 
 def asked_of(

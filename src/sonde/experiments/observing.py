@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from sonde.executors import on_cluster
+from sonde.executors.local import LocalExecutor
 from sonde.experiments._forecast import Forecast, measured_first, observing, worth_trying
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.handing import carried_out
-from sonde.experiments.observe import observe_job, try_job
+from sonde.experiments.observe import JobReport, observe_job, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.tables import scan_inputs
+from sonde.models._resolve import behind_a_server
 from sonde.store.rundir import RunDirectory
 
 TRIAL_INPUTS = 32
@@ -45,9 +47,10 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
         for some in _by_subject(jobs) if alone else [jobs]:
-            if alone:
+            # What is sent to a server costs tokens, and its first job tells as much.
+            if alone and not behind_a_server(some[0].model):
                 _say([_tried(some, frozenset(left), forecast)], progress)
-            for job, observed in carried_out(session, observe_job, some):
+            for job, observed in _carried_out(session, some):
                 if observed.computed:
                     outcome.observed += len(job.item_ids)
                     _say([forecast.done(observing(job), observed.seconds)], progress)
@@ -55,6 +58,13 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
                     outcome.reused += len(job.item_ids)
                 outcome.damaged += observed.damaged
                 advance(len(job.item_ids))
+
+
+def _carried_out(session: Session, jobs: Sequence[ObserveJob]) -> Iterator[tuple[ObserveJob, JobReport]]:
+    """Each job with its report; a server gets its requests from this process, which counts what they cost."""
+    served = [job for job in jobs if behind_a_server(job.model)]
+    yield from carried_out(session, observe_job, [job for job in jobs if job not in served])
+    yield from LocalExecutor().map(observe_job, served, workers=1)
 
 
 def _say(lines: Iterable[str], progress: Progress) -> None:

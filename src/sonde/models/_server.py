@@ -27,6 +27,7 @@ BASE_URL = "https://api.openai.com/v1"
 
 _TRIES = 6
 _TIMEOUT_S = 300.0
+_DECLINING = (400, 404, 405, 413, 422, 501)
 _SHOWN = 300
 """Characters of what a server says that an error line repeats."""
 
@@ -155,7 +156,7 @@ class Server:
             found: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
         except openai.APIStatusError as error:
             reason = " ".join(error.response.text.split())
-            kind = Declined if error.status_code in (400, 413, 422) else InputError
+            kind = Declined if error.status_code in _DECLINING else InputError
             raise kind(self._fault(f"answers {error.status_code}: {reason}")) from None
         except openai.APIConnectionError as error:
             raise InputError(self._fault(f"cannot be reached: {error.__cause__ or error}")) from None

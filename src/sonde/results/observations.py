@@ -17,8 +17,11 @@ OBSERVATIONS_COLUMNS: Columns = {
     "subword": (pl.String, "readable surface"),
     "subword_id": (pl.Int32, "its id in the vocabulary"),
     "nats": (pl.Float32, "surprisal"),
-    "rank": (pl.Int32, "rank among the vocabulary: 1 = best, near-ties pessimistic"),
-    "entropy": (pl.Float32, "entropy of the prediction, in nats"),
+    "rank": (
+        pl.Int32,
+        "rank among the vocabulary: 1 = best, near-ties pessimistic; null beyond what a server tells",
+    ),
+    "entropy": (pl.Float32, "entropy of the prediction, in nats; null where a server does not tell it"),
     "context": (pl.Int32, "subwords of the item that the model could see"),
     "bytes": (pl.Int16, "UTF-8 bytes that the subword stands for"),
     "text_characters": (

@@ -76,7 +76,9 @@ class Prompting(LensDefaults):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[MATCHING, "p_at_k", 1], found[MATCHING, "p_at_k", 20]
             lenient = found[LENIENT, "p_at_k", 20]["value"]
-            refused, unread = (found[MATCHING, name, None]["value"] for name in ("share_refused", "share_unread"))
+            refused, unread = (
+                found[MATCHING, name, None]["value"] for name in ("share_refused", "share_unread")
+            )
             yield ""
             yield (
                 f"{model} lists names of {language} APIs: top-1 accuracy {100 * first['value']:.1f} %, "

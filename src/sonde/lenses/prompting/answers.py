@@ -21,7 +21,10 @@ Replies = Callable[[Sequence[str]], Iterable[tuple[str, Reply | None]]]
 
 ROWS_COLUMNS: Columns = {
     "query_id": (pl.String, "the query"),
-    "rank": (pl.Int32, "place of the right answer in the list, read as published; null where it is not there"),
+    "rank": (
+        pl.Int32,
+        "place of the right answer in the list, read as published; null where it is not there",
+    ),
     "listed": (pl.Int32, "distinct answers read as published, at most 20"),
     "top": (pl.List(pl.String), "these answers in their order"),
     "rank_lenient": (pl.Int32, "as `rank`, read leniently: bullets, tables, quoted and called names too"),

@@ -29,14 +29,16 @@ from sonde.lenses.surprisal.pads import PADS, pad_rows
 from sonde.lenses.surprisal.periods import by_period, period_scores
 from sonde.lenses.surprisal.quirks import QUIRKS, active
 from sonde.lenses.surprisal.rows import by_slice, overall
+from sonde.lenses.surprisal.served import unknown_metrics
 from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
+from sonde.models._resolve import PREFIX, SERVED
 from sonde.results.memory import PERIOD
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
-NEEDS = ("encoder", "decoder")
+NEEDS = ("encoder", "decoder", "endpoint")
 
 TOP_K = 5
 BINS = 10
@@ -57,7 +59,9 @@ class Surprisal(LensDefaults):
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Encoder-decoders and encoders without a mask are refused."""
-        if capabilities.kind == "decoder" or (capabilities.kind == "encoder" and capabilities.masks):
+        if capabilities.kind in ("decoder", SERVED.kind) or (
+            capabilities.kind == "encoder" and capabilities.masks
+        ):
             return None
         lacks = "no mask token" if capabilities.kind == "encoder" else "a decoder that repeats its encoder"
         return (
@@ -159,7 +163,8 @@ class Surprisal(LensDefaults):
             after = collect_sums(observations, quirks, bins=BINS, behind=True)
             scores += behind(_tables(after, scoring, minimum, quirks))
             scores += changes(sums, after, template, minimum, quirks)
-        return list(named(scores, options.objective))
+        unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
+        return list(named((score for score in scores if score.metric not in unknown), options.objective))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The most confusing constructs of each model."""

@@ -14,9 +14,10 @@ from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Option
 from sonde.lenses.surprisal.before import FIRST_UNSCORED
 from sonde.lenses.surprisal.observe import SHIFT
-from sonde.lenses.surprisal.options import CAUSAL, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import ALONE, CAUSAL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.pads import PADS
 from sonde.models import Capabilities
+from sonde.models._resolve import SERVED
 from sonde.results.scores import Score
 
 
@@ -30,6 +31,10 @@ def objective_for(models: Mapping[str, Capabilities], options: Mapping[str, Opti
 def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
     """The models that the objective of a run does not fit, each with the reason."""
     objective = objective_for(models, options)
+    if SurprisalOptions.read(options).before != ALONE:
+        served = [name for name, model in models.items() if model.kind == SERVED.kind]
+        reason = "lens 'surprisal' has a server score each text alone; leave out option before"
+        return dict.fromkeys(served, reason)
     return {
         name: f"lens 'surprisal' asks this {model.kind} by {_fitting(model)} and the others by "
         f"{objective}, and the two never share a table; run it by itself (-m {name}), with "
@@ -45,7 +50,8 @@ def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -
 
 
 def _fitting(model: Capabilities) -> str:
-    return CAUSAL if model.kind == "decoder" else PLL
+    # What a server scores from left to right is a decoder.
+    return CAUSAL if model.kind in ("decoder", SERVED.kind) else PLL
 
 
 def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:

@@ -156,7 +156,10 @@ def observe_items(
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
     kept = scores.scored
     best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
-    return (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
+    rows = (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
+    # What a server does not tell has no number.
+    unknown = pl.when(pl.col("rank") > 0).then(pl.col("rank")).alias("rank")
+    return rows.with_columns(unknown, pl.col("entropy").fill_nan(None))
 
 
 def _together(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sonde.base.options import Count, OneOf, Options, option
+from sonde.base.options import Count, OneOf, option
 from sonde.capture.requests import Start
+from sonde.lenses._server_options import ServerOptions
 
 CAUSAL, PLL = "causal", "pll"
+ALONE = "none"
 
 
-class SurprisalOptions(Options):
-    """The options of the lens."""
+class SurprisalOptions(ServerOptions):
+    """The options of the lens, and those of a server that scores its prompts."""
 
     lens = "surprisal"
 
@@ -30,8 +32,8 @@ class SurprisalOptions(Options):
         "where it has either), always (the same, and a model that has neither is refused), none, or "
         "tokenizer (what the tokenizer puts there by itself)",
     )
-    before: Annotated[str, OneOf(("none", "both"))] = option(
-        "none",
+    before: Annotated[str, OneOf((ALONE, "both"))] = option(
+        ALONE,
         "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
         "text of its file before it, as much as the model takes; rows before=file and the paired change)",
     )

@@ -47,10 +47,21 @@ class Pooled:
 def alternatives(
     ids: Int[np.ndarray, "row top_k"], nats: Float[np.ndarray, "row top_k"], surfaces: Sequence[str]
 ) -> list[pl.Series]:
-    """The columns ``top`` and ``top_nats``: the surfaces of vocabulary ids, and what they would have cost."""
+    """The columns ``top`` and ``top_nats``: the surfaces of vocabulary ids, and what they would have cost.
+
+    Where there are fewer alternatives than columns, the last ones cost NaN and are left out.
+    """
     used = np.zeros(len(surfaces), np.bool_)
     used[ids] = True
     pool = tuple(surfaces[number] for number in np.flatnonzero(used).tolist())
     names = Pooled(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
     values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
-    return [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
+    columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
+    there = np.isfinite(nats).sum(axis=1)
+    if len(ids) and there.min() < ids.shape[1]:
+        columns = (
+            pl.DataFrame([*columns, pl.Series("there", there)])
+            .select(pl.col("top", "top_nats").list.head("there"))
+            .get_columns()
+        )
+    return columns

@@ -24,11 +24,11 @@ def ratio(metric: str, over: str, under: str, kind: Kind = "nonnegative", factor
 _PER_SUBWORD = (
     ratio("nats", "nats", "n"),
     ratio("bits", "nats", "n", factor=BITS),
-    ratio("top1", "top1", "n", "proportion"),
+    ratio("top1", "top1", "told", "proportion"),
 )
 _FULL = (
     *_PER_SUBWORD,
-    ratio("top5", "top5", "n", "proportion"),
+    ratio("top5", "top5", "told", "proportion"),
     ratio("mrr", "reciprocal", "n", "unit"),
     ratio("entropy", "entropy", "n"),
     ratio("nats_per_token", "nats", "tokens"),

@@ -33,7 +33,11 @@ _REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
 
 _CODE = pl.col("token") >= 0
 _BEST = pl.col("top_nats").list.first()
-_BRIEF = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum(), pl.col("^top1(_apart)?$").sum())
+_BRIEF = (
+    pl.len().cast(pl.Int64).alias("n"),
+    pl.col("nats", "told").sum(),
+    pl.col("^top1(_apart)?$").sum(),
+)
 _SUMS = (
     *_BRIEF,
     pl.col("entropy").sum(),
@@ -50,9 +54,9 @@ class Sums:
 
     Attributes:
         slices: For each dimension (``all``: all of the text, and its parts), by ``language, slice, cluster``:
-            ``n`` subwords, ``nats``, ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``,
-            ``text_bytes`` and ``tokens`` (code tokens that begin there); for ``subword`` only ``n``, ``nats``
-            and ``top1``. Behind a file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares
+            ``n`` subwords, ``told`` (those of which it is known whether they are among the best), ``nats``,
+            ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``text_bytes`` and ``tokens`` (code
+            tokens that begin there); for ``subword`` only ``n``, ``told``, ``nats`` and ``top1``. Behind a file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares
             of how far they are from those of the text alone, so of 0/1 the subwords that differ.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
         characters: By ``language, cluster``: the ``characters`` of the text that scored subwords answer for,
@@ -147,8 +151,10 @@ def _derived(batch: pl.DataFrame) -> pl.DataFrame:
         pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
         item=item,
         reciprocal=whole(1.0 / pl.col("rank")),
-        top1=(pl.col("rank") == 1).cast(pl.Int64),
-        top5=(pl.col("rank") <= 5).cast(pl.Int64),
+        # A rank that a server does not tell is beyond the alternatives that it lists, if it lists any.
+        told=(pl.col("rank").is_not_null() | pl.col("best_nats").is_not_null()).cast(pl.Int64),
+        top1=(pl.col("rank") == 1).fill_null(value=False).cast(pl.Int64),
+        top5=(pl.col("rank") <= 5).fill_null(value=False).cast(pl.Int64),
         tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
     )
 

@@ -16,8 +16,9 @@ class ProtocolServer:
 
     Attributes:
         asked: The bodies and keys of the requests, in the order in which they came.
-        replies: What it replies in conversations, one after the other, the last again and again: texts, numbers for
-            errors, bytes as they are, mappings for whole answers, functions of the request for any of these.
+        replies: What it replies in conversations, one after the other, the last again and again: texts,
+            numbers for errors, bytes as they are, mappings for whole answers, functions of the request for
+            any of these.
         completes: Answers requests for completions; None for a server that has none.
         headers: What errors are sent with.
     """

@@ -1,7 +1,8 @@
-"""Pieces that a server names by their text alone, laid over the text that it was sent.
+r"""Pieces that a server names by their text alone, laid over the text that it was sent.
 
-Servers write a piece as its characters. A piece that ends inside a character is written as ``bytes:\\xe2\\x82`` by some
-and with U+FFFD in place of the bytes by others; some write a vocabulary's own sign for a blank, or leave it out.
+Servers write a piece as its characters. A piece that ends inside a character is written as
+``bytes:\xe2\x82`` by some and with U+FFFD in place of the bytes by others; some write a vocabulary's own
+sign for a blank, or leave it out.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def place_pieces(
 
     Args:
         text: The text.
-        pieces: What a server says that it read, in order: special tokens before the text and whatever it wrote
-            behind it are left out.
-        ids: Their vocabulary ids; None where the server names none, and each spelling gets a number of its own.
+        pieces: What a server says that it read, in order: special tokens before the text and whatever it
+            wrote behind it are left out.
+        ids: Their vocabulary ids; None where the server names none, and each spelling gets a number of its
+            own.
 
     Returns:
         The subwords of the text, and for each the place among `pieces`.
@@ -59,7 +61,8 @@ def place_pieces(
                 place += 1
                 continue
             raise InputError(
-                f"the server's tokens do not spell the text: {pieces[place]!r} where it goes on {text[at : at + 20]!r}"
+                f"the server's tokens do not spell the text: {pieces[place]!r} where it goes on "
+                f"{text[at : at + 20]!r}"
             )
         for _ in range(run):
             start.append(found[0])
@@ -137,10 +140,10 @@ def _partial(piece: str) -> bool:
 
 
 def _raw(piece: str) -> bytes | None:
-    """The bytes of a piece that is written as such; None of any other.
+    r"""The bytes of a piece that is written as such; None of any other.
 
-    >>> _raw("bytes: \\\\xe2\\\\x82")
-    b' \\xe2\\x82'
+    >>> _raw(r"bytes: \xe2\x82").hex()
+    '20e282'
     """
     body = piece.removeprefix(_MARK)
     if body == piece and _BYTES.fullmatch(piece) is None:

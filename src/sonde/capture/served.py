@@ -1,8 +1,9 @@
 """Scores of texts from a server that gives log-probabilities of its prompt; no weight is on this machine.
 
-Two ways are known: ``echo`` with ``logprobs`` (OpenAI's completions, llama.cpp, vLLM), and ``prompt_logprobs`` (vLLM),
-which gives vocabulary ids and ranks too. The first that a server answers is kept to. What a server does not give is
-not there: entropy in neither way, and in the first no rank beyond the alternatives that it lists.
+Two ways are known: ``echo`` with ``logprobs`` (OpenAI's completions, llama.cpp, vLLM), and
+``prompt_logprobs`` (vLLM), which gives vocabulary ids and ranks too. The first that a server answers is kept
+to. What a server does not give is not there: entropy in neither way, and in the first no rank beyond the
+alternatives that it lists.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sonde.capture.reducers import NEAR_TIE
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
-from sonde.models._server import Declined, Server
+from sonde.models._server import DeclinedError, Server
 
 Alternatives = tuple[tuple[str, float], ...]
 
@@ -69,16 +70,16 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
     found, numbers = ServedItems(way=_way(server, top_k)), dict[str, int]()
     ask = _WAYS[found.way]
 
-    def scored(item: Item) -> Sequence[_Piece] | Declined:
+    def scored(item: Item) -> Sequence[_Piece] | DeclinedError:
         try:
             return ask(server, item.text, top_k)
-        except Declined as error:
+        except DeclinedError as error:
             return error
 
     told = {item.item_id: answer for item, answer in server.several(scored, items)}
     for item in items:
         answer = told[item.item_id]
-        if isinstance(answer, Declined):
+        if isinstance(answer, DeclinedError):
             found.declined[item.item_id] = str(answer)
         else:
             found.captured.append(_captured(item, answer, numbers, top_k))
@@ -129,18 +130,19 @@ def _way(server: Server, top_k: int) -> str:
             if sum(piece.log is not None for piece in ask(server, "x = 1\n", top_k)) > 0:
                 return way
             reasons.append(f"{way}: no log-probability of the prompt")
-        except Declined as error:
+        except DeclinedError as error:
             reasons.append(f"{way}: {error}")
         except (LookupError, TypeError, ValueError, AttributeError):
             reasons.append(f"{way}: no log-probabilities")
     raise InputError(
-        f"the server scores no prompt, neither by echo nor by prompt_logprobs ({'; '.join(reasons)}); use one that "
-        "does, such as vLLM or llama.cpp"
+        f"the server scores no prompt, neither by echo nor by prompt_logprobs ({'; '.join(reasons)}); "
+        "use one that does, such as vLLM or llama.cpp"
     )
 
 
 def _echoed(server: Server, text: str, top_k: int) -> list[_Piece]:
-    # One token is written behind the prompt, since some servers refuse to write none; it is no part of the text.
+    # One token is written behind the prompt, since some servers refuse to write none; it is no part of the
+    # text.
     said = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)["logprobs"]
     pieces, logs = said["tokens"], said["token_logprobs"]
     listed: Sequence[Any] = said.get("top_logprobs") or [None] * len(pieces)
@@ -166,7 +168,8 @@ def _prompted(server: Server, text: str, top_k: int) -> list[_Piece]:
                 tuple((one["decoded_token"], one["logprob"]) for one in best),
             )
         )
-    # Nothing is told of the token that stands first: a start token, or as much of the text as the others leave.
+    # Nothing is told of the token that stands first: a start token, or as much of the text as the others
+    # leave.
     rest = "".join(piece.text for piece in pieces)
     first = text.removesuffix(rest) if told[0] is None and text.endswith(rest) else ""
     return [_Piece(first, None, -1, 0, ()), *pieces] if first else pieces
@@ -181,8 +184,8 @@ _WAYS: Mapping[str, Callable[[Server, str, int], list[_Piece]]] = {
 def _sorted(among: Mapping[str, float] | None, top_k: int) -> Alternatives:
     """The alternatives, best first.
 
-    Parts of characters are one text to a server that writes them so, which hides some of the alternatives: then none
-    is told, unless one is likelier than not.
+    Parts of characters are one text to a server that writes them so, which hides some of the alternatives:
+    then none is told, unless one is likelier than not.
     """
     found = sorted((among or {}).items(), key=lambda one: -one[1])
     hidden = len(found) < top_k and any(UNFINISHED in text for text, _ in found)

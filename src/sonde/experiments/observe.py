@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from sonde.alignment import surfaces
-from sonde.capture.preparing import prepare
 from sonde.base.errors import UsageError
+from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
@@ -31,8 +31,7 @@ from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
-if TYPE_CHECKING:
-    from sonde.capture.forward import Observed as ObservedItem
+Row = TypeVar("Row")
 
 ITEMS_A_TABLE = 32
 """Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
@@ -195,14 +194,14 @@ def _tables(
 
 
 def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:
-    """How many alternatives a lens wants beside the scores of the text as it is, which is all that a server gives."""
+    """How many alternatives a lens wants beside scores of the text as it is: a server gives nothing else."""
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
             return top_k
         case _:
             raise UsageError(
-                f"lens {lens!r}: a server scores each text as it is, and the options or quirks of this run ask for "
-                "more; leave them out, or read a model on this machine"
+                f"lens {lens!r}: a server scores each text as it is, and the options or quirks of this run "
+                "ask for more; leave them out, or read a model on this machine"
             )
 
 
@@ -220,8 +219,8 @@ def asked_of(
     return labels, passes
 
 
-def _batched(observed: Iterator[ObservedItem], size: int) -> Iterator[list[ObservedItem]]:
-    while few := list(itertools.islice(observed, size)):
+def _batched(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+    while few := list(itertools.islice(rows, size)):
         yield few
 
 

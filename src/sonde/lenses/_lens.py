@@ -146,8 +146,8 @@ class Training:
         language: Public name of the language.
         folder: A folder of this method's own, where checkpoints survive a kill and trained models stay.
         settings: What the user chose.
-        unkeyed: Of the options those that no key of a training knows (`Lens.scoring_options`): for what changes no
-            answer, such as how many requests a server gets at a time.
+        unkeyed: Of the options those that no key of a training knows (`Lens.scoring_options`): for what
+            changes no answer, such as how many requests a server gets at a time.
     """
 
     examples: pl.DataFrame

@@ -23,16 +23,16 @@ class ServerOptions(Options):
     concurrency: Count = option(4, "requests to the server at a time", scoring=True)
     token_limit: Whole = option(
         0,
-        "tokens that a call of the command may spend at the server, as it counts them, prompts and replies together; "
-        "what was answered by then is kept",
+        "tokens that a call of the command may spend at the server, as it counts them, prompts and replies "
+        "together; what was answered by then is kept",
         scoring=True,
         unset="no limit",
     )
     parameters: str = option(
         "",
         "what each request says beside the prompt, as a JSON object, such as "
-        '{"reasoning_effort": "low", "max_completion_tokens": 512, "max_tokens": null}; null leaves out what sonde '
-        "says by itself",
+        '{"reasoning_effort": "low", "max_completion_tokens": 512, "max_tokens": null}; null leaves out what '
+        "sonde says by itself",
     )
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
 """A model behind a server that speaks OpenAI's protocol, asked with the official client.
 
-The client asks again where a server is busy or stumbles, after as long as ``Retry-After`` says. What is kept apart
-here is what a run needs beside it: several requests at a time, the tokens that they cost, and one line for each
-way to fail.
+The client asks again where a server is busy or stumbles, after as long as ``Retry-After`` says. What is kept
+apart here is what a run needs beside it: several requests at a time, the tokens that they cost, and one line
+for each way to fail.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ServerSettings:
         base_url: What stands before ``/chat/completions``.
         concurrency: Requests at a time.
         token_limit: Tokens that this process may spend, prompts and replies together; 0 for no limit.
-        parameters: What each request says beside the prompt, as a JSON object; null takes away what sonde itself
-            says.
+        parameters: What each request says beside the prompt, as a JSON object; null takes away what sonde
+            itself says.
     """
 
     base_url: str = BASE_URL
@@ -74,7 +74,7 @@ class Reply:
     written: int = 0
 
 
-class Declined(InputError):
+class DeclinedError(InputError):
     """A server understood a request and declined it, for example since a text is too long for its model."""
 
 
@@ -117,7 +117,7 @@ class Server:
             **said: What the request says beside it.
 
         Raises:
-            Declined: The server declines the request.
+            DeclinedError: The server declines the request.
             InputError: The server cannot be reached or replies with something else.
         """
         return self._ask("/completions", {"prompt": prompt, **said}, _choice)
@@ -128,7 +128,8 @@ class Server:
         """Each thing that is asked and its answer, as they come, several at a time.
 
         Raises:
-            Exception: The first that a request raised; answers that come after it are given before it is raised.
+            Exception: The first that a request raised; answers that come after it are given before it is
+                raised.
         """
         fault: BaseException | None = None
         with ThreadPoolExecutor(self._settings.concurrency) as pool:
@@ -156,7 +157,7 @@ class Server:
             found: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
         except openai.APIStatusError as error:
             reason = " ".join(error.response.text.split())
-            kind = Declined if error.status_code in _DECLINING else InputError
+            kind = DeclinedError if error.status_code in _DECLINING else InputError
             raise kind(self._fault(f"answers {error.status_code}: {reason}")) from None
         except openai.APIConnectionError as error:
             raise InputError(self._fault(f"cannot be reached: {error.__cause__ or error}")) from None
@@ -173,8 +174,8 @@ class Server:
         limit = self._settings.token_limit
         if limit and self._spent >= limit:
             raise InputError(
-                f"model {self._model!r}: {self._spent} tokens are spent and token_limit is {limit}; what was answered "
-                "is kept, and the same command goes on from there"
+                f"model {self._model!r}: {self._spent} tokens are spent and token_limit is {limit}; what was "
+                "answered is kept, and the same command goes on from there"
             )
 
     def _count(self, usage: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Which names of APIs a model lists when it is asked in words (INK, the generative variant).
 
 Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one;
-so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are read as
-published and, beside that, leniently.
+so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are
+read as published and, beside that, leniently.
 """
 
 from __future__ import annotations

@@ -25,14 +25,15 @@ _REFUSING = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ListedAnswers:
     """What a reply says.
 
     Attributes:
         strict: Distinct answers of lines with an index, in their order, at most `LISTED`: the published way.
-        lenient: Distinct names of numbered and bulleted lines, of table rows and of lines that hold a name alone;
-            of a whole name (``np.zeros`` for ``np.<mask>``) the part that was left out.
-        thinking: What stands before the reply between ``<think>`` and ``</think>``, which no answer is read of.
+        lenient: Distinct names of numbered and bulleted lines, of table rows and of lines that hold a name
+            alone; of a whole name (``np.zeros`` for ``np.<mask>``) the part that was left out.
+        thinking: What stands before the reply between ``<think>`` and ``</think>``, which no answer is read
+            of.
         refused: Whether it lists nothing either way and says that it will not, or cannot.
     """
 
@@ -42,7 +43,7 @@ class Reading:
     refused: bool
 
 
-def read(reply: str, prefix: str = "", suffix: str = "") -> Reading:
+def read(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers:
     r"""Read a reply both ways.
 
     Args:
@@ -64,7 +65,7 @@ def read(reply: str, prefix: str = "", suffix: str = "") -> Reading:
     strict = _first(_indexed(said))
     lenient = _first(filter(None, (_left_out(name, prefix, suffix) for name in _names(said))))
     refused = not strict and not lenient and _REFUSING.search(said) is not None
-    return Reading(
+    return ListedAnswers(
         strict=strict, lenient=lenient, thinking=found["thinking"].strip() if found else "", refused=refused
     )
 

@@ -12,7 +12,7 @@ from sonde.results import Mean, Score, means
 
 KS = (1, 5, 10, 20)
 MATCHING, LENIENT = "generative", "generative_lenient"
-"""What the ranks are of, read as published and leniently: they stand in no table with those of masks or statements."""
+"""Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
 
 
 def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:

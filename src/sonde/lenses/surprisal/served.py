@@ -1,4 +1,4 @@
-"""What is not known of a text that a server scored: servers give log-probabilities, and of the rest what they like."""
+"""What is not known of a text that a server scored: it gives log-probabilities, and of the rest a part."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
 def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
     """Metrics that the observations of a server cannot give.
 
-    A rank beyond the alternatives that a server lists is not known, but that it is beyond them is: so the shares of
-    subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is not.
+    A rank beyond the alternatives that a server lists is not known, but that it is beyond them is: so the
+    shares of subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is
+    not.
     """
     counted = pl.col("entropy", "rank").null_count()
     (held,) = observations.select(counted, listed=pl.col("top").list.len().max()).collect().to_dicts()

@@ -56,8 +56,9 @@ class Sums:
         slices: For each dimension (``all``: all of the text, and its parts), by ``language, slice, cluster``:
             ``n`` subwords, ``told`` (those of which it is known whether they are among the best), ``nats``,
             ``entropy``, ``reciprocal`` (of the rank), ``top1``, ``top5``, ``text_bytes`` and ``tokens`` (code
-            tokens that begin there); for ``subword`` only ``n``, ``told``, ``nats`` and ``top1``. Behind a file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares
-            of how far they are from those of the text alone, so of 0/1 the subwords that differ.
+            tokens that begin there); for ``subword`` only ``n``, ``told``, ``nats`` and ``top1``. Behind a
+            file also ``top1_apart``, ``top5_apart`` and ``reciprocal_apart``: squares of how far they are
+            from those of the text alone, so of 0/1 the subwords that differ.
         names: By name: whole occurrences ``tokens`` and their ``nats``.
         characters: By ``language, cluster``: the ``characters`` of the text that scored subwords answer for,
             and how many of them are ``covered`` by a piece that the vocabulary holds.

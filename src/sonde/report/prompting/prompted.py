@@ -38,9 +38,9 @@ class Prompted:
     order = 440
     caption = (
         "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines with "
-        "an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals are 95 %, "
-        "clustered by library."
+        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines "
+        "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
+        "are 95 %, clustered by library."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -111,7 +111,8 @@ def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     nothing = f"; of {number(100 * unread[0], 1)} % of the replies nothing can be read" if len(unread) else ""
     return (
         f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of {refused['n']} cloze "
-        f"queries in {refused['language']}{besides}; it refuses {number(100 * refused['value'], 1)} %{nothing}."
+        f"queries in {refused['language']}{besides}; it refuses {number(100 * refused['value'], 1)} %"
+        f"{nothing}."
     )
 
 

@@ -61,5 +61,7 @@ def cache_clear(
 def _folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
     return [
-        folder for name in ("functions", "imports", "pypi", "weights") if (folder := root / name).is_dir()
+        folder
+        for name in ("functions", "imports", "observations", "pypi", "weights")
+        if (folder := root / name).is_dir()
     ]

@@ -173,7 +173,8 @@ def print_share(outcome: Outcome, shard: str) -> None:
 
 
 def _done(outcome: Outcome) -> str:
-    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store"
+    cached = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
+    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cached}"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
     return done

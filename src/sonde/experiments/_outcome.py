@@ -37,6 +37,7 @@ class Outcome:
         trained: Methods that had to be trained this time.
         observed: Items that needed a forward pass this time.
         reused: Items whose observations were there already.
+        cached: Of those, items that another run on this machine had observed.
         scores_key: Key of the scores; it changes when any score can.
         seconds: Time by stage.
         refused: Tasks that gave no data set and models that a lens cannot read, and why.
@@ -51,6 +52,7 @@ class Outcome:
     trained: int = 0
     observed: int = 0
     reused: int = 0
+    cached: int = 0
     scores_key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list[Refused])

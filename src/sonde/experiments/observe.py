@@ -28,6 +28,7 @@ from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models._resolve import behind_a_server
 from sonde.models._server import serving
 from sonde.results.columns import scan_tables
+from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
@@ -47,12 +48,14 @@ class JobReport:
     Attributes:
         items: Items observed.
         computed: Whether a forward pass was needed.
+        cached: Whether the tables were taken from another run.
         damaged: Parts that were found damaged.
         seconds: What it took, the loading of the model left out.
     """
 
     items: int
     computed: bool
+    cached: bool = False
     damaged: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -93,6 +96,10 @@ def observe_job(job: ObserveJob) -> JobReport:
     missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]
     if not missing:
         return JobReport(items=len(job.item_ids), computed=False)
+    cache = TableCache.of_environment()
+    missing = [part for part in missing if cache.take(store, part.relative, part.key) is None]
+    if not missing:
+        return JobReport(items=len(job.item_ids), computed=False, cached=True, damaged=tuple(store.damaged))
     if behind_a_server(job.model):
         begin = time.monotonic()
         frames, notes = _served(job, missing)
@@ -107,6 +114,7 @@ def observe_job(job: ObserveJob) -> JobReport:
         notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
     for part in missing:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+        cache.add(store, part.relative)
     seconds = time.monotonic() - begin
     return JobReport(items=len(job.item_ids), computed=True, damaged=tuple(store.damaged), seconds=seconds)
 

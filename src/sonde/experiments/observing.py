@@ -18,6 +18,7 @@ from sonde.experiments.observe import JobReport, observe_job, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.tables import scan_inputs
 from sonde.models._resolve import behind_a_server
+from sonde.store.cache import TableCache
 from sonde.store.rundir import RunDirectory
 
 TRIAL_INPUTS = 32
@@ -56,8 +57,10 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
                     _say([forecast.done(observing(job), observed.seconds)], progress)
                 else:
                     outcome.reused += len(job.item_ids)
+                    outcome.cached += len(job.item_ids) if observed.cached else 0
                 outcome.damaged += observed.damaged
                 advance(len(job.item_ids))
+    TableCache.of_environment().trim()
 
 
 def _carried_out(session: Session, jobs: Sequence[ObserveJob]) -> Iterator[tuple[ObserveJob, JobReport]]:

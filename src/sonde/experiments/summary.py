@@ -14,6 +14,7 @@ from sonde.experiments._outcome import Session
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading
 from sonde.experiments.provenance import hardware, versions
 from sonde.models import describe, describe_special
+from sonde.store.cache import CACHED
 from sonde.store.parts import PartStore
 from sonde.store.rundir import slug
 
@@ -110,7 +111,10 @@ def _counts(
         # Random-weights controls and later stages read the same inputs again.
         if job.model in names and not job.parts[0].lens.stage:
             coverage[names[job.model]].update(notes.get("coverage", {}))
-        forwards.update(notes.get("forwards", {}))
+        read = (
+            {"inputs from the cache": len(job.item_ids)} if notes.get(CACHED) else notes.get("forwards", {})
+        )
+        forwards.update(read)
     return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
 
 

@@ -1,0 +1,140 @@
+"""A cache of observations across runs: what one run has read on a machine, no other reads again.
+
+Tables lie in the cache under the key that they have in a run, which knows the model's revision, its device
+and type, the inputs, the labels, the options and every version that can change a number, and nothing of a
+folder or a name. A table is shared with the run by a hard link where the file systems allow it. What was used
+longest ago goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import StoreError, UsageError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.base.fingerprint import hash_bytes
+from sonde.store.parts import PartStore
+from sonde.store.receipts import read_receipt, write_receipt
+
+FOLDER = "observations"
+SIZE = "SONDE_CACHE_SIZE"
+"""Variable of the environment with the bound in gigabytes; 0 switches the cache off."""
+
+CACHED = "cached"
+"""A note on tables that were taken from here."""
+
+_GIGABYTES = 10.0
+_TABLE, _ABOUT = ".parquet", ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class TableCache:
+    """Tables by key, in the cache folder of this machine's user.
+
+    Attributes:
+        root: The folder.
+        most: Bytes that it may hold.
+    """
+
+    root: Path
+    most: int
+
+    @classmethod
+    def of_environment(cls) -> TableCache:
+        """The cache that the environment describes.
+
+        Raises:
+            UsageError: The bound is no number.
+        """
+        try:
+            gigabytes = float(os.environ.get(SIZE) or _GIGABYTES)
+        except ValueError:
+            raise UsageError(
+                f"{SIZE}={os.environ[SIZE]!r} is no number of gigabytes; give one, or 0 for no cache"
+            ) from None
+        return cls(cache_folder(FOLDER), int(max(0.0, gigabytes) * 1e9))
+
+    def take(self, store: PartStore, relative: str, key: str) -> dict[str, Any] | None:
+        """Put a table into a run, if it is here and whole.
+
+        Args:
+            store: The run's tables.
+            relative: Where it goes in the run.
+            key: What it is known by.
+
+        Returns:
+            The notes on it; None where it has to be computed.
+
+        Raises:
+            StoreError: The run's folder cannot be written.
+        """
+        table, about = self._paths(key)
+        if not self.most or not table.is_file():
+            return None
+        try:
+            known, content = json.loads(about.read_text(encoding="utf-8")), table.read_bytes()
+            if known["key"] != key or hash_bytes(content) != known["content"]:
+                return None
+            notes = dict(known["notes"])
+            # What is used now goes last when room is needed.
+            os.utime(table)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        target = store.path(relative)
+        if not _linked(table, target):
+            write_atomic(target, content)
+        notes[CACHED] = True
+        write_receipt(store.root, relative, content, key, notes)
+        return notes
+
+    def add(self, store: PartStore, relative: str) -> None:
+        """Keep a table that a run has just written; a cache that cannot be written keeps nothing."""
+        receipt = read_receipt(store.root, relative)
+        if not self.most or receipt is None:
+            return
+        table, about = self._paths(receipt.key)
+        known = {"key": receipt.key, "content": receipt.content, "notes": dict(receipt.notes)}
+        with contextlib.suppress(OSError, StoreError):
+            if not _linked(store.path(relative), table):
+                write_atomic(table, store.path(relative).read_bytes())
+            write_atomic(about, json.dumps(known))
+
+    def trim(self) -> None:
+        """Remove what was used longest ago until the rest is within the bound."""
+        found: list[tuple[float, int, Path]] = []
+        for table in self.root.rglob(f"*{_TABLE}") if self.most else ():
+            with contextlib.suppress(OSError):
+                held = table.stat()
+                found.append((held.st_mtime, held.st_size, table))
+        size = sum(one for _, one, _ in found)
+        for _, one, table in sorted(found):
+            if size <= self.most:
+                return
+            # Another process may have been faster.
+            table.unlink(missing_ok=True)
+            table.with_suffix(_ABOUT).unlink(missing_ok=True)
+            size -= one
+
+    def _paths(self, key: str) -> tuple[Path, Path]:
+        table = self.root / key[:2] / f"{key}{_TABLE}"
+        return table, table.with_suffix(_ABOUT)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Give a file a second name, in place of whatever had it; False where the file systems do not."""
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.link(source, temporary)
+        temporary.replace(target)
+        # Two names of one file are not renamed over each other.
+        temporary.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

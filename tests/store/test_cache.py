@@ -1,0 +1,125 @@
+"""Tables that several runs share: by key, whole or not at all, within a bound."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sonde.base.errors import UsageError
+from sonde.store.cache import TableCache
+from sonde.store.parts import PartStore
+
+FRAME = pl.DataFrame({"x": list(range(1000))})
+
+
+def kept(tmp_path: Path, key: str, name: str = "first", most: int = 10**9) -> TableCache:
+    cache, store = TableCache(tmp_path / "cache", most), PartStore(tmp_path / name)
+    store.put("part.parquet", key, FRAME, {"forwards": {"run": 3}})
+    cache.add(store, "part.parquet")
+    return cache
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_another_run_takes_what_one_wrote(
+    tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not links:
+
+        def refuses(*_: object) -> None:
+            raise OSError("another file system")
+
+        monkeypatch.setattr(os, "link", refuses)
+    cache, second = kept(tmp_path, "ab12"), PartStore(tmp_path / "second")
+    assert cache.take(second, "named/otherwise.parquet", "ab13") is None
+    assert cache.take(second, "named/otherwise.parquet", "ab12") == {"forwards": {"run": 3}, "cached": True}
+    assert second.notes("named/otherwise.parquet", "ab12") == {"forwards": {"run": 3}, "cached": True}
+    assert pl.read_parquet(second.path("named/otherwise.parquet")).equals(FRAME)
+    same = second.path("named/otherwise.parquet").samefile(tmp_path / "first" / "part.parquet")
+    assert same == links
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_damaged_table_is_none_and_is_made_good(tmp_path: Path) -> None:
+    cache, second = kept(tmp_path, "ab12"), PartStore(tmp_path / "second")
+    (table,) = (tmp_path / "cache").rglob("*.parquet")
+    data = bytearray(table.read_bytes())
+    data[40] ^= 1
+    table.write_bytes(data)
+    assert cache.take(second, "part.parquet", "ab12") is None
+    kept(tmp_path, "ab12", "third")
+    assert cache.take(second, "part.parquet", "ab12") is not None
+    (about,) = (tmp_path / "cache").rglob("*.json")
+    about.write_text("{")
+    assert cache.take(second, "part.parquet", "ab12") is None
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    for place, key in enumerate(("aa", "bb", "cc")):
+        kept(tmp_path, key)
+        (table,) = (tmp_path / "cache" / key).glob("*.parquet")
+        os.utime(table, (place, place))
+    size = table.stat().st_size
+    cache, second = TableCache(tmp_path / "cache", 2 * size + 1), PartStore(tmp_path / "second")
+    assert cache.take(second, "part.parquet", "aa") is not None
+    cache.trim()
+    assert sorted(one.stem for one in (tmp_path / "cache").rglob("*.parquet")) == ["aa", "cc"]
+    assert sorted(one.stem for one in (tmp_path / "cache").rglob("*.json")) == ["aa", "cc"]
+
+
+def test_no_bytes_are_no_cache(tmp_path: Path) -> None:
+    cache = kept(tmp_path, "ab12", most=0)
+    assert not (tmp_path / "cache").exists()
+    assert cache.take(PartStore(tmp_path / "second"), "part.parquet", "ab12") is None
+    cache.trim()
+
+
+def test_a_cache_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    kept(tmp_path, "ab12")
+    assert (tmp_path / "first" / "part.parquet").is_file()
+
+
+def test_the_bound_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
+    monkeypatch.setenv("SONDE_CACHE_SIZE", "0.5")
+    assert TableCache.of_environment() == TableCache(tmp_path / "observations", 500_000_000)
+    monkeypatch.delenv("SONDE_CACHE_SIZE")
+    assert TableCache.of_environment().most == 10_000_000_000
+    monkeypatch.setenv("SONDE_CACHE_SIZE", "much")
+    with pytest.raises(UsageError, match="no number of gigabytes"):
+        TableCache.of_environment()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import polars as pl
+from sonde.store.cache import TableCache
+from sonde.store.parts import PartStore
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+cache, frame = TableCache(folder / "cache", 20_000), pl.DataFrame({"x": list(range(1000))})
+found = 0
+for number in range(60):
+    key = f"{number % 7:02d}"
+    mine, other = PartStore(folder / f"{name}{number}"), PartStore(folder / f"{name}{number}t")
+    mine.put("part.parquet", key, frame, {})
+    cache.add(mine, "part.parquet")
+    if cache.take(other, "part.parquet", key) is not None:
+        found += 1
+        assert other.notes("part.parquet", key) is not None
+    cache.trim()
+print(found)
+"""
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    line = [sys.executable, "-P", "-c", WRITER, str(tmp_path)]
+    writers = [subprocess.Popen([*line, name], stdout=subprocess.PIPE, text=True) for name in "ab"]
+    found = [int(writer.communicate()[0]) for writer in writers]
+    assert all(found) and all(writer.returncode == 0 for writer in writers)

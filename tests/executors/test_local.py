@@ -2,6 +2,10 @@
 
 import math
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,43 @@ def test_an_error_of_a_job_arrives_as_it_was(workers: int) -> None:
     with pytest.raises(UnknownNameError, match="unknown language 'pyton'; did you mean 'python'") as caught:
         list(EXECUTORS.load("local").map(LANGUAGES.load, ["pyton", "pyton"], workers=workers))
     assert caught.value.nearest == "python"
+
+
+PARENT = """
+import time
+from sonde.executors import EXECUTORS
+
+if __name__ == "__main__":
+    for job, _ in EXECUTORS.load("local").map(time.sleep, [0.0, 0.0, 0.0, 600.0], workers=2):
+        print(job, flush=True)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    line = [sys.executable, str(script)]
+    parent = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert parent.stdout is not None
+    # One worker is at its long job then, the other one waits for a job that never comes.
+    assert [parent.stdout.readline() for _ in range(3)] == ["0.0\n"] * 3
+    parent.kill()
+    parent.communicate()
+    end = time.monotonic() + 60
+    while group_is_there(parent.pid) and time.monotonic() < end:
+        time.sleep(0.1)
+    left = group_is_there(parent.pid)
+    if left:
+        os.killpg(parent.pid, signal.SIGKILL)
+    assert not left
+
+
+def group_is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_dead_worker_is_one_line() -> None:

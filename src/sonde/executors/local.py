@@ -9,6 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Thread
 from typing import TypeVar
 
 from sonde.base.children import safe_children
@@ -18,11 +19,20 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def _share_cores(workers: int) -> None:
-    """Give each worker its part of the cores, before any numerical library starts its threads."""
+def _begin(workers: int) -> None:
+    """Give a worker its part of the cores before a numerical library starts; let it end with its parent."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ.setdefault(name, threads)
+    # A worker that waits for its next job does not notice that its parent was killed, and keeps its model.
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 _kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
@@ -55,7 +65,7 @@ def _started(workers: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_share_cores,
+            initializer=_begin,
             initargs=(workers,),
         )
 

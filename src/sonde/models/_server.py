@@ -207,7 +207,7 @@ def _client(address: str) -> OpenAI:
     )
 
 
-def _headers() -> dict[str, Any]:
+def _headers() -> Any:
     """Many servers want no key, and the client one: what stands for it is not sent."""
     from openai import Omit
 

@@ -163,6 +163,14 @@ def test_what_a_server_declines_is_counted(server: ProtocolServer, corpus: str, 
     )
 
 
+def test_a_server_that_declines_everything_leaves_no_scores(
+    server: ProtocolServer, corpus: str, tmp_path: Path
+) -> None:
+    server.completes = model("echo", longest=6)
+    folder = served(tmp_path / "run", corpus, server)
+    assert observed(folder).is_empty() and sonde.Run(folder).scores.is_empty()
+
+
 def test_a_server_without_scores_of_its_prompt_is_refused(
     server: ProtocolServer, corpus: str, tmp_path: Path
 ) -> None:

@@ -24,6 +24,9 @@ from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.models._server import DeclinedError, Server
 
+_NO_SCORES = (LookupError, TypeError, ValueError, AttributeError)
+"""What reading an answer raises that is not of the form of its way."""
+
 Alternatives = tuple[tuple[str, float], ...]
 
 
@@ -64,7 +67,7 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
         top_k: Alternatives a subword.
 
     Raises:
-        InputError: The server gives no log-probabilities of a prompt, or declines every item.
+        InputError: The server gives no log-probabilities of a prompt, or an answer that is none.
         CaptureError: Its tokens do not spell the text of an item.
     """
     found, numbers = ServedItems(way=_way(server, top_k)), dict[str, int]()
@@ -75,6 +78,10 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
             return ask(server, item.text, top_k)
         except DeclinedError as error:
             return error
+        except _NO_SCORES:
+            raise InputError(
+                f"item {item.path!r} {item.name!r}: the server gives no scores of its text"
+            ) from None
 
     told = {item.item_id: answer for item, answer in server.several(scored, items)}
     for item in items:
@@ -83,8 +90,6 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
             found.declined[item.item_id] = str(answer)
         else:
             found.captured.append(_captured(item, answer, numbers, top_k))
-    if items and not found.captured:
-        raise InputError(next(iter(found.declined.values())))
     found.surfaces.extend([*numbers, ""])
     return found
 
@@ -132,7 +137,7 @@ def _way(server: Server, top_k: int) -> str:
             reasons.append(f"{way}: no log-probability of the prompt")
         except DeclinedError as error:
             reasons.append(f"{way}: {error}")
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except _NO_SCORES:
             reasons.append(f"{way}: no log-probabilities")
     raise InputError(
         f"the server scores no prompt, neither by echo nor by prompt_logprobs ({'; '.join(reasons)}); "

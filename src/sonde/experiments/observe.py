@@ -138,7 +138,7 @@ def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.D
         captured = [Captured(prepared, (capture,)) for prepared, capture in told.captured]
         frames[part.lens.name] = [
             lens.observe(few, labels[part.lens.name], settings, told.surfaces)
-            for few in _batched(iter(captured), ITEMS_A_TABLE)
+            for few in list(_batched(iter(captured), ITEMS_A_TABLE)) or [[]]
         ]
         forwards = {"texts sent to a server": len(items)}
         if told.declined:

@@ -35,6 +35,7 @@ from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.models._resolve import PREFIX, SERVED
 from sonde.results.memory import PERIOD
+from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
@@ -125,6 +126,9 @@ class Surprisal(LensDefaults):
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
+        if not observed:
+            # A server may decline all that a job sends it.
+            return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
         quirks = active(settings)
         options = SurprisalOptions.read(settings.options)
         scored = [_scores(one, options.objective) for one in observed]

@@ -111,7 +111,8 @@ def with_current_names(experiment: Experiment) -> tuple[Experiment, tuple[str, .
 
 def _example() -> str:
     """An option that there is, as it is written."""
-    one = typed_options(LENSES.load(DEFAULT_LENS)).described()[0]
+    known = typed_options(LENSES.load(DEFAULT_LENS)).described()
+    one = next(one for one in known if one.values.kind is int and not one.scoring)
     return f"{DEFAULT_LENS}.{one.name}={one.default}"
 
 

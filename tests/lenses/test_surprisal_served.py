@@ -163,6 +163,19 @@ def test_what_a_server_declines_is_counted(server: ProtocolServer, corpus: str, 
     )
 
 
+def test_what_a_server_said_to_another_run_is_asked_again(
+    server: ProtocolServer, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SONDE_CACHE_SIZE", "1")
+    server.completes = model("echo")
+    served(tmp_path / "first", corpus, server)
+    asked = len(server.asked)
+    serving.cache_clear()
+    served(tmp_path / "second", corpus, server)
+    assert len(server.asked) > asked + 10
+
+
 def test_a_server_that_declines_everything_leaves_no_scores(
     server: ProtocolServer, corpus: str, tmp_path: Path
 ) -> None:

@@ -90,9 +90,10 @@ def test_the_bound_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch,
     assert TableCache.of_environment() == TableCache(tmp_path / "observations", 500_000_000)
     monkeypatch.delenv("SONDE_CACHE_SIZE")
     assert TableCache.of_environment().most == 10_000_000_000
-    monkeypatch.setenv("SONDE_CACHE_SIZE", "much")
-    with pytest.raises(UsageError, match="no number of gigabytes"):
-        TableCache.of_environment()
+    for wrong in ("much", "inf"):
+        monkeypatch.setenv("SONDE_CACHE_SIZE", wrong)
+        with pytest.raises(UsageError, match="no number of gigabytes"):
+            TableCache.of_environment()
 
 
 WRITER = """

@@ -45,6 +45,11 @@ class TableCache:
     most: int
 
     @classmethod
+    def off(cls) -> TableCache:
+        """One that keeps nothing and gives nothing."""
+        return cls(cache_folder(FOLDER), 0)
+
+    @classmethod
     def of_environment(cls) -> TableCache:
         """The cache that the environment describes.
 
@@ -52,12 +57,12 @@ class TableCache:
             UsageError: The bound is no number.
         """
         try:
-            gigabytes = float(os.environ.get(SIZE) or _GIGABYTES)
-        except ValueError:
+            most = int(max(0.0, float(os.environ.get(SIZE) or _GIGABYTES)) * 1e9)
+        except (ValueError, OverflowError):
             raise UsageError(
                 f"{SIZE}={os.environ[SIZE]!r} is no number of gigabytes; give one, or 0 for no cache"
             ) from None
-        return cls(cache_folder(FOLDER), int(max(0.0, gigabytes) * 1e9))
+        return cls(cache_folder(FOLDER), most)
 
     def take(self, store: PartStore, relative: str, key: str) -> dict[str, Any] | None:
         """Put a table into a run, if it is here and whole.
@@ -86,7 +91,8 @@ class TableCache:
         except (OSError, ValueError, LookupError, TypeError):
             return None
         target = store.path(relative)
-        if not _linked(table, target):
+        # Another process may have put other bytes there since they were read.
+        if not _linked(table, target) or target.read_bytes() != content:
             write_atomic(target, content)
         notes[CACHED] = True
         write_receipt(store.root, relative, content, key, notes)

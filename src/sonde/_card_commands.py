@@ -26,12 +26,14 @@ def card(
     from sonde.base.files import write_atomic
     from sonde.report import build_card, entry_line, outcome_line
     from sonde.report import junit as junit_xml
+    from sonde.store.remote import in_step
     from sonde.store.rundir import RunDirectory
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
-    found = build_card(directory, require)
-    files = [RunDirectory(directory).card, RunDirectory(directory).card_section]
+    with in_step(directory, lambda line: typer.echo(line, err=True)) as folder:
+        found = build_card(folder, require)
+    files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
         write_atomic(junit, junit_xml(found))
         files.append(junit)

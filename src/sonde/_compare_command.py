@@ -34,9 +34,11 @@ def compare(
     from sonde.experiments.comparing import default_output, write_comparison, write_series
     from sonde.lenses import LENSES
     from sonde.report import build_comparison
+    from sonde.store.remote import fetched
 
     for lens in lenses or ():
         LENSES.hand_in(lens)
+    directories = [fetched(one) for one in directories]
     found = held_against(directories, progress(), series=series)
     folder = write_comparison(found, output or default_output(directories))
     if series:

@@ -26,9 +26,11 @@ def merge(
     from sonde._ending import log_beside
     from sonde.experiments.merging import merge as merged
     from sonde.report import build_report
+    from sonde.store.remote import fetched, in_step
 
-    log_beside(output)
     teller = progress()
-    outcome = merged(directories, output, teller, workers=workers)
-    page = None if no_report else build_report(output, teller.note)
+    with in_step(output, teller.note) as folder:
+        log_beside(folder)
+        outcome = merged([fetched(one) for one in directories], folder, teller, workers=workers)
+        page = None if no_report else build_report(folder, teller.note)
     return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))

@@ -18,8 +18,9 @@ def verify(
     import dataclasses
 
     from sonde.store.receipts import verify as held_to_receipts
+    from sonde.store.remote import fetched
 
-    found = held_to_receipts(directory)
+    found = held_to_receipts(fetched(directory))
 
     def show() -> None:
         for path, what in found.damaged:

@@ -99,10 +99,13 @@ def run(
     ] = False,
 ) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
+    from dataclasses import replace
+
     from sonde._console import outcome_data, print_outcome, print_share, progress, share_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.report import build_report, save_figures
+    from sonde.store.remote import in_step
 
     experiment, execution = from_arguments(
         file=file,
@@ -139,23 +142,24 @@ def run(
 
         refuse_without_states(experiment)
     teller = progress()
-    log_beside(execution.output)
-    outcome = carry_out(experiment, execution, teller)
-    if execution.shard:
-        return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))
-    page = None
-    if not no_report:
-        with teller.stage("reporting", 1) as advance:
-            page = build_report(outcome.directory.root, teller.note)
-            advance()
-    if figures:
-        with teller.stage("drawing figures", 1) as advance:
-            save_figures(outcome.directory.root, note=teller.note)
-            advance()
-    if features:
-        from sonde.facade.features import write_all_features
+    with in_step(execution.output, teller.note) as folder:
+        log_beside(folder)
+        outcome = carry_out(experiment, replace(execution, output=folder), teller)
+        if execution.shard:
+            return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))
+        page = None
+        if not no_report:
+            with teller.stage("reporting", 1) as advance:
+                page = build_report(folder, teller.note)
+                advance()
+        if figures:
+            with teller.stage("drawing figures", 1) as advance:
+                save_figures(folder, note=teller.note)
+                advance()
+        if features:
+            from sonde.facade.features import write_all_features
 
-        outcome.files += write_all_features(outcome.directory.root, teller)
+            outcome.files += write_all_features(folder, teller)
     return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
@@ -169,10 +173,12 @@ def report(
 ) -> Shown:
     """Build the page of a finished run again."""
     from sonde.report import PLOTS, build_report
+    from sonde.store.remote import in_step
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    page = build_report(directory)
+    with in_step(directory, _say) as folder:
+        page = build_report(folder)
     return Shown({"page": page}, lambda: typer.echo(page))
 
 
@@ -189,8 +195,10 @@ def write_figures(
 ) -> Shown:
     """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
     from sonde.report import save_figures
+    from sonde.store.remote import in_step
 
-    files = save_figures(directory, names or ())
+    with in_step(directory, _say) as folder:
+        files = save_figures(folder, names or ())
     return Shown({"files": files}, lambda: [typer.echo(path) for path in files])
 
 

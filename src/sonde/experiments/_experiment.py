@@ -76,7 +76,12 @@ class Execution:
     """
 
     output: Annotated[
-        Path, Help("folder of the run", "--output", "a folder of the experiment's own in runs/")
+        Path,
+        Help(
+            "folder of the run, or an address as s3://bucket/run",
+            "--output",
+            "a folder of the experiment's own in runs/",
+        ),
     ]
     executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
     address: Annotated[

@@ -18,6 +18,7 @@ from sonde.lenses import LENSES
 from sonde.report import build_comparison, read_compared
 from sonde.report import comparison_sentences as sentences
 from sonde.results import changes
+from sonde.store.remote import fetched
 
 
 class ComparedModels:
@@ -93,7 +94,7 @@ def compare(
         raise UsageError("sonde.compare takes one run with several models, or several runs")
     for lens in lenses:
         LENSES.hand_in(str(lens))
-    folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
+    folders = [run.directory if isinstance(run, Run) else fetched(run) for run in runs]
     target = Path(output) if output is not None else default_output(folders)
     folder = write_comparison(held_against(folders, series=series), target)
     if series:

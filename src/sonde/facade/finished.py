@@ -19,6 +19,7 @@ from sonde.facade.states import probe_states
 from sonde.lenses.probe.states import LayerStates
 from sonde.report import ModelInfo, RunData, build_report
 from sonde.results.scores import read_scores as read_table
+from sonde.store.remote import fetched
 from sonde.store.rundir import RunDirectory
 
 
@@ -37,7 +38,7 @@ def read_scores(directory: Place) -> pl.DataFrame:
         InputError: There are no scores.
         StoreError: Those of a run are no longer what was written.
     """
-    path = Path(directory)
+    path = fetched(directory)
     file = RunDirectory(path).scores if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{str(path)!r}: no scores here (no such file: {file})")
@@ -62,7 +63,7 @@ class Run:
     """
 
     def __init__(self, directory: Place) -> None:
-        self._data = RunData(Path(directory))
+        self._data = RunData(fetched(directory))
         self.directory: Path = self._data.directory.root
         self.summary: Mapping[str, Any] = self._data.summary
 

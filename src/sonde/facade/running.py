@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 
 from sonde.base.errors import UsageError
 from sonde.experiments import Experiment, Progress
+from sonde.experiments._progress import Silent
 from sonde.experiments.arguments import GivenOptions, Names, Place, from_arguments
 from sonde.experiments.run import run as carry_out
 from sonde.facade.finished import Run
+from sonde.store.remote import in_step
 
 
 def run(
@@ -74,7 +77,8 @@ def run(
             ``["probe.folds=3"]``; ``sonde list options``.
         include_seen: Score items of a bundled model's training data too.
         lock: Run on exactly the items of a lock file.
-        output: Folder of the run; by default one below ``runs/`` that is named after what is measured.
+        output: Folder of the run, or an address (``s3://bucket/run``); by default a folder below ``runs/``
+            that is named after what is measured.
         executor: Where jobs run; this machine by default.
         address: Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here.
         workers: Processes at a time; by default 1 with a model, else one a core.
@@ -121,7 +125,8 @@ def run(
         batch_tokens=batch_tokens,
         trust_remote_code=trust_remote_code,
     )
-    return Run(carry_out(wanted, execution, progress).directory.root)
+    with in_step(execution.output, (progress or Silent()).note) as folder:
+        return Run(carry_out(wanted, replace(execution, output=folder), progress).directory.root)
 
 
 def _refuse_within_an_import() -> None:

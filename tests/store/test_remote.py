@@ -1,0 +1,313 @@
+"""Folders of runs at an address: in the memory, on a path, and on a real S3 server on the loopback."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec  # pyright: ignore[reportMissingTypeStubs]
+import polars as pl
+import pytest
+from moto.server import ThreadedMotoServer
+
+from sonde.base.errors import StoreError, UsageError
+from sonde.store import lease, remote
+from sonde.store.parts import PartStore
+from sonde.store.receipts import write_with_receipt
+from sonde.store.remote import Remote, address_of, fetched, in_step
+
+
+def silent(_: str) -> None:
+    return
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of a bucket on a server of this machine."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
+        yield "s3://bucket"
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder of each kind of store, and a cache of the test's own."""
+    computer(1, tmp_path, monkeypatch)
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 2.0)
+    places = {"memory": "memory:/", "file": f"file://{tmp_path / 'store'}"}
+    begin = places.get(request.param) or request.getfixturevalue("s3")
+    return f"{begin}/{request.node.name.replace('[', '-').rstrip(']')}"
+
+
+def computer(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be another computer, which has no local copy of anything yet."""
+    monkeypatch.setenv("SONDE_CACHE", str(tmp_path / f"cache-{number}"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def opened(address: str) -> Remote:
+    return remote._opened(address)  # pyright: ignore[reportPrivateUsage]
+
+
+def some(folder: Path) -> None:
+    """Two tables, a page and a checkpoint."""
+    store = PartStore(folder)
+    store.put("observations/a.parquet", "k1", pl.DataFrame({"x": [1, 2]}), {"n": 2})
+    store.put("observations/b.parquet", "k2", pl.DataFrame({"x": [3]}), {})
+    write_with_receipt(folder, "report.html", "<p>é\x01</p>")
+    (folder / "trained").mkdir()
+    (folder / "trained" / "step.safetensors").write_bytes(b"weights")
+
+
+@pytest.mark.parametrize("place", ["runs/a", "/tmp/s3", "C:/runs", "a:b", "x", "Runs:/a"])
+def test_a_path_is_no_address(place: str) -> None:
+    assert address_of(place) == address_of(Path(place)) == ""
+    assert fetched(place) == Path(place)
+
+
+def test_another_computer_has_what_was_written(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+    computer(2, tmp_path, monkeypatch)
+    there = fetched(address)
+    assert there != folder
+    assert files(there) == files(folder)
+    assert PartStore(there).notes("observations/a.parquet", "k1") == {"n": 2}
+    assert not opened(address).system.exists(f"{opened(address).root}/{lease.NAME}")
+
+
+def test_what_was_removed_is_removed_there(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+    with in_step(Path(address), silent) as folder:
+        PartStore(folder).keep_only("observations", {"observations/a.parquet"})
+    computer(2, tmp_path, monkeypatch)
+    assert files(fetched(address)) == files(folder)
+
+
+def test_what_is_finished_is_sent_while_the_work_goes_on(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+        computer(2, tmp_path, monkeypatch)
+        for _ in range(100):
+            there = fetched(address)
+            if files(there) == files(folder):
+                break
+            time.sleep(0.1)
+        assert files(there) == files(folder)
+
+
+def test_what_was_sent_by_half_is_not_read(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+    held = opened(address)
+    for name in ("observations/a.parquet", "trained/step.safetensors"):
+        whole = held.system.cat_file(f"{held.root}/{name}")
+        held.system.pipe_file(f"{held.root}/{name}", whole[: len(whole) // 2])
+    held.system.pipe_file(f"{held.root}/receipts/observations/b.parquet.json", b'{"key": "k2", "con')
+    computer(2, tmp_path, monkeypatch)
+    there = fetched(address)
+    assert sorted(files(there)) == ["receipts/report.html.json", "report.html"]
+    assert not list(there.rglob("*.tmp"))
+
+
+def test_a_second_writer_is_refused_by_the_name_of_the_first(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+        computer(2, tmp_path, monkeypatch)
+        with (
+            pytest.raises(UsageError, match=r"is in use by process \d+ on '.+' since 20") as refused,
+            in_step(Path(address), heard.append),
+        ):
+            pytest.fail("two writers")
+    assert address in str(refused.value)
+    assert len(heard) == 1
+    assert "seeing whether it still is" in heard[0]
+
+
+def test_a_lease_that_nobody_renews_is_taken_over(address: str) -> None:
+    held = opened(address)
+    dead = lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0)
+    held.place_for(lease.NAME)
+    dead.take(silent)
+    begin = time.monotonic()
+    with in_step(Path(address), silent) as folder:
+        assert time.monotonic() - begin >= 2.0
+        some(folder)
+        with pytest.raises(StoreError, match="has been taken over by process"):
+            dead.renew()
+    dead.give_back()
+
+
+def test_of_several_that_take_over_one_writes(address: str) -> None:
+    held = opened(address)
+    held.place_for(lease.NAME)
+    lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0).take(silent)
+    outcomes: list[str] = []
+
+    def taking() -> None:
+        one = lease.Lease(held.system, f"{held.root}/{lease.NAME}", address, expiry=2.0)
+        try:
+            one.take(silent)
+            outcomes.append("taken")
+        except (UsageError, StoreError):
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=taking) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["refused"] * 3 + ["taken"]
+
+
+def test_a_writer_that_lost_its_lease_sends_nothing_more(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = opened(address)
+    with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent) as folder:
+        held.system.pipe_file(f"{held.root}/{lease.NAME}", json.dumps({"token": "another"}).encode())
+        some(folder)
+    computer(2, tmp_path, monkeypatch)
+    assert files(fetched(address)) == {}
+    assert files(folder)
+
+
+def test_a_store_that_fails_for_a_while_has_everything_in_the_end(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = iter([True] * 3)
+    whole: Callable[..., None] = Remote._put  # pyright: ignore[reportPrivateUsage]
+
+    def put(self: Remote, path: Path, relative: str) -> None:
+        if next(failing, False):
+            raise OSError("connection reset")
+        whole(self, path, relative)
+
+    monkeypatch.setattr(Remote, "_put", put)
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+        time.sleep(1.2)
+    computer(2, tmp_path, monkeypatch)
+    assert files(fetched(address)) == files(folder)
+
+
+def test_a_store_that_fails_to_the_end_is_one_line_and_loses_nothing(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put(*_: Any) -> None:
+        raise OSError("connection reset\nby peer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "_put", put)
+        with (
+            pytest.raises(StoreError, match=r"reset; everything lies in .+ the same command sends it"),
+            in_step(Path(address), silent) as folder,
+        ):
+            some(folder)
+    kept = files(folder)
+    with in_step(Path(address), silent):
+        pass
+    computer(2, tmp_path, monkeypatch)
+    assert files(fetched(address)) == kept
+
+
+def test_an_address_leads_out_of_no_folder(address: str, tmp_path: Path) -> None:
+    with in_step(Path(address), silent) as folder:
+        some(folder)
+    held = opened(address)
+    listed = json.loads(held.system.cat_file(f"{held.root}/.unsigned.json"))
+    listed["../../out"] = listed["trained/step.safetensors"]
+    held.system.pipe_file(f"{held.root}/.unsigned.json", json.dumps(listed).encode())
+    fetched(address)
+    assert not (folder.parent.parent / "out").exists()
+
+
+def test_an_unknown_kind_of_address_is_refused() -> None:
+    with pytest.raises(UsageError, match="nothing is known of addresses that begin with sttp://"):
+        fetched("sttp://bucket/run")
+
+
+def test_a_store_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    computer(1, tmp_path, monkeypatch)
+    monkeypatch.setattr(remote, "_ANSWER_SECONDS", 3.0)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
+    begin = time.monotonic()
+    with pytest.raises(StoreError, match=r"^s3://absent/run") as refused:
+        fetched("s3://absent/run")
+    assert time.monotonic() - begin < 30
+    assert "a-key-for-the-test" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_elsewhere(s3: str, tmp_path: Path) -> None:
+    """The command itself, killed while it observes, and then given on a computer that has no copy."""
+
+    def command(output: str, cache: str) -> subprocess.Popen[str]:
+        words = ["run", "-m", "sonde/mini-decoder", "-l", "surprisal", "-c", "stdlib", "--no-report"]
+        words += ["--limit", "400", "--json", "-o", output]
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                "from sonde.cli import main; main()",
+                *words,
+                "--json",
+                "-o",
+                output,
+            ],
+            env={**os.environ, "SONDE_CACHE": str(tmp_path / cache), "SONDE_CACHE_SIZE": "0"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    address = f"{s3}/killed"
+    first = command(address, "one")
+    held = opened(address)
+    while first.poll() is None and not held.system.find(f"{held.root}/receipts/observations"):
+        time.sleep(0.2)
+    first.kill()
+    first.wait()
+    said, errors = command(address, "two").communicate(timeout=300)
+    whole, _ = command(str(tmp_path / "whole"), "three").communicate(timeout=300)
+    done, inputs = json.loads(said), json.loads(whole)["observed"]
+    assert 0 < done["reused"] < inputs == done["reused"] + done["observed"], errors
+    here, there = pl.read_parquet(tmp_path / "whole" / "scores.parquet"), fetched(address) / "scores.parquet"
+    assert here.equals(pl.read_parquet(there))
+    for content in files(fetched(address)).values():
+        assert b"a-key-for-the-test" not in content

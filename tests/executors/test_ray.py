@@ -82,6 +82,20 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(
     assert not list(Path("runs").glob("*/*.parquet"))
 
 
+def test_something_else_than_ray_at_the_address_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray").shutdown()
+    monkeypatch.chdir(tmp_path)
+    begin = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(UsageError, match=rf"no Ray cluster answers at '{address}'; start one with"):
+            sonde.run(executor="ray", address=address, limit=3)
+    assert time.monotonic() - begin < 40
+    assert not list(Path("runs").glob("*/*.parquet"))
+
+
 def test_an_address_needs_an_executor_that_has_one() -> None:
     assert isinstance(EXECUTORS.load("ray"), Cluster)
     with pytest.raises(UsageError, match="executor 'local' runs on this machine and has no address"):

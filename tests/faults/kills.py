@@ -205,7 +205,7 @@ def disturbed(
         outcome.repeated += sum(name in after and after[name] != mark for name, mark in before.items())
         outcome.written += sum(before.get(name) != mark for name, mark in after.items())
         if process.returncode == 0:
-            outcome.equal = _same_scores(folder, whole)
+            outcome.equal = same_scores(folder, whole)
             if not outcome.equal:
                 outcome.faults.append(f"other scores in {folder}")
             if not left or outcome.strikes >= strikes:
@@ -250,7 +250,7 @@ def _group_gone(group: int) -> bool:
     return False
 
 
-def _same_scores(folder: Path, whole: Path) -> bool:
+def same_scores(folder: Path, whole: Path) -> bool:
     mine, theirs = (pl.read_parquet(one / "scores.parquet") for one in (folder, whole))
     return mine.equals(theirs)
 

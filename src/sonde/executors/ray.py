@@ -12,6 +12,8 @@ import importlib
 import math
 import os
 import socket
+import subprocess
+import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -294,12 +296,24 @@ def _join(ray: Any, address: str) -> None:
         if ":" in address:
             host, _, port = address.rpartition("/")[2].rpartition(":")
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            if "://" not in address:
+                _must_be_ray(address)
         ray.init(address=address, **_QUIET)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
         raise UsageError(
             f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
             "--address and RAY_ADDRESS to use this machine"
         ) from error
+
+
+def _must_be_ray(address: str) -> None:
+    """Ask whether what listens at an address is Ray, by Ray's own command: its client waits for minutes."""
+    subprocess.run(
+        [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address],
+        check=True,
+        capture_output=True,
+        timeout=_ANSWER_SECONDS,
+    )
 
 
 executor = RayExecutor()

@@ -9,11 +9,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
+from sonde.report import build_report
+from sonde.training.finetuning.batches import Batch
+from sonde.training.finetuning.model import LoadedBody
 
 TASK = "wrong_operator"
 
@@ -161,3 +165,22 @@ def test_a_file_of_another_task_is_refused_in_one_line(code: Path, published: Pa
     )
     with pytest.raises(UsageError, match="brings labels of wrong_operator, and the run asks variable_misuse"):
         run(asked, Execution(output=tmp_path / "run"))
+
+
+def test_batches_of_a_training_that_do_not_fit_into_memory_are_counted(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = LoadedBody.forward
+
+    def scarce(body: LoadedBody, batch: Batch) -> torch.Tensor:
+        if len(batch.ids) > 4:
+            raise torch.OutOfMemoryError("out of memory")
+        return read(body, batch)
+
+    monkeypatch.setattr(LoadedBody, "forward", scarce)
+    asked = experiment(code, methods="pretrained,bag_of_tokens", epochs=1, rates=1e-4)
+    run(asked, Execution(output=tmp_path))
+    forwards = json.loads((tmp_path / "run.json").read_text())["forwards"]
+    assert forwards["batches of trainings halved for memory"] > 0
+    page = build_report(tmp_path).read_text(encoding="utf-8")
+    assert "batches of trainings halved for memory" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,10 +28,10 @@ from transformers import (
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.training.finetuning import checkpoint
-from sonde.training.finetuning.batches import collate, order
+from sonde.training.finetuning.batches import Batch, collate, order
 from sonde.training.finetuning.data import FIRST, SECOND, Data, Encoded, Sample, read_all, reader_of
 from sonde.training.finetuning.fit import CHECKPOINT, rate_factor
-from sonde.training.finetuning.model import headed
+from sonde.training.finetuning.model import LoadedBody, headed
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.finetuning.tune import tune
 
@@ -384,3 +385,101 @@ def test_a_limit_that_the_model_cannot_read_is_refused(
     same = dataclasses.replace(pattern, classes=("no",))
     with pytest.raises(InputError, match="nothing to tell apart: all examples are 'no'"):
         tune(specs("bert"), same, TINY, tmp_path)
+
+
+class TestMemoryThatRunsOut:
+    """A batch that does not fit is read in portions that do, and the numbers are those of the whole one."""
+
+    @pytest.fixture
+    def scarce(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """A body without room for more than 100 padded subwords, and the sizes that it was given."""
+        asked: list[int] = []
+        usual = LoadedBody.forward
+
+        def forward(body: LoadedBody, batch: Batch) -> torch.Tensor:
+            asked.append(batch.ids.numel())
+            states = usual(body, batch)
+            if batch.ids.numel() > 100:
+                if not states.requires_grad:
+                    raise MemoryError
+                states.register_hook(run_out)
+            return states
+
+        def run_out(gradient: torch.Tensor) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(LoadedBody, "forward", forward)
+        return asked
+
+    @pytest.mark.parametrize("kind", ["bert", "llama"])
+    def test_portions_give_the_answers_of_the_whole(
+        self,
+        kind: str,
+        specs: Callable[[str], ModelSpec],
+        pattern: Data,
+        tmp_path: Path,
+        request: pytest.FixtureRequest,
+    ) -> None:
+        recipe = dataclasses.replace(TINY, dropout=0.0)
+        without_dropout = read_without_dropout(specs(kind), tmp_path / "model")
+        usual = tune(without_dropout, pattern, recipe, tmp_path / "usual")
+        asked = request.getfixturevalue("scarce")
+        found = tune(without_dropout, pattern, recipe, tmp_path / "scarce")
+        assert usual.halved == 0 < found.halved <= 4
+        assert sum(size > 100 for size in asked) == found.halved
+        for one, other in zip(found.courses[found.setting], usual.courses[usual.setting], strict=True):
+            assert one.loss == pytest.approx(other.loss, abs=1e-3)
+        np.testing.assert_allclose(found.test.probability, usual.test.probability, atol=5e-3)
+
+    def test_a_training_goes_on_with_what_fitted(
+        self, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path, scarce: list[int]
+    ) -> None:
+        def kill(at: int) -> None:
+            if at == 7:
+                raise KilledError
+
+        with pytest.raises(KilledError):
+            tune(specs("bert"), pattern, TINY, tmp_path, on_step=kill)
+        met = sum(size > 100 for size in scarce)
+        scarce.clear()
+        found = tune(specs("bert"), pattern, TINY, tmp_path)
+        assert sum(size > 100 for size in scarce) + met == found.halved > 0
+
+    def test_an_example_that_does_not_fit_alone_is_said_in_one_line(
+        self,
+        specs: Callable[[str], ModelSpec],
+        pattern: Data,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def none_left(body: LoadedBody, batch: Batch) -> torch.Tensor:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes")
+
+        monkeypatch.setattr(LoadedBody, "forward", none_left)
+        with pytest.raises(
+            InputError, match=r"one example of .* subwords alone does not fit .* finetune.length"
+        ):
+            tune(specs("bert"), pattern, TINY, tmp_path)
+
+    def test_another_error_stays_what_it_is(
+        self,
+        specs: Callable[[str], ModelSpec],
+        pattern: Data,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def broken(body: LoadedBody, batch: Batch) -> torch.Tensor:
+            raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+        monkeypatch.setattr(LoadedBody, "forward", broken)
+        with pytest.raises(RuntimeError, match="mat1 and mat2"):
+            tune(specs("bert"), pattern, TINY, tmp_path)
+
+
+def read_without_dropout(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """The same model with nothing left to chance: portions draw other numbers than the whole batch."""
+    shutil.copytree(spec.name, folder)
+    facts = json.loads((folder / "config.json").read_text())
+    facts |= {name: 0.0 for name in facts if "dropout" in name and isinstance(facts[name], float)}
+    (folder / "config.json").write_text(json.dumps(facts))
+    return dataclasses.replace(spec, name=str(folder))

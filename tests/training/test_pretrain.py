@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import item_id
+from sonde.training import loop
 from sonde.training import pretrain as module
 from sonde.training.blocks import BlockDataset, block_start
 from sonde.training.loop import fresh_model, rate_factor, train
@@ -197,3 +198,39 @@ def test_fresh_models_come_from_the_seed(recipe_path):
     recipe_path.write_text(recipe_path.read_text().replace('"llama"', '"alpaca9"'))
     with pytest.raises(InputError, match="alpaca9"):
         fresh_model(read_recipe(recipe_path))
+
+
+@pytest.mark.slow
+def test_blocks_that_do_not_fit_into_memory_are_read_in_more_parts(recipe_path, tmp_path, monkeypatch):
+    usual = pretrain(recipe_path, output=tmp_path / "usual", report=lambda _: None)
+    shutil.rmtree(module.WORK)
+    compute = loop._Trainer.compute_loss
+    updates: list[int] = []
+
+    def scarce(trainer, model, inputs, *args, **kwargs):
+        updates.append(trainer.state.global_step)
+        # The first updates fit, as where something else on the device takes memory later.
+        if len(inputs["input_ids"]) > 1 and trainer.state.global_step >= 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return compute(trainer, model, inputs, *args, **kwargs)
+
+    monkeypatch.setattr(loop._Trainer, "compute_loss", scarce)
+    lines: list[str] = []
+    found = pretrain(recipe_path, output=tmp_path / "found", report=lines.append)
+    assert [line for line in lines if "memory" in line] == [
+        "2 blocks at once do not fit into memory; going on with 1"
+    ]
+    assert updates.count(0) == 2
+    one, other = (load_file(folder / "model.safetensors") for folder in (usual, found))
+    for name in one:
+        torch.testing.assert_close(one[name], other[name], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_block_that_does_not_fit_alone_is_said_in_one_line(recipe_path, monkeypatch):
+    def none_left(*args, **kwargs):
+        raise MemoryError
+
+    monkeypatch.setattr(loop._Trainer, "compute_loss", none_left)
+    with pytest.raises(InputError, match=r"1 blocks of .* subwords at once do not fit into memory; give a"):
+        pretrain(recipe_path, report=lambda _: None)

@@ -28,6 +28,7 @@ from sonde.capture.sharing import shared_states, shares
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
 from sonde.models import FAMILIES, LoadedModel
+from sonde.models._memory import if_it_fits
 
 _CPU_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32768
@@ -119,15 +120,7 @@ class Runner:
 
     def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
-        try:
-            return self._batch(batch)
-        except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
-                raise
-        # Outside the handler, since the traceback keeps the tensors of the failed forward alive.
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
-        return None
+        return if_it_fits(lambda: self._batch(batch), self._device)
 
     @torch.inference_mode()
     def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
@@ -392,8 +385,3 @@ def _answers_of(found: RankedAnswers, lengths: Sequence[int]) -> list[ScoredAnsw
     """Ranked answers of each row; None where it has no position."""
     arrays = [part.cpu().numpy() for part in (found.nats, found.rank, found.shared_nats, found.shared_rank)]
     return [None if one is None else ScoredAnswers(*one) for one in _of_rows(arrays, lengths)]
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    signs, said = ("out of memory", "can't allocate memory", "not enough memory"), str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in said for sign in signs)

@@ -11,7 +11,7 @@ from typing import Any
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import ItemSet
 from sonde.experiments._outcome import Session
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading
+from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
 from sonde.experiments.provenance import hardware, versions
 from sonde.models import describe, describe_special
 from sonde.store.cache import CACHED
@@ -28,7 +28,7 @@ def summarise(
 ) -> dict[str, Any]:
     """The content of ``run.json`` apart from timings."""
     experiment, execution, outcome = session.experiment, session.execution, session.outcome
-    coverage, forwards = _counts(models, outcome.jobs, session.store)
+    coverage, forwards = _counts(models, outcome.jobs, outcome.trainings, session.store)
     reading = _readings(models, outcome.jobs, session.store)
     return {
         "name": execution.output.name,
@@ -100,7 +100,10 @@ def _model(model: ModelChoice, sets: Sequence[ItemSet]) -> dict[str, Any]:
 
 
 def _counts(
-    models: Sequence[ModelChoice], jobs: Sequence[ObserveJob], store: PartStore
+    models: Sequence[ModelChoice],
+    jobs: Sequence[ObserveJob],
+    trainings: Sequence[TrainJob],
+    store: PartStore,
 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
     """Alignment coverage by model and forward passes, added up from the notes of the parts."""
     coverage = {slug(model.name): Counter[str]() for model in models}
@@ -115,6 +118,8 @@ def _counts(
             {"inputs from the cache": len(job.item_ids)} if notes.get(CACHED) else notes.get("forwards", {})
         )
         forwards.update(read)
+    for training in trainings:
+        forwards.update((store.notes(training.part.relative, training.part.key) or {}).get("forwards", {}))
     return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
 
 

@@ -89,5 +89,5 @@ def train_job(job: TrainJob) -> float | None:
     method = job.method
     columns = {"method": method.name, "task": method.task, "seed": method.seed, "variant": method.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-    store.put(job.part.relative, job.part.key, named, {})
+    store.put(job.part.relative, job.part.key, named, {"forwards": given.counts} if given.counts else {})
     return time.monotonic() - begin

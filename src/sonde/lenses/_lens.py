@@ -148,6 +148,7 @@ class Training:
         settings: What the user chose.
         unkeyed: Of the options those that no key of a training knows (`Lens.scoring_options`): for what
             changes no answer, such as how many requests a server gets at a time.
+        counts: What the lens counts while it trains, by what it is; added up in ``run.json``.
     """
 
     examples: pl.DataFrame
@@ -156,6 +157,7 @@ class Training:
     folder: Path
     settings: LensSettings
     unkeyed: Mapping[str, Option] = field(default_factory=dict[str, Option])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @runtime_checkable

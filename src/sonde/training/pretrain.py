@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from sonde.base.errors import InputError
+from sonde.models._memory import if_it_fits
 from sonde.models._weights import quiet
 from sonde.training.copies import near_copies
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
@@ -76,19 +78,45 @@ def pretrain(
     def keep(model: PreTrainedModel, step: int) -> None:
         write_weights(model, packed, recipe, folder.parent / "series" / f"step{step}")
 
-    trained = train(
-        recipe,
-        samples_of(packed, recipe),
-        home,
-        resume=resume,
-        report=report,
-        keep=keep if keep_series else None,
-    )
+    trained = _train(recipe, packed, home, resume=resume, report=report, keep=keep if keep_series else None)
     if not joined_before:
         _leave_processes()
     if trained.is_main:
         finish(recipe_path, packed, trained, folder, report)
     return folder
+
+
+def _train(
+    recipe: Recipe,
+    packed: Packed,
+    home: Path,
+    *,
+    resume: bool,
+    report: Callable[[str], None],
+    keep: Callable[[PreTrainedModel, int], None] | None,
+) -> TrainedModel:
+    """Train; where memory runs out, from the last checkpoint on with fewer blocks at once.
+
+    An update holds as many blocks as before, read in more parts.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    while True:
+        work = partial(
+            train, recipe, samples_of(packed, recipe), home, resume=resume, report=report, keep=keep
+        )
+        if (trained := if_it_fits(work, device)) is not None:
+            return trained
+        together, whole = recipe.training.blocks_at_once, recipe.training.blocks_per_step
+        fewer = [count for count in range(1, together // 2 + 1) if whole % count == 0]
+        if not fewer or PartialState().use_distributed:
+            raise InputError(
+                f"recipe {recipe.name}: {together} blocks of {recipe.training.block} subwords at once do not "
+                "fit into memory; give a smaller training.blocks_at_once, or a smaller training.block"
+            )
+        report(f"{together} blocks at once do not fit into memory; going on with {fewer[-1]}")
+        training = dataclasses.replace(recipe.training, blocks_at_once=fewer[-1])
+        recipe = dataclasses.replace(recipe, training=training)
+        resume = True
 
 
 def _leave_processes() -> None:

@@ -106,6 +106,7 @@ class Finetune(LensDefaults):
             tuned = tune_baseline(
                 method.name, training.model, data, own, options.sizes, training.folder, unlabelled=further
             )
+            _count(training, tuned.halved)
             return trained_rows(tuned, splits, data)
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
@@ -114,6 +115,7 @@ class Finetune(LensDefaults):
         if method.name == SCRATCH:
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
         tuned = tune(spec, data, recipe, training.folder)
+        _count(training, tuned.halved)
         rows = trained_rows(tuned, splits, data)
         if method.name == PRETRAINED and method.seed == training.settings.seed:
             rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
@@ -126,6 +128,11 @@ class Finetune(LensDefaults):
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """Accuracy of every task with what pre-training adds."""
         return headline_lines(scores)
+
+
+def _count(training: Training, halved: int) -> None:
+    if halved:
+        training.counts["batches of trainings halved for memory"] = halved
 
 
 lens = Finetune()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
-from sonde.training.finetuning.batches import by_length, collate
+from sonde.training.finetuning.batches import Batch, by_length, collate
 from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.heads import LEAST, PointerHead
 from sonde.training.finetuning.model import HeadedModel
+from sonde.training.finetuning.portions import Portions
 
 _AT_ONCE = 64
 
@@ -62,10 +65,20 @@ class Answers:
 
 
 @torch.no_grad()
-def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
-    """Ask a model; it is left in evaluation mode."""
+def answer(
+    model: HeadedModel, encoded: Sequence[Encoded], pad: int, portions: Portions | None = None
+) -> Answers:
+    """Ask a model; it is left in evaluation mode.
+
+    Args:
+        model: The model.
+        encoded: The examples.
+        pad: Subword of padding.
+        portions: How much is read at once; by default a batch, halved where it does not fit into memory.
+    """
     model.eval()
     device = next(model.parameters()).device
+    portions = portions or Portions(device)
     size = len(encoded)
     pointer = isinstance(model.head, PointerHead)
     width = 2 if pointer else model.head.out.out_features
@@ -74,9 +87,13 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
     located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     pointed = np.full((size, 2, 2), -1)
     chance = np.full(size, np.nan)
-    for rows in by_length(encoded, _AT_ONCE):
-        batch = collate(rows, encoded, pad, device)
-        found = model(batch).float()
+
+    def read(some: Sequence[int]) -> tuple[Batch, Tensor]:
+        batch = collate(some, encoded, pad, device)
+        return batch, model(batch).float()
+
+    fitted = (portions.done(rows, encoded, read) for rows in by_length(encoded, _AT_ONCE))
+    for rows, (batch, found) in chain.from_iterable(fitted):
         shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
         right = batch.location if pointer else batch.target
         chance[rows] = _chosen(shares, right.cpu().numpy())
@@ -96,8 +113,8 @@ def answer(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> Answers:
                     pointed[row, which] = one.spans[at - 1]
     truncated = np.array([one.truncated for one in encoded])
     reached = tuple(one.reached for one in encoded)
-    read = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
-    shown = (truncated, reached, read, chance)
+    hashes = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
+    shown = (truncated, reached, hashes, chance)
     if pointer:
         return Answers(predicted, probability, located & repaired, *shown, located, repaired, pointed)
     targets = np.array([one.target for one in encoded])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,7 @@ def write(
         "course": asdict(course),
         "model": model.state_dict(),
         "optimiser": optimiser.state_dict(),
-        "random": torch.get_rng_state(),
-        "random_cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        **random_state(),
     }
     replacing(path, lambda temporary: torch.save(state, temporary))
 
@@ -102,12 +101,23 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
         optimiser.load_state_dict(state["optimiser"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise InputError(f"checkpoint {path} is of another architecture; delete it and run again") from error
-    torch.set_rng_state(state["random"])
-    if state["random_cuda"]:
-        torch.cuda.set_rng_state_all(state["random_cuda"])
+    set_random_state(state)
     course = dict(state["course"])
     history = [Epoch(**epoch) for epoch in course.pop("history")]
     return TrainingState(**course, history=history)
+
+
+def random_state() -> dict[str, Any]:
+    """Where the random numbers of this process stand, on every device."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {"random": torch.get_rng_state(), "random_cuda": cuda}
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Take up what `random_state` gave."""
+    torch.set_rng_state(state["random"])
+    if state["random_cuda"]:
+        torch.cuda.set_rng_state_all(state["random_cuda"])
 
 
 def write_weights(path: Path, model: torch.nn.Module) -> None:

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from sonde.base.fingerprint import derive_seed
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import answer
-from sonde.training.finetuning.batches import Batch, collate, order
+from sonde.training.finetuning.batches import collate, order
 from sonde.training.finetuning.checkpoint import Epoch, TrainingState
 from sonde.training.finetuning.data import Encoded
 from sonde.training.finetuning.model import HeadedModel
+from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.precision import in_bfloat16
 
@@ -41,6 +42,7 @@ def fit(
     rate: float,
     pad: int,
     folder: Path,
+    portions: Portions,
     on_step: OnStep | None = None,
 ) -> TrainingState:
     """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
@@ -57,11 +59,12 @@ def fit(
         rate: Peak learning rate.
         pad: Subword of padding.
         folder: Where checkpoints and the best weights go.
+        portions: How much is read at once.
         on_step: Is told the number of every update done.
 
     Raises:
         StoreError: A checkpoint could not be written.
-        InputError: The checkpoint found is of another architecture.
+        InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
     """
     optimiser = _optimiser(model, rate, recipe)
     steps = recipe.epochs * len(order(train, recipe.batch, recipe.seed, 0))
@@ -74,10 +77,9 @@ def fit(
             # Summed where it is computed: to ask for each loss would have an accelerator wait for us.
             total = torch.tensor(course.total, dtype=torch.float64, device=device)
             for rows in batches[course.position :]:
-                batch = collate(rows, train, pad, device)
                 for group in optimiser.param_groups:
                     group["lr"] = rate * rate_factor(course.step, steps, recipe.warmup)
-                total += _update(model, batch, optimiser, recipe).double() * len(rows)
+                total += _update(model, rows, train, pad, optimiser, recipe, portions)
                 course.position += 1
                 course.step += 1
                 if course.step % recipe.checkpoint == 0 and course.position < len(batches):
@@ -85,7 +87,7 @@ def fit(
                     checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
                     on_step(course.step)
-            seen = answer(model, valid, pad)
+            seen = answer(model, valid, pad, portions)
             course.epoch, course.position = course.epoch + 1, 0
             course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
             course.total = 0.0
@@ -102,16 +104,38 @@ def _done(course: TrainingState, recipe: FineTuning) -> bool:
     )
 
 
-def _update(model: HeadedModel, batch: Batch, optimiser: torch.optim.Optimizer, recipe: FineTuning) -> Tensor:
-    """One update; gives the loss before it."""
-    device = batch.ids.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
-        loss = model.head.loss(model(batch), batch)
-    loss.backward()
+def _update(
+    model: HeadedModel,
+    rows: Sequence[int],
+    train: Sequence[Encoded],
+    pad: int,
+    optimiser: torch.optim.Optimizer,
+    recipe: FineTuning,
+    portions: Portions,
+) -> Tensor:
+    """One update; gives the sum of the losses of its examples before it.
+
+    A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
+    """
+    device = next(model.parameters()).device
+    before = checkpoint.random_state()
+
+    def gradients(some: Sequence[int]) -> Tensor:
+        batch = collate(some, train, pad, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
+            loss = model.head.loss(model(batch), batch)
+        (loss * (len(some) / len(rows))).backward()
+        return loss.detach().double() * len(some)
+
+    def again() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        checkpoint.set_random_state(before)
+
+    losses = portions.done(rows, train, gradients, again)
     nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return loss.detach()
+    return torch.stack([loss for _, loss in losses]).sum()
 
 
 def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:

@@ -22,6 +22,7 @@ from sonde.training.finetuning.checkpoint import Epoch, best_of
 from sonde.training.finetuning.data import Data, Encoded, TextEncoder, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
+from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
 
 MODEL = "model"
@@ -40,6 +41,7 @@ class Tuned:
         courses: What was seen of every epoch, by setting.
         valid: What is answered to the validation examples.
         test: What is answered to the test examples.
+        halved: How often a batch, or a part of one, did not fit into memory and was read as two.
         folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
             ``head.json`` hold what was trained on top.
     """
@@ -49,6 +51,7 @@ class Tuned:
     courses: dict[Setting, list[Epoch]]
     valid: Answers
     test: Answers
+    halved: int
     folder: Path
 
 
@@ -108,6 +111,7 @@ def train(
     )
     # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+    portions = Portions(next(model.parameters()).device, folder)
     courses: dict[Setting, list[Epoch]] = {}
     best = recipe.settings[0]
     for setting in recipe.settings:
@@ -117,7 +121,17 @@ def train(
             model.load_state_dict(start)
             one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
             rate = setting.rate
-            course = fit(model, fitted, chosen_on, one, rate=rate, pad=pad, folder=own, on_step=on_step)
+            course = fit(
+                model,
+                fitted,
+                chosen_on,
+                one,
+                rate=rate,
+                pad=pad,
+                folder=own,
+                portions=portions,
+                on_step=on_step,
+            )
             found = course.history
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
         (own / CHECKPOINT).unlink(missing_ok=True)
@@ -127,9 +141,10 @@ def train(
         for other in {last, setting} - {best}:
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
-    answers = [answer(model, some, pad) for some in splits[1:]]
+    answers = [answer(model, some, pad, portions) for some in splits[1:]]
     _save(trainee, data, recipe, folder / MODEL)
-    return Tuned(best, best_of(courses[best]).epoch, courses, answers[0], answers[1], folder / MODEL)
+    epoch = best_of(courses[best]).epoch
+    return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, folder / MODEL)
 
 
 def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequence[Encoded]:

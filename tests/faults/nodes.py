@@ -111,16 +111,20 @@ def three_nodes(place: Path) -> Generator[tuple[Any, Callable[[], Any]]]:
 
 
 def workers() -> list[int]:
-    """The processes that are actors of a run at this moment."""
-    found: list[int] = []
-    for about in Path("/proc").glob("[0-9]*/cmdline"):
+    """The processes that are actors of a cluster of this process at this moment."""
+    names: dict[int, bytes] = {}
+    parents: dict[int, int] = {}
+    for about in Path("/proc").glob("[0-9]*"):
         try:
-            name = about.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            names[int(about.name)] = (about / "cmdline").read_bytes()
+            parents[int(about.name)] = int((about / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if name.startswith("ray::Worker"):
-            found.append(int(about.parent.name))
-    return sorted(found)
+
+    def ours(process: int) -> bool:
+        return process == os.getpid() or (process in parents and ours(parents[process]))
+
+    return sorted(one for one, name in names.items() if name.startswith(b"ray::Worker") and ours(one))
 
 
 def wait_for(process: subprocess.Popen[str], folder: Path, number: int) -> bool:

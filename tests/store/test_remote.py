@@ -204,6 +204,29 @@ def test_a_writer_that_lost_its_lease_sends_nothing_more(
     assert files(folder)
 
 
+def test_a_writer_that_lost_its_lease_stops_working(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_SECONDS_BETWEEN", 0.1)
+    held = opened(address)
+    begin = time.monotonic()
+    with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent):
+        held.system.pipe_file(f"{held.root}/{lease.NAME}", json.dumps({"token": "another"}).encode())
+        for _ in range(600):
+            time.sleep(0.1)
+    assert time.monotonic() - begin < 30
+
+
+def test_an_interrupted_run_sends_what_is_finished_and_stays_interrupted(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KeyboardInterrupt), in_step(Path(address), silent) as folder:
+        some(folder)
+        raise KeyboardInterrupt
+    computer(2, tmp_path, monkeypatch)
+    assert files(fetched(address)) == files(folder)
+
+
 def test_a_store_that_fails_for_a_while_has_everything_in_the_end(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ as checkpoints, have their content in one list, which is sent after them.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import json
 import os
@@ -85,12 +86,18 @@ def in_step(place: Path, note: Callable[[str], None]) -> Generator[Path]:
         held.take(note)
     sender = _Sender(remote, held)
     try:
-        with _said(address):
-            remote.fetch()
-        sender.start()
-        yield remote.local
+        try:
+            with _said(address):
+                remote.fetch()
+            sender.start()
+            yield remote.local
+        finally:
+            sender.end()
+    except KeyboardInterrupt:
+        # The sender ends the work when the lease is lost; whoever presses Ctrl-C is heard as ever.
+        if sender.lost is None:
+            raise
     finally:
-        sender.end()
         with contextlib.suppress(Exception):
             held.give_back()
     if sender.lost:
@@ -265,16 +272,19 @@ class _Sender(threading.Thread):
         super().__init__(daemon=True, name="sending")
         self._remote, self._held = remote, held
         self._over = threading.Event()
+        self._interrupts = threading.current_thread() is threading.main_thread()
         self.lost: StoreError | None = None
 
     def run(self) -> None:
-        """Until the work is over, or the lease is another's."""
+        """Until the work is over, or the lease is another's: then the work ends, since nobody would see it."""
         while not self._over.wait(min(_SECONDS_BETWEEN, self._held.expiry / 6)):
             try:
                 self._held.renew()
                 self._remote.send(self._held.check)
             except StoreError as error:
                 self.lost = error
+                if self._interrupts and not self._over.is_set():
+                    _thread.interrupt_main()
                 return
             except Exception:
                 # A store that does not answer for a while is asked again; the last try tells.

@@ -21,11 +21,14 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+
+from sonde.training.finetuning.fit import CHECKPOINT
 
 SOURCES = ("argparse", "configparser", "csv", "difflib", "shlex", "textwrap", "tokenize", "zipfile")
 COMMAND = (
@@ -57,6 +60,7 @@ class Fault:
         code: The exit code that it has to end with; None for any.
         before: Done to the folder of the run before it is called again; gives the folder that it then has.
         around: What stands before the command from the second call on.
+        more: What the command says beyond the usual.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Fault:
     code: int | None = None
     before: Callable[[Path], Path] = lambda folder: folder
     around: Sequence[str] = ()
+    more: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +77,7 @@ class Outcome:
 
     Attributes:
         strikes: How often the run was hurt; a call that ended before its moment is none.
+        moments: What the run did at those moments, with how often.
         written: Tables written, over all calls.
         repeated: Tables that had a receipt and were written again.
         parts: Tables of a run that nobody disturbed.
@@ -80,6 +86,7 @@ class Outcome:
     """
 
     strikes: int = 0
+    moments: Counter[str] = dataclasses.field(default_factory=Counter[str])
     written: int = 0
     repeated: int = 0
     parts: int = 0
@@ -109,6 +116,29 @@ def kill_worker(process: subprocess.Popen[str]) -> None:
         os.kill(int(random.Random(process.pid).choice(children)), signal.SIGKILL)
 
 
+def actors_of(process: int) -> list[int]:
+    """The actors of a run at this moment that a process started, or one that it started did."""
+    names: dict[int, bytes] = {}
+    parents: dict[int, int] = {}
+    for about in Path("/proc").glob("[0-9]*"):
+        try:
+            names[int(about.name)] = (about / "cmdline").read_bytes()
+            parents[int(about.name)] = int((about / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+
+    def below(one: int) -> bool:
+        return one == process or (one in parents and below(parents[one]))
+
+    return sorted(one for one, name in names.items() if name.startswith(b"ray::Worker") and below(one))
+
+
+def kill_actor(process: subprocess.Popen[str]) -> None:
+    """SIGKILL to one of the actors that work for the command, if there is one at that moment."""
+    if actors := actors_of(process.pid):
+        os.kill(random.Random(process.pid).choice(actors), signal.SIGKILL)
+
+
 def move(folder: Path) -> Path:
     """The folder of the run gets another name."""
     target = folder.with_name(f"{folder.name}x")
@@ -126,6 +156,8 @@ FAULTS = (
         strike=kill_group,
         around=("faketime", "-f", "-365d"),
     ),
+    Fault(name="under Ray, SIGKILL to an actor", strike=kill_actor, more="--executor ray"),
+    Fault(name="under Ray, SIGKILL to the command", strike=kill_group, more="--executor ray"),
 )
 
 
@@ -188,10 +220,11 @@ def disturbed(
         moment = draw.uniform(0.08, 0.45) * seconds
         left = outcome.strikes < strikes
         before = tables(folder)
-        process = start(place, folder, command, fault.around if calls else ())
+        process = start(place, folder, f"{command} {fault.more}", fault.around if calls else ())
         calls += 1
         struck = left and not _ends_before(process, moment)
         if struck:
+            outcome.moments[_doing(folder, outcome.parts)] += 1
             fault.strike(process)
             outcome.strikes += 1
         process.wait()
@@ -229,6 +262,15 @@ def tables(folder: Path) -> Mapping[str, tuple[int, int]]:
             about = table.stat()
             found[str(name)] = (about.st_ino, about.st_mtime_ns)
     return found
+
+
+def _doing(folder: Path, parts: int) -> str:
+    """What a run does at this moment, by what lies in its folder."""
+    if any((folder / "trained").rglob(CHECKPOINT)):
+        return "within a training"
+    if not (folder / "labels").exists():
+        return "before any label"
+    return "between tables" if len(tables(folder)) == parts else "within a table"
 
 
 def _ends_before(process: subprocess.Popen[str], moment: float) -> bool:
@@ -277,14 +319,18 @@ def main() -> int:
         whole, seconds = undisturbed(place, COMMAND)
         count = len(tables(whole))
         _say(f"{seconds:.0f} s undisturbed, {count} tables of observations\n")
-        _say("| fault | times | tables with a receipt written again | scores | what was not right |")
-        _say("|---|---|---|---|---|")
+        _say(
+            "| fault | times | at moments | tables with a receipt written again | scores | what was not right |"
+        )
+        _say("|---|---|---|---|---|---|")
         shares = [given.kills // len(faults) + (at < given.kills % len(faults)) for at in range(len(faults))]
         for fault, times in zip(faults, shares, strict=True):
             found = disturbed(place, COMMAND, fault, times, whole=whole, seconds=seconds, seed=given.seed)
             wrong += len(found.faults) + found.repeated + (not found.equal)
             _say(
-                f"| {fault.name} | {found.strikes} | {found.repeated} of {found.written} "
+                f"| {fault.name} | {found.strikes} "
+                f"| {', '.join(f'{times} {what}' for what, times in found.moments.most_common())} "
+                f"| {found.repeated} of {found.written} "
                 f"| {'equal' if found.equal else 'other'} | {'; '.join(found.faults) or 'nothing'} |",
             )
     return bool(wrong)

@@ -28,7 +28,7 @@ from typing import Any
 
 import polars as pl
 
-from tests.faults.kills import kill_group, same_scores, start, tables
+from tests.faults.kills import actors_of, kill_group, same_scores, start, tables
 
 COMMAND = (
     "run -m sonde/mini-encoder -l surprisal -l attention -l probe -t ktx -t len -c local:code "
@@ -110,23 +110,6 @@ def three_nodes(place: Path) -> Generator[tuple[Any, Callable[[], Any]]]:
         cluster.shutdown()
 
 
-def workers() -> list[int]:
-    """The processes that are actors of a cluster of this process at this moment."""
-    names: dict[int, bytes] = {}
-    parents: dict[int, int] = {}
-    for about in Path("/proc").glob("[0-9]*"):
-        try:
-            names[int(about.name)] = (about / "cmdline").read_bytes()
-            parents[int(about.name)] = int((about / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-
-    def ours(process: int) -> bool:
-        return process == os.getpid() or (process in parents and ours(parents[process]))
-
-    return sorted(one for one, name in names.items() if name.startswith(b"ray::Worker") and ours(one))
-
-
 def wait_for(process: subprocess.Popen[str], folder: Path, number: int) -> bool:
     """Until so many tables have a receipt; False where the command ends before."""
     end = time.monotonic() + _GIVES_UP_S
@@ -158,7 +141,7 @@ def killed_in_turn(place: Path, command: str, whole: Path) -> tuple[list[Struck]
 
         process = start(place, folder, words)
         blows: list[tuple[str, Callable[[], None]]] = [
-            ("a worker (SIGKILL)", lambda: os.kill(workers()[0], signal.SIGKILL)),
+            ("a worker (SIGKILL)", lambda: os.kill(actors_of(os.getpid())[0], signal.SIGKILL)),
             ("a node with all its processes; another one comes", a_node),
             ("the driver (SIGKILL), called again", lambda: kill_group(process)),
         ]

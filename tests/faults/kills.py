@@ -320,7 +320,7 @@ def main() -> int:
         count = len(tables(whole))
         _say(f"{seconds:.0f} s undisturbed, {count} tables of observations\n")
         _say(
-            "| fault | times | at moments | tables with a receipt written again | scores | what was not right |"
+            "| fault | times | moments | tables with a receipt written again | scores | what was not right |"
         )
         _say("|---|---|---|---|---|---|")
         shares = [given.kills // len(faults) + (at < given.kills % len(faults)) for at in range(len(faults))]

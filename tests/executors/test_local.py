@@ -12,7 +12,6 @@ import pytest
 
 from sonde.base.errors import SondeError, UnknownNameError
 from sonde.executors import EXECUTORS
-from sonde.executors.local import kept_processes
 from sonde.languages import LANGUAGES
 
 
@@ -85,16 +84,16 @@ def test_maps_within_share_their_processes_and_nothing_is_left_of_them() -> None
     def where() -> set[str]:
         return {Path(path).name for _, path in executor.map(os.path.realpath, ["/proc/self"] * 8, workers=2)}
 
-    with kept_processes(2):
+    with executor.kept_processes(2):
         seen = where() | where() | where()
     assert len(seen) <= 2 and not seen & where()
     assert not any(Path("/proc", one).exists() for one in seen)
-    with kept_processes(1):
+    with executor.kept_processes(1):
         assert str(os.getpid()) not in where()
 
 
 def test_a_map_that_is_left_early_leaves_the_shared_processes_at_work() -> None:
     executor = EXECUTORS.load("local")
-    with kept_processes(2):
+    with executor.kept_processes(2):
         next(iter(executor.map(math.factorial, range(40), workers=2)))
         assert dict(executor.map(math.factorial, range(3), workers=2)) == {0: 1, 1: 1, 2: 2}

@@ -37,7 +37,7 @@ class TestOnACluster:
             list(EXECUTORS.load("ray").map(LANGUAGES.load, ["pyton", "pyton"], workers=2))
 
     def test_a_job_that_kills_its_actor_every_time_is_one_line(self) -> None:
-        with pytest.raises(SondeError, match=r"died 3 times at job 1 of 1"):
+        with pytest.raises(SondeError, match=r"died 3 times at job 1 "):
             list(EXECUTORS.load("ray").map(os._exit, [1], workers=1))
 
     def test_a_killed_actor_costs_the_job_that_it_had(self, tmp_path: Path) -> None:

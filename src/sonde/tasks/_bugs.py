@@ -154,7 +154,7 @@ def choice_of(seed: int, item: Item) -> Choice:
     return Choice(seed, item.item_id)
 
 
-def _make(part: ItemChunk[tuple[str, str, int]]) -> list[tuple[BugExample, ...]]:
+def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
     name, language, seed = part.rule
     task = importlib.import_module(f"{__package__}.{name}").task

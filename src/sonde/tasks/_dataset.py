@@ -123,7 +123,7 @@ def build(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
         question = Question(task_name, seed, mode, frozenset(quirks), repositories)
-        if not picks and spread.workers > 1 and _answers(question, pool.items[0]):
+        if not picks and not spread.alone and _answers(question, pool.items[0]):
             asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
         if isinstance(task, BugTask):
             drawn = draw_bugs(pool, asked, spread)

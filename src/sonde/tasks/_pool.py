@@ -162,7 +162,7 @@ def _spread(items: Sequence[Item], seed: int) -> list[Item]:
     return kept
 
 
-def _measure(part: ItemChunk[str]) -> list[tuple[str, int]]:
+def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
     """Why each of some items is left out, and its code tokens; runs in any process."""
     edits = edits_of(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]

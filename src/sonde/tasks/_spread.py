@@ -1,33 +1,48 @@
-"""Spreading functions over processes: the answers are the same however many there are."""
+"""Spreading texts over processes, of this machine or of a cluster: the answers are the same however many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from sonde.corpora import Item
-from sonde.executors import EXECUTORS
+from sonde.corpora import Item, SourceFile
+from sonde.executors import EXECUTORS, on_cluster
 
 Rule = TypeVar("Rule")
 Answer = TypeVar("Answer")
+Text = TypeVar("Text", Item, SourceFile)
 
 _CHUNK = 500
+
+_CHARACTERS = 1_000_000
+"""Of one chunk, so that those in flight take little memory however long the texts are."""
+
+_AHEAD = 8
+"""Chunks a process, at most, that are answered while the first of them is waited for; few at first, since a
+few items may be enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How functions are spread over processes.
+    """How functions, or files, are spread over processes.
 
     Attributes:
         executor: Public name of the executor.
-        workers: Processes at a time; one reads no further than its answers are taken.
-        worth: Functions below which a process more costs longer to start than it saves.
+        workers: Processes at a time.
+        worth: Texts below which a process more costs longer to start than it saves; with fewer, none is
+            started and no other machine is asked.
     """
 
     executor: str = "local"
     workers: int = 1
     worth: int = 2_000
+
+    @property
+    def alone(self) -> bool:
+        """Whether all is read in this process, however much there is."""
+        return self.workers <= 1 and not on_cluster(self.executor)
 
     def processes(self, items: int) -> int:
         """How many processes read so many items; at least one."""
@@ -35,45 +50,44 @@ class Spread:
 
     def over(
         self,
-        function: Callable[[ItemChunk[Rule]], Sequence[Answer]],
+        function: Callable[[ItemChunk[Rule, Text]], Iterable[Answer]],
         rule: Rule,
-        items: Sequence[Item],
+        items: Iterable[Text],
         *,
-        share: Callable[[Rule, Sequence[Item]], Rule] | None = None,
-        ahead: int | None = None,
-    ) -> Iterator[tuple[Item, Answer]]:
+        share: Callable[[Rule, Sequence[Text]], Rule] | None = None,
+    ) -> Iterator[tuple[Text, Answer]]:
         """Each item with its answer, in their order.
+
+        Items are taken as processes come free, up to some chunks a process at a time: of a corpus no more than
+        these are held, and little is read beyond what a caller takes first.
 
         Args:
             function: A top-level function that answers some items.
             rule: What it goes by, the same for all items.
-            items: The items.
+            items: The items, or whole files.
             share: What of the rule some items need, where all of it is much to send.
-            ahead: Parts a process that are answered before the first of them is taken, where a few items may
-                be enough; None answers all.
         """
-        parts = [
-            ItemChunk(begin, share(rule, some) if share else rule, tuple(some))
-            for begin in range(0, len(items), _CHUNK)
-            for some in [items[begin : begin + _CHUNK]]
-        ]
-        workers = self.processes(len(items))
-        if workers <= 1:
-            for part in parts:
-                yield from zip(part.items, function(part), strict=True)
-            return
-        step = len(parts) if ahead is None else workers * ahead
-        for begin in range(0, len(parts), step):
-            some = parts[begin : begin + step]
-            found: dict[int, Sequence[Answer]] = {}
-            for part, answers in EXECUTORS.load(self.executor).map(function, some, workers=workers):
-                found[part.begin] = answers
-            for part in some:
-                yield from zip(part.items, found.pop(part.begin), strict=True)
+        waiting = iter(items)
+        # As many as say how many processes are worth it.
+        known = list(islice(waiting, self.workers * self.worth))
+        executor = EXECUTORS.load(self.executor if len(known) >= self.worth else "local")
+        workers = self.processes(len(known))
+        chunks = _chunks(chain(known, waiting), rule, share)
+        found: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
+        following, ahead, before = 0, 1, -1
+        while before < following:
+            before = following
+            for part, answers in executor.map(function, islice(chunks, ahead * workers), workers=workers):
+                found[part.begin] = part, answers
+                while following in found:
+                    first, answered = found.pop(following)
+                    following += len(first.items)
+                    yield from zip(first.items, answered, strict=True)
+            ahead = min(2 * ahead, _AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
-class ItemChunk(Generic[Rule]):
+class ItemChunk(Generic[Rule, Text]):
     """Some of the items, with what is to be done.
 
     Attributes:
@@ -84,7 +98,31 @@ class ItemChunk(Generic[Rule]):
 
     begin: int
     rule: Rule
-    items: tuple[Item, ...]
+    items: tuple[Text, ...]
+
+
+def _chunks(
+    items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
+) -> Iterator[ItemChunk[Rule, Text]]:
+    begin = 0
+    for some in _some(items):
+        yield ItemChunk(begin, share(rule, some) if share else rule, some)
+        begin += len(some)
+
+
+def _some(items: Iterable[Text]) -> Iterator[tuple[Text, ...]]:
+    """As many as make a job, of long texts fewer."""
+    held: list[Text] = []
+    size = 0
+    for item in items:
+        length = len(item.text) + (len(item.context) if isinstance(item, Item) else 0)
+        if held and (len(held) == _CHUNK or size + length > _CHARACTERS):
+            yield tuple(held)
+            held, size = [], 0
+        held.append(item)
+        size += length
+    if held:
+        yield tuple(held)
 
 
 ONE = Spread()

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sonde.base.errors import SondeError, UnknownNameError
-from sonde.executors import EXECUTORS
+from sonde.executors import EXECUTORS, IN_FLIGHT
 from sonde.languages import LANGUAGES
 
 
@@ -71,6 +72,20 @@ def group_is_there(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_more_jobs_are_made_than_are_in_hand(workers: int) -> None:
+    made: list[int] = []
+
+    def jobs() -> Iterator[int]:
+        for one in range(40):
+            made.append(one)
+            yield one
+
+    results = EXECUTORS.load("local").map(math.factorial, jobs(), workers=workers)
+    ahead = [len(made) - taken for taken, _ in enumerate(results)]
+    assert len(made) == 40 and max(ahead) <= IN_FLIGHT * workers
 
 
 def test_a_dead_worker_is_one_line() -> None:

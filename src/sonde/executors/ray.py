@@ -255,7 +255,7 @@ def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
 @contextmanager
 def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
     """A file with a random content in every folder that jobs name as their ``root``, while they run."""
-    roots = sorted({str(job.root) for job in jobs if hasattr(job, "root")})
+    roots = sorted({str(job.root) for job in jobs if getattr(job, "root", "")})
     tokens = {str(Path(root).absolute() / f".seen-{uuid.uuid4().hex}"): uuid.uuid4().hex for root in roots}
     try:
         for path, token in tokens.items():
@@ -268,7 +268,8 @@ def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
 
 def _anywhere(job: Any) -> Any:
     """A job whose folder has its full path: actors work in folders of their own."""
-    return dataclasses.replace(job, root=str(Path(job.root).absolute())) if hasattr(job, "root") else job
+    root = getattr(job, "root", "")
+    return dataclasses.replace(job, root=str(Path(root).absolute())) if root else job
 
 
 def _read(path: str) -> str | None:

@@ -58,8 +58,8 @@ class Spread:
     ) -> Iterator[tuple[Text, Answer]]:
         """Each item with its answer, in their order.
 
-        Items are taken as processes come free, up to some chunks a process at a time: of a corpus no more than
-        these are held, and little is read beyond what a caller takes first.
+        Items are taken as processes come free, up to some chunks a process at a time: of a corpus no more
+        than these are held, and little is read beyond what a caller takes first.
 
         Args:
             function: A top-level function that answers some items.

@@ -12,11 +12,11 @@ import pytest
 
 import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
-from sonde.corpora import Item
+from sonde.corpora import Item, _spread
 from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
 from sonde.executors.ray import _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
-from sonde.tasks import Question, Spread, _spread, label_items
+from sonde.tasks import Question, Spread, label_items
 
 
 @pytest.fixture(scope="module")

@@ -545,7 +545,7 @@ def test_faults_that_several_processes_make_are_those_of_one(
 def test_functions_that_are_not_needed_are_hardly_read(
     uneven: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.tasks._spread._CHUNK", 20)
+    monkeypatch.setattr("sonde.corpora._spread._CHUNK", 20)
     local, parts = EXECUTORS.load("local"), list[int]()
     real = local.map
 

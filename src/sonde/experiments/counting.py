@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -18,6 +18,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, SourceFile, check_corpus, read_files
 from sonde.corpora._items import items_of
 from sonde.corpora._splits import SPLITS
+from sonde.corpora._spread import ONE, ItemChunk
 from sonde.executors import EXECUTORS, reach
 from sonde.languages import has_facet
 from sonde.tasks import (
@@ -34,7 +35,6 @@ from sonde.tasks import (
 from sonde.tasks._bugs import BugTask
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool, count_tokens, edits_of
-from sonde.tasks._spread import ONE, ItemChunk
 
 BUG_TASKS = (
     *("variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type"),
@@ -44,9 +44,6 @@ BUG_TASKS = (
 
 UNSPLIT = "all"
 """What stands for the split of a corpus that has none."""
-
-_WORTH_A_PROCESS = 100
-"""Files from which on a process more saves time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,8 @@ def _counted(
     corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: Spread
 ) -> Counts:
     intake, seen = Intake(), _Seen()
-    of_files = replace(spread, worth=min(spread.worth, _WORTH_A_PROCESS))
-    for file, (functions, tokens) in of_files.over(_measure, None, read_files(corpus, languages, intake)):
+    files = read_files(corpus, languages, intake)
+    for file, (functions, tokens) in spread.of_files.over(_measure, None, files):
         seen.take(file, functions, tokens)
     if not seen.sums:
         raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")

@@ -20,6 +20,7 @@ from sonde.corpora import (
     read_items,
     select,
 )
+from sonde.corpora._spread import ItemChunk
 from sonde.executors import EXECUTORS, reach
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
@@ -41,7 +42,6 @@ from sonde.tasks import (
     quirks_of,
     repositories,
 )
-from sonde.tasks._spread import ItemChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +185,10 @@ def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
     """The items chosen; raw, every item in the corpus's order, or the first of each language."""
     selection = wanted.selection
     if not wanted.raw:
-        return select(corpus, selection).items
-    items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
+        return select(corpus, selection, spread=wanted.spread).items
+    items = read_items(
+        corpus, Intake(), unit=selection.unit, languages=selection.languages, spread=wanted.spread
+    )
     return items if selection.limit is None else _first(items, selection.limit)
 
 
@@ -224,7 +226,7 @@ def _around(task: Task, corpus: str, languages: tuple[str, ...], spread: Spread)
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
     """The examples of one data set a language, in its order."""
-    pool = select(corpus, pool_selection(wanted.selection)).items
+    pool = select(corpus, pool_selection(wanted.selection), spread=wanted.spread).items
     for language in sorted({item.language for item in pool}):
         made = build(
             wanted.task,

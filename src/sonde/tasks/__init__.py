@@ -17,11 +17,11 @@ from sonde.tasks._task import (
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask))
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
+from sonde.corpora._spread import Spread  # noqa: E402
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
 from sonde.tasks._picked import PICKED, Picks, Question  # noqa: E402
-from sonde.tasks._spread import Spread  # noqa: E402
 from sonde.tasks._tables import label_items  # noqa: E402
 
 __all__ = [

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, TypeVar
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
@@ -28,7 +29,6 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool, in_turns, tier_of
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._task import PAIR_SCHEMA, ItemLabels, Repository
 
 CORRECT = "Correct"

@@ -14,6 +14,7 @@ import numpy as np
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes, weight_in_turns
@@ -21,7 +22,6 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._words import leaning
 
 _SURVEYED = 2_000

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.tasks._spread import ItemChunk, Spread
+from sonde.corpora._spread import ItemChunk, Spread
 from sonde.tasks._task import LABEL_SCHEMA, ItemLabels, Repository, Task
 
 PICKED = ("item", "span", "pair")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import replace
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile, content_key
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages._tagging import Tagging
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._task import Repository, Task
-
-_WORTH_A_PROCESS = 500
-"""Files below which a process more costs longer to start than it saves, at most."""
 
 
 def repositories(files: Iterable[SourceFile], spread: Spread = ONE) -> dict[str, Repository]:
@@ -31,7 +27,7 @@ def repositories(files: Iterable[SourceFile], spread: Spread = ONE) -> dict[str,
         One repository for every name that a file has in ``repository``, empty ones included.
     """
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    for file, definitions in _of_files(spread).over(_definitions, None, files):
+    for file, definitions in spread.of_files.over(_definitions, None, files):
         names = found.setdefault(file.repository, defaultdict(list))
         for definition in definitions:
             names[definition.name].append((file.path, definition))
@@ -54,18 +50,13 @@ def importing(
     known = {} if known is None else known
     keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
     missing = {key: file for key, file in keyed if key not in known}
-    answers = _of_files(spread).over(_imports, None, missing.values())
+    answers = spread.of_files.over(_imports, None, missing.values())
     known.update(zip(missing, (imports for _, imports in answers), strict=True))
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for key, file in keyed:
         if known[key]:
             found[file.repository][file.path] = known[key]
     return {repository: Repository({}, imports) for repository, imports in found.items()}
-
-
-def _of_files(spread: Spread) -> Spread:
-    """How files are spread, which take longer to read than functions."""
-    return replace(spread, worth=min(spread.worth, _WORTH_A_PROCESS))
 
 
 def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:

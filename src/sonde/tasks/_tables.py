@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from sonde.corpora import Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.tasks._picked import Question, around
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 
 
 def label_items(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from sonde.corpora import Item, SourceFile
+from sonde.corpora._corpus import Item, SourceFile
 from sonde.executors import EXECUTORS, on_cluster
 
 Rule = TypeVar("Rule")
@@ -16,10 +16,12 @@ Text = TypeVar("Text", Item, SourceFile)
 
 _CHUNK = 500
 
+_WORTH_FILES = 500
+
 _CHARACTERS = 1_000_000
 """Of one chunk, so that those in flight take little memory however long the texts are."""
 
-_AHEAD = 8
+AHEAD = 8
 """Chunks a process, at most, that are answered while the first of them is waited for; few at first, since a
 few items may be enough."""
 
@@ -43,6 +45,11 @@ class Spread:
     def alone(self) -> bool:
         """Whether all is read in this process, however much there is."""
         return self.workers <= 1 and not on_cluster(self.executor)
+
+    @property
+    def of_files(self) -> Spread:
+        """The same for whole files, which take longer to read than functions."""
+        return replace(self, worth=min(self.worth, _WORTH_FILES))
 
     def processes(self, items: int) -> int:
         """How many processes read so many items; at least one."""
@@ -83,7 +90,7 @@ class Spread:
                     first, answered = found.pop(following)
                     following += len(first.items)
                     yield from zip(first.items, answered, strict=True)
-            ahead = min(2 * ahead, _AHEAD)
+            ahead = min(2 * ahead, AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +112,18 @@ def _chunks(
     items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
 ) -> Iterator[ItemChunk[Rule, Text]]:
     begin = 0
-    for some in _some(items):
+    for some in together(items):
         yield ItemChunk(begin, share(rule, some) if share else rule, some)
         begin += len(some)
 
 
-def _some(items: Iterable[Text]) -> Iterator[tuple[Text, ...]]:
-    """As many as make a job, of long texts fewer."""
+def together(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
+    """As many as make a job, or so many jobs; of long texts fewer."""
     held: list[Text] = []
     size = 0
     for item in items:
         length = len(item.text) + (len(item.context) if isinstance(item, Item) else 0)
-        if held and (len(held) == _CHUNK or size + length > _CHARACTERS):
+        if held and (len(held) >= times * _CHUNK or size + length > times * _CHARACTERS):
             yield tuple(held)
             held, size = [], 0
         held.append(item)

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli import app
-from sonde.corpora import Building, Selection, build_corpus, read_manifest
+from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
 from sonde.corpora._near import METHODS
 from sonde.executors import EXECUTORS
 from sonde.experiments import Execution, Experiment, drawing
@@ -34,7 +35,7 @@ from sonde.experiments.shards import read_shard
 from sonde.models import ModelSpec, resolve_revision, stored
 from sonde.results.scores import read_scores
 from sonde.store.receipts import receipt_path
-from sonde.tasks import Spread
+from sonde.tasks import Spread, importing, repositories
 from sonde.tasks._pool import _pool
 
 pytestmark = pytest.mark.slow
@@ -169,16 +170,19 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(
 def test_two_processes_label_and_draw_as_one_does(
     undisturbed: Outcome, spread_out: dict[str, set[str]], tmp_path: Path
 ) -> None:
-    done = run(experiment("surprisal", "probe"), Execution(output=tmp_path, workers=1, light_workers=2))
-    assert spread_out["local"] >= {"_label", "_pick", "_measure", "_definitions"}
-    for table in done.directory.root.rglob("labels/**/*.parquet"):
+    wanted = replace(experiment("surprisal", "probe"), tasks=("len", "jft"))
+    done = run(wanted, Execution(output=tmp_path, workers=1, light_workers=2))
+    assert spread_out["local"] >= {"_label", "_pick", "_measure"}
+    tables = list(done.directory.root.glob("labels/**/*.parquet"))
+    assert {table.parent.name for table in tables} >= {"task=call_origin", "task=jft"}
+    for table in tables:
         other = undisturbed.directory.root / table.relative_to(done.directory.root)
         assert pl.read_parquet(table).equals(pl.read_parquet(other)), table
 
 
 ASKED = {
     "call_origin": ("_definitions", "_label"),
-    "idn": ("_imports", "_pick"),
+    "idn": ("_found", "_pick"),
     "variable_misuse": ("_make",),
     "rea": ("_examples",),
     "program_tokens": ("_rows",),
@@ -192,7 +196,7 @@ def test_labels_and_data_sets_are_the_same_wherever_they_are_made(
     spread_out: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for task, functions in ASKED.items():
-        asked: dict[str, Any] = {"limit": 60, "raw": task in ("call_origin", "program_tokens")}
+        asked: dict[str, Any] = {"limit": 200, "raw": task in ("call_origin", "program_tokens")}
         one = sonde.label(task, CODE, **asked)
         spread_out["local"].clear()
         spread_out["ray"].clear()
@@ -202,6 +206,11 @@ def test_labels_and_data_sets_are_the_same_wherever_they_are_made(
             there = sonde.label(task, CODE, **asked, executor=executor, workers=2)
             assert there.equals(one) and len(one) > 20, (task, executor)
         assert spread_out["ray"] >= set(functions), task
+    files = list(read_files(CODE, ("python",), Intake()))
+    for around in (importing, repositories):
+        there = around(files, spread=Spread("ray", workers=2, worth=1))
+        assert there == around(files) and len(there) == 5
+    assert spread_out["ray"] >= {"_imports", "_definitions"}
 
 
 @pytest.mark.parametrize("method", METHODS)

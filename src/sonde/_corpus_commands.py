@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde._options import Corpora, CutOff, Explained, Languages, Limit, PerCluster, Seed, Unit
+from sonde._options import (
+    Address,
+    Corpora,
+    CutOff,
+    Executor,
+    Explained,
+    Languages,
+    Limit,
+    PerCluster,
+    Seed,
+    Unit,
+)
 from sonde._shown import Shown, shown
 from sonde.base.errors import UsageError
 
@@ -61,6 +72,8 @@ def corpus_build(
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
     seed: Seed = None,
+    executor: Executor = None,
+    address: Address = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
@@ -69,7 +82,7 @@ def corpus_build(
 ) -> Shown:
     """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
     from sonde.corpora import Building, build_corpus, rebuild_corpus
-    from sonde.executors import cores
+    from sonde.executors import cores, reach
 
     wanted = Building(
         corpora=tuple(corpus or ()),
@@ -86,8 +99,11 @@ def corpus_build(
         seed=seed or 0,
     )
     if manifest is None:
-        return _built(build_corpus(wanted, output, workers=workers or cores(), report=_say), output)
-    if dataclasses.replace(wanted, corpora=()) != Building(corpora=()):
+        spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or cores()}
+        wanted.check()
+        reach(spread["executor"], address or "", spread["workers"])
+        return _built(build_corpus(wanted, output, **spread, report=_say), output)
+    if dataclasses.replace(wanted, corpora=()) != Building(corpora=()) or executor or address:
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
     return _built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=_say), output)
 
@@ -130,6 +146,8 @@ def corpus_stats(
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
+    executor: Executor = None,
+    address: Address = None,
     workers: Workers = None,
 ) -> Shown:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
@@ -138,6 +156,7 @@ def corpus_stats(
     from sonde.executors import cores
     from sonde.experiments.counting import BUG_TASKS, count_corpus
     from sonde.experiments.overrides import selection_of
+    from sonde.tasks import Spread
 
     selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
@@ -146,7 +165,8 @@ def corpus_stats(
         languages=selection.languages,
         tasks=tasks,
         seed=selection.seed,
-        workers=workers or cores(),
+        spread=Spread(executor=executor or "local", workers=workers or cores()),
+        address=address or "",
     )
     chosen = select(corpus, selection)
     tables = {"sizes": counts.sizes, "licences": counts.licences, "labels": counts.labels}

@@ -18,10 +18,12 @@ from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
 from sonde._merge_command import merge
 from sonde._options import (
+    Address,
     Bos,
     Context,
     Corpora,
     CutOff,
+    Executor,
     Explained,
     Languages,
     Limit,
@@ -79,8 +81,8 @@ def run(
     quirk: Quirks = None,
     lock: Annotated[Path | None, typer.Option("--lock")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
-    executor: Annotated[str | None, typer.Option("--executor")] = None,
-    address: Annotated[str | None, typer.Option("--address")] = None,
+    executor: Executor = None,
+    address: Address = None,
     shard: Annotated[str | None, typer.Option("--shard")] = None,
     workers: Annotated[int | None, typer.Option("--workers")] = None,
     device: Annotated[str | None, typer.Option("--device")] = None,
@@ -220,6 +222,8 @@ def label(
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
+    executor: Executor = None,
+    address: Address = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
@@ -239,6 +243,8 @@ def label(
         mode=mode or "corrected",
         quirks=frozenset(quirk or ()),
         form=form,
+        executor=executor or "local",
+        address=address or "",
         workers=workers or cores(),
     )
     rows = write_label_file(wanted, output)

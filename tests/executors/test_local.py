@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sonde.base.errors import SondeError, UnknownNameError
-from sonde.executors import EXECUTORS
-from sonde.executors.local import kept_processes
+from sonde.executors import EXECUTORS, IN_FLIGHT
 from sonde.languages import LANGUAGES
 
 
@@ -74,6 +74,20 @@ def group_is_there(group: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_more_jobs_are_made_than_are_in_hand(workers: int) -> None:
+    made: list[int] = []
+
+    def jobs() -> Iterator[int]:
+        for one in range(40):
+            made.append(one)
+            yield one
+
+    results = EXECUTORS.load("local").map(math.factorial, jobs(), workers=workers)
+    ahead = [len(made) - taken for taken, _ in enumerate(results)]
+    assert len(made) == 40 and max(ahead) <= IN_FLIGHT * workers
+
+
 def test_a_dead_worker_is_one_line() -> None:
     with pytest.raises(SondeError, match="worker process of 2 died"):
         list(EXECUTORS.load("local").map(os._exit, [1, 1], workers=2))
@@ -85,16 +99,16 @@ def test_maps_within_share_their_processes_and_nothing_is_left_of_them() -> None
     def where() -> set[str]:
         return {Path(path).name for _, path in executor.map(os.path.realpath, ["/proc/self"] * 8, workers=2)}
 
-    with kept_processes(2):
+    with executor.kept_processes(2):
         seen = where() | where() | where()
     assert len(seen) <= 2 and not seen & where()
     assert not any(Path("/proc", one).exists() for one in seen)
-    with kept_processes(1):
+    with executor.kept_processes(1):
         assert str(os.getpid()) not in where()
 
 
 def test_a_map_that_is_left_early_leaves_the_shared_processes_at_work() -> None:
     executor = EXECUTORS.load("local")
-    with kept_processes(2):
+    with executor.kept_processes(2):
         next(iter(executor.map(math.factorial, range(40), workers=2)))
         assert dict(executor.map(math.factorial, range(3), workers=2)) == {0: 1, 1: 1, 2: 2}

@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -11,9 +12,11 @@ import pytest
 
 import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
-from sonde.executors import EXECUTORS, Cluster
+from sonde.corpora import Item, _spread
+from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
 from sonde.executors.ray import _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
+from sonde.tasks import Question, Spread, label_items
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +40,85 @@ class TestOnACluster:
             list(EXECUTORS.load("ray").map(LANGUAGES.load, ["pyton", "pyton"], workers=2))
 
     def test_a_job_that_kills_its_actor_every_time_is_one_line(self) -> None:
-        with pytest.raises(SondeError, match=r"died 3 times at job 1 of 1"):
+        with pytest.raises(SondeError, match=r"died 3 times at job 1 "):
             list(EXECUTORS.load("ray").map(os._exit, [1], workers=1))
 
     def test_a_killed_actor_costs_the_job_that_it_had(self, tmp_path: Path) -> None:
         places = [str(tmp_path / f"{n}") for n in range(4)]
         answers = EXECUTORS.load("ray").map(die_once, places, workers=2)
         assert dict(answers) == dict.fromkeys(places, 2)
+
+    def test_no_more_jobs_are_made_than_are_in_hand(self) -> None:
+        made: list[int] = []
+        ahead = [
+            len(made) - taken
+            for taken, _ in enumerate(EXECUTORS.load("ray").map(math.factorial, kept_in(made, 40), workers=2))
+        ]
+        assert len(made) == 40 and max(ahead) <= IN_FLIGHT * 2
+
+    def test_maps_within_share_their_actors_and_nothing_is_left_of_them(self) -> None:
+        executor = EXECUTORS.load("ray")
+
+        def where(workers: int = 2) -> set[str]:
+            jobs = ["/proc/self"] * 8
+            return {Path(path).name for _, path in executor.map(os.path.realpath, jobs, workers=workers)}
+
+        with executor.kept_processes(2):
+            seen = where() | where() | where(1)
+            # One that dies meanwhile is not missed.
+            os.kill(int(next(iter(seen))), signal.SIGKILL)
+            assert len(seen) <= 2 and len(where() | where()) <= 2
+        assert not seen & where()
+
+    def test_an_actor_that_is_killed_while_it_labels_costs_its_job(self, tmp_path: Path) -> None:
+        (tmp_path / "dying.py").write_text(DYING.format(mark=str(tmp_path / "mark")))
+        items = [Item(f"{n}", f"item {n}", "text", "function") for n in range(40)]
+        asked = Question(str(tmp_path / "dying.py"), 0, "corrected", frozenset(), {})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_spread, "_CHUNK", 5)
+            there = list(label_items(asked, items, Spread("ray", workers=2, worth=1)))
+            times = (tmp_path / "mark").read_text().split()
+            here = list(label_items(asked, items))
+        assert [item for item, _ in there] == items
+        assert all(one.equals(other) for (_, one), (_, other) in zip(here, there, strict=True))
+        # The chunk of items 20 to 24 was begun twice, and nothing else was.
+        assert sorted(times) == sorted([*(f"{5 * n}" for n in range(8)), "20"])
+
+
+DYING = """
+\"\"\"DYING: kills the process that labels item 20, the first time.\"\"\"
+import os
+from pathlib import Path
+from sonde.tasks._task import ItemLabels
+
+MARK = Path({mark!r})
+
+
+class Dying(ItemLabels):
+    name, version, target, labels, needs_repository = "dying", "1", "item", ("a",), False
+
+    def label(self, items, repositories, **asked):
+        items = list(items)
+        begun = MARK.read_text().split() if MARK.exists() else []
+        with MARK.open("a") as mark:
+            mark.write(items[0].item_id + " ")
+        if items[0].item_id == "20" and "20" not in begun:
+            os._exit(1)
+        return super().label(items, repositories, **asked)
+
+    def label_rows(self, item, repositories, *, mode, quirks):
+        return [(0, len(item.text), "a", float(item.item_id))]
+
+
+task = Dying()
+"""
+
+
+def kept_in(made: list[int], number: int) -> Iterator[int]:
+    """Numbers, each told when it is made."""
+    for one in range(number):
+        made.append(one)
+        yield one
 
 
 def die_once(place: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Building, Intake, build_corpus, read_files
 from sonde.experiments.counting import BUG_TASKS, UNSPLIT, count_corpus
-from sonde.tasks import TASKS
+from sonde.tasks import TASKS, Spread
 
 MODULES = ("configparser", "gettext", "imaplib", "pdb", "poplib", "shutil", "tempfile", "zipfile")
 
@@ -98,7 +98,7 @@ def test_labels_add_up_and_bugs_come_in_pairs(corpus: str) -> None:
 def test_processes_change_no_count_and_the_seed_only_what_is_drawn(corpus: str) -> None:
     tasks = ("exception_type", "wrong_operator")
     one = count_corpus(corpus, tasks=tasks)
-    two = count_corpus(corpus, tasks=tasks, workers=2)
+    two = count_corpus(corpus, tasks=tasks, spread=Spread(workers=2, worth=1))
     for name in ("sizes", "licences", "labels"):
         assert getattr(one, name).equals(getattr(two, name))
     other = count_corpus(corpus, tasks=tasks, seed=3)

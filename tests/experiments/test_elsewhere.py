@@ -11,17 +11,22 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli import app
-from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment
+from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
+from sonde.corpora._near import METHODS
+from sonde.executors import EXECUTORS
+from sonde.experiments import Execution, Experiment, drawing
 from sonde.experiments._outcome import Outcome
 from sonde.experiments.merging import merge
 from sonde.experiments.plan import Part
@@ -30,6 +35,8 @@ from sonde.experiments.shards import read_shard
 from sonde.models import ModelSpec, resolve_revision, stored
 from sonde.results.scores import read_scores
 from sonde.store.receipts import receipt_path
+from sonde.tasks import Spread, importing, repositories
+from sonde.tasks._pool import _pool
 
 pytestmark = pytest.mark.slow
 
@@ -117,9 +124,36 @@ def strangers(tmp_path: Path) -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.fixture
+def spread_out(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """However little there is to read, it is spread; names of the functions that each executor is given."""
+    monkeypatch.setattr(Spread.__init__, "__defaults__", ("local", 1, 1))
+    monkeypatch.setattr(drawing, "_WORTH_A_PROCESS", 1)
+    _pool.cache_clear()
+    seen: dict[str, set[str]] = {"local": set(), "ray": set()}
+    for name, functions in seen.items():
+        executor = EXECUTORS.load(name)
+        monkeypatch.setattr(executor, "map", observed(executor.map, functions))
+    return seen
+
+
+def observed(real: Callable[..., Iterator[Any]], functions: set[str]) -> Callable[..., Iterator[Any]]:
+    def mapped(function: Callable[..., Any], jobs: Iterable[Any], *, workers: int) -> Iterator[Any]:
+        functions.add(function.__name__)
+        return real(function, jobs, workers=workers)
+
+    return mapped
+
+
 @pytest.mark.usefixtures("strangers")
-def test_workers_with_other_files_give_the_scores_of_this_machine(undisturbed: Outcome) -> None:
-    done = run(experiment(*LENSES), Execution(output=Path("ray"), executor="ray", workers=2))
+def test_workers_with_other_files_give_the_scores_of_this_machine(
+    undisturbed: Outcome, spread_out: dict[str, set[str]]
+) -> None:
+    execution = Execution(output=Path("ray"), executor="ray", workers=2, light_workers=2)
+    done = run(experiment(*LENSES), execution)
+    labelling = {"_label", "_measure", "_definitions"}
+    assert spread_out["ray"] >= labelling | {"_pick", "observe_job", "train_job", "_scored"}
+    assert not spread_out["local"] & labelling
     ours, theirs = (read_scores(outcome.directory.scores) for outcome in (undisturbed, done))
     assert set(ours["lens"]) == set(LENSES)
     assert ours.equals(theirs)
@@ -130,6 +164,73 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(undisturbed: O
     assert [copy.name for copy in Path("ray/models").iterdir()] == [resolve_revision(ModelSpec(name=MODEL))]
     assert not undisturbed.directory.models.exists()
     assert not list(Path("ray").glob(".seen-*"))
+
+
+@pytest.mark.usefixtures("here")
+def test_two_processes_label_and_draw_as_one_does(
+    undisturbed: Outcome, spread_out: dict[str, set[str]], tmp_path: Path
+) -> None:
+    wanted = replace(experiment("surprisal", "probe"), tasks=("len", "jft"))
+    done = run(wanted, Execution(output=tmp_path, workers=1, light_workers=2))
+    assert spread_out["local"] >= {"_label", "_pick", "_measure"}
+    tables = list(done.directory.root.glob("labels/**/*.parquet"))
+    assert {table.parent.name for table in tables} >= {"task=call_origin", "task=jft"}
+    for table in tables:
+        other = undisturbed.directory.root / table.relative_to(done.directory.root)
+        assert pl.read_parquet(table).equals(pl.read_parquet(other)), table
+
+
+ASKED = {
+    "call_origin": ("_definitions", "_label"),
+    "idn": ("_found", "_pick"),
+    "variable_misuse": ("_make",),
+    "rea": ("_examples",),
+    "program_tokens": ("_rows",),
+    "syntax_relations": ("_label",),
+}
+"""Tasks that label and draw each in its own way, with what the executor is given."""
+
+
+@pytest.mark.usefixtures("here", "strangers")
+def test_labels_and_data_sets_are_the_same_wherever_they_are_made(
+    spread_out: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task, functions in ASKED.items():
+        asked: dict[str, Any] = {"limit": 200, "raw": task in ("call_origin", "program_tokens")}
+        one = sonde.label(task, CODE, **asked)
+        spread_out["local"].clear()
+        spread_out["ray"].clear()
+        for executor in ("local", "ray"):
+            # Import statements that were found before are not looked for again.
+            monkeypatch.setenv("SONDE_CACHE", str(tmp_path / task / executor))
+            there = sonde.label(task, CODE, **asked, executor=executor, workers=2)
+            assert there.equals(one) and len(one) > 20, (task, executor)
+        assert spread_out["ray"] >= set(functions), task
+    files = list(read_files(CODE, ("python",), Intake()))
+    for around in (importing, repositories):
+        there = around(files, spread=Spread("ray", workers=2, worth=1))
+        assert there == around(files) and len(there) == 5
+    assert spread_out["ray"] >= {"_imports", "_definitions"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.usefixtures("here", "strangers")
+def test_near_duplicates_are_the_same_wherever_they_are_looked_for(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("datasketch")
+    code = tmp_path / "code"
+    for number in range(250):
+        (code / f"p{number}").mkdir(parents=True)
+        words = " + ".join(f"word_{number // 3}_{at}" for at in range(30))
+        (code / f"p{number}" / "m.py").write_text(f"def f{number % 3}(a):\n    return {words}\n")
+    wanted = Building(corpora=(f"local:{code}",), method=method)
+    told: list[Any] = []
+    for executor, workers in (("local", 1), ("local", 2), ("ray", 2)):
+        folder = tmp_path / f"{executor}{workers}"
+        build_corpus(wanted, folder, executor=executor, workers=workers, report=lambda line: None)
+        told.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert told[0] == told[1] == told[2]
+    (corpus,) = read_manifest(tmp_path / "ray2").head["corpora"]
+    assert corpus["left_out"]["near duplicate"] > 100
 
 
 @pytest.fixture(scope="module")

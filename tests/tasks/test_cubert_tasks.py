@@ -17,13 +17,13 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import hash_text
-from sonde.corpora import Given, Intake, Item, SourceFile, Tag, item_id, read_items
+from sonde.corpora import Given, Intake, Item, SourceFile, Tag, _spread, item_id, read_items
 from sonde.corpora._items import items_of
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._flow import Flow
 from sonde.languages._program import Program, tokenize
-from sonde.tasks import TASKS, Spread, _bugs, _spread, build, effective_clusters
+from sonde.tasks import TASKS, Spread, _bugs, build, effective_clusters
 from sonde.tasks._balance import shares_for_test
 from sonde.tasks._bugs import BugTask, Choice, choice_of
 from sonde.tasks._misuse import misuse, pointers

@@ -2,7 +2,7 @@ import dataclasses
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, NearDuplicateIndex, duplicate_tokens, item_id
 from sonde.executors import EXECUTORS
-from sonde.executors.local import kept_processes
 from sonde.tasks import (
     EXAMPLE_SCHEMA,
     TASKS,
@@ -530,7 +529,7 @@ def test_faults_that_several_processes_make_are_those_of_one(
     local, spread_out = EXECUTORS.load("local"), list[str]()
     real = local.map
 
-    def seen(function: Callable[[Any], Any], jobs: Sequence[Any], *, workers: int) -> Iterator[Any]:
+    def seen(function: Callable[[Any], Any], jobs: Iterable[Any], *, workers: int) -> Iterator[Any]:
         spread_out.append(f"{function.__name__} {workers}")
         return real(function, jobs, workers=workers)
 
@@ -546,20 +545,25 @@ def test_faults_that_several_processes_make_are_those_of_one(
 def test_functions_that_are_not_needed_are_hardly_read(
     uneven: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.tasks._spread._CHUNK", 20)
+    monkeypatch.setattr("sonde.corpora._spread._CHUNK", 20)
     local, parts = EXECUTORS.load("local"), list[int]()
     real = local.map
 
-    def seen(function: Callable[[Any], Any], jobs: Sequence[Any], *, workers: int) -> Iterator[Any]:
-        parts.append(len(jobs))
-        return real(function, jobs, workers=workers)
+    def seen(function: Callable[[Any], Any], jobs: Iterable[Any], *, workers: int) -> Iterator[Any]:
+        def counted() -> Iterator[Any]:
+            for job in jobs:
+                parts.append(len(job.items))
+                yield job
+
+        return real(function, counted(), workers=workers)
 
     monkeypatch.setattr(local, "map", seen)
-    some = uneven[:90]
-    answers = Spread(workers=2, worth=1).over(_measure, "python", some, ahead=1)
-    with kept_processes(2):
-        assert [item for item, _ in itertools.islice(answers, 30)] == some[:30] and parts == [2]
-        assert [item for item, _ in answers] == some[30:] and parts == [2, 2, 1]
+    some = uneven[:190]
+    with local.kept_processes(2):
+        answers = Spread(workers=2, worth=1).over(_measure, "python", some)
+        assert [item for item, _ in itertools.islice(answers, 30)] == some[:30]
+        assert sum(parts) == 40
+        assert [item for item, _ in answers] == some[30:] and sum(parts) == 190
 
 
 def test_imports_of_the_files_are_labelled_together_with_functions(functions: list[Item]) -> None:

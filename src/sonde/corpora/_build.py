@@ -30,7 +30,12 @@ SPOOL = "files"
 
 
 def build_corpus(
-    wanted: Building, output: Path, *, workers: int = 1, report: Callable[[str], None]
+    wanted: Building,
+    output: Path,
+    *,
+    workers: int = 1,
+    executor: str = "local",
+    report: Callable[[str], None],
 ) -> Manifest:
     """Build a corpus into a folder of its own; a folder that holds it already is left as it is.
 
@@ -41,6 +46,7 @@ def build_corpus(
         wanted: What to build.
         output: The folder; there is nothing, or the whole corpus, at any time.
         workers: Processes that parse and read tokens.
+        executor: Public name of the executor that has them; a cluster is reached before.
         report: Receives one line a stage.
 
     Raises:
@@ -59,7 +65,7 @@ def build_corpus(
                 report(f"held out: {len(gathered.hold_out(name, lines).hashes):,} files of {name}")
             for name in wanted.corpora:
                 report(f"read: {len(gathered.take(name, lines).hashes):,} files of {name}")
-        kept = survivors(gathered, spooled, workers=workers, report=report)
+        kept = survivors(gathered, spooled, workers=workers, executor=executor, report=report)
         if not kept:
             raise InputError(_nothing(gathered))
         sides = split(kept, wanted.fractions, wanted.seed)

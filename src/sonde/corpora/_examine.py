@@ -12,6 +12,7 @@ from sonde.corpora._bags import Bags
 from sonde.corpora._corpus import SourceFile
 from sonde.corpora._duplicates import duplicate_tokens
 from sonde.corpora._near import EXACT, Signature, Signer
+from sonde.corpora._row import from_line
 from sonde.corpora._spool import LinePlace, Spool
 from sonde.executors import EXECUTORS
 from sonde.languages import LANGUAGES, facet_of, has_facet
@@ -27,15 +28,13 @@ class FileBatch:
 
     Attributes:
         begin: Number of the first.
-        spool: Where their lines are.
-        places: Their lines.
+        lines: The files, each as a line: another machine does not see where they are kept here.
         parsed: For each, whether it has to parse.
         method: How near-duplicates are looked for.
     """
 
     begin: int
-    spool: Path
-    places: tuple[LinePlace, ...]
+    lines: tuple[bytes, ...]
     parsed: tuple[bool, ...]
     method: str
 
@@ -86,15 +85,14 @@ def examine(piece: FileBatch) -> Examined:
     """Examine a piece; see `examine_all`."""
     found = Examined()
     signer = None if piece.method == EXACT else Signer()
-    with Spool(piece.spool) as spool:
-        for place, asked in zip(piece.places, piece.parsed, strict=True):
-            file = spool.file(place)
-            found.parses.append(not asked or parses(file))
-            tokens = tokens_of(file) if found.parses[-1] else {}
-            if signer is None:
-                found.bags.add(tokens)
-            else:
-                found.signatures.append(signer.sign(tokens))
+    for line, asked in zip(piece.lines, piece.parsed, strict=True):
+        file = from_line(line)
+        found.parses.append(not asked or parses(file))
+        tokens = tokens_of(file) if found.parses[-1] else {}
+        if signer is None:
+            found.bags.add(tokens)
+        else:
+            found.signatures.append(signer.sign(tokens))
     return found
 
 
@@ -105,6 +103,7 @@ def examine_all(
     method: str,
     *,
     workers: int,
+    executor: str = "local",
 ) -> Examined:
     """Examine all files, the same for any number of processes.
 
@@ -114,20 +113,23 @@ def examine_all(
         parsed: For each, whether it has to parse.
         method: How near-duplicates will be looked for.
         workers: Processes at a time.
+        executor: Public name of the executor.
     """
-    pieces = list(_pieces(spool, places, parsed, method))
     waiting: dict[int, Examined] = {}
     found = Examined()
-    for piece, part in EXECUTORS.load("local").map(examine, pieces, workers=workers):
-        waiting[piece.begin] = part
-        while len(found.parses) in waiting:
-            found.extend(waiting.pop(len(found.parses)))
+    with Spool(spool) as lines:
+        pieces = _pieces(lines, places, parsed, method)
+        for piece, part in EXECUTORS.load(executor).map(examine, pieces, workers=workers):
+            waiting[piece.begin] = part
+            while len(found.parses) in waiting:
+                found.extend(waiting.pop(len(found.parses)))
     return found
 
 
 def _pieces(
-    spool: Path, places: Sequence[LinePlace], parsed: Sequence[bool], method: str
+    spool: Spool, places: Sequence[LinePlace], parsed: Sequence[bool], method: str
 ) -> Iterator[FileBatch]:
     for begin in range(0, len(places), PIECE):
         end = begin + PIECE
-        yield FileBatch(begin, spool, tuple(places[begin:end]), tuple(parsed[begin:end]), method)
+        lines = tuple(spool.line(place) for place in places[begin:end])
+        yield FileBatch(begin, lines, tuple(parsed[begin:end]), method)

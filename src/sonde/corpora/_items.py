@@ -10,11 +10,17 @@ from sonde.corpora._corpus import Given, Intake, Item, SourceFile, Tag, item_id
 from sonde.corpora._dates import days_between
 from sonde.corpora._open import read_files
 from sonde.corpora._spans_index import spans_index
+from sonde.corpora._spread import ONE, Spread
 from sonde.languages import LANGUAGES, Function
 
 
 def read_items(
-    corpus: str, intake: Intake, *, unit: str = "function", languages: tuple[str, ...] = ()
+    corpus: str,
+    intake: Intake,
+    *,
+    unit: str = "function",
+    languages: tuple[str, ...] = (),
+    spread: Spread = ONE,
 ) -> Iterator[Item]:
     """Yield every item of a corpus in the corpus's order: not sampled, capped, filtered or de-duplicated.
 
@@ -23,12 +29,14 @@ def read_items(
         intake: Counts what is skipped.
         unit: ``"function"`` or ``"file"``.
         languages: Public names; empty means all that the corpus holds.
+        spread: Processes that find functions; any number gives the same.
 
     Raises:
         SondeError: See `read_files`.
     """
     with spans_index(corpus, languages) as index:
-        for file in read_files(corpus, languages, intake):
+        files = read_files(corpus, languages, intake)
+        for file in index.ahead(files, spread) if unit == "function" else files:
             yield from items_of(file, unit, intake, index.functions)
 
 

@@ -18,6 +18,7 @@ from sonde.corpora._layout import clusters_of, files_of
 from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
 from sonde.corpora._spans_index import SpansIndex, spans_index
+from sonde.corpora._spread import ONE, Spread
 from sonde.languages import LANGUAGES
 from sonde.results.verdict import ENOUGH_CLUSTERS
 
@@ -25,7 +26,7 @@ BEYOND_LIMIT = "beyond the limit"
 BEYOND_CAP = "beyond the cap of a cluster"
 
 
-def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemSet:
+def select(corpus: str, selection: Selection, lock: Path | None = None, *, spread: Spread = ONE) -> ItemSet:
     """Choose the items of a run.
 
     The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
@@ -37,6 +38,7 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
         corpus: The corpus as named on the command line.
         selection: Unit, languages, limits and filters.
         lock: A lock file: its items are taken as they are, and of ``selection`` nothing.
+        spread: Processes that find functions; any number gives the same.
 
     Raises:
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
@@ -54,7 +56,9 @@ def select(corpus: str, selection: Selection, lock: Path | None = None) -> ItemS
     gathered = _Gathered(selection, locked, intake)
     with spans_index(corpus, selection.languages) as index:
         dated = selection.cut_off is not None
-        for file in read_files(corpus, selection.languages, intake, dated=dated):
+        files = read_files(corpus, selection.languages, intake, dated=dated)
+        # Of a locked corpus most files may not be wanted.
+        for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
             gathered.take(file, index)
     gathered.settle_clusters()
     items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered)

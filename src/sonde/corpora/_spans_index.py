@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sonde.corpora._corpus import SourceFile
 from sonde.corpora._kept import content_key, kept_path, read_kept, write_kept
+from sonde.corpora._spread import AHEAD, ItemChunk, Spread, together
 from sonde.languages import LANGUAGES, Function, facet_of, has_facet
 from sonde.languages._tagging import Tagging
 
@@ -29,19 +30,50 @@ class SpansIndex:
         self.imports: dict[str, str] = {}
         self.grown = False
 
+    def ahead(self, files: Iterable[SourceFile], spread: Spread) -> Iterator[SourceFile]:
+        """The files in their order, what is in each being found before by several processes.
+
+        Args:
+            files: The files; as many are held as these have in hand.
+            spread: Processes that read; where it is this one alone, `functions` finds what it is asked for.
+        """
+        if spread.alone:
+            yield from files
+            return
+        for some in together(files, times=AHEAD * spread.workers):
+            missing = {key: file for file in some if (key := content_key(file)) not in self.known}
+            answers = spread.of_files.over(_found, None, missing.values())
+            for key, (_, found) in zip(missing, answers, strict=True):
+                self._add(key, found)
+            yield from some
+
     def functions(self, file: SourceFile) -> Sequence[Function]:
         """The functions of a file, found now where they are not known."""
         key = content_key(file)
         found = self.known.get(key)
         if found is None:
-            found = list(LANGUAGES.load(file.language).functions(file.text))
-            self.known[key] = found
-            self.grown = True
-            # Tasks ask for it later: now the file is parsed.
-            if has_facet(file.language, "tagging"):
-                self.imports[key] = facet_of(file.language, "tagging", Tagging).imports(file.text)
+            (answer,) = _found(ItemChunk(0, None, (file,)))
+            found = self._add(key, answer)
         self.used[key] = found
         return found
+
+    def _add(self, key: str, found: tuple[list[Function], str | None]) -> list[Function]:
+        self.known[key], imports = found
+        self.grown = True
+        if imports is not None:
+            self.imports[key] = imports
+        return self.known[key]
+
+
+def _found(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Function], str | None]]:
+    """The functions of some files and what they import, which tasks ask for later; runs in any process."""
+    return [(list(LANGUAGES.load(file.language).functions(file.text)), _imports(file)) for file in part.items]
+
+
+def _imports(file: SourceFile) -> str | None:
+    """The import statements of a file; None where the language has no account of them."""
+    tagging = has_facet(file.language, "tagging")
+    return facet_of(file.language, "tagging", Tagging).imports(file.text) if tagging else None
 
 
 @contextmanager

@@ -17,7 +17,12 @@ _KEPT_TEXTS = 1_000
 
 
 def survivors(
-    gathered: ReadCorpora, spooled: Path, *, workers: int, report: Callable[[str], None]
+    gathered: ReadCorpora,
+    spooled: Path,
+    *,
+    workers: int,
+    executor: str = "local",
+    report: Callable[[str], None],
 ) -> list[Candidate]:
     """The candidates that stay.
 
@@ -29,6 +34,7 @@ def survivors(
         gathered: The candidates; is told which do not stay and why.
         spooled: Where their lines are.
         workers: Processes that parse and read tokens.
+        executor: Public name of the executor that has them.
         report: Receives one line a stage.
     """
     everything = [*gathered.held_out, *gathered.candidates]
@@ -40,6 +46,7 @@ def survivors(
         [wanted.parses and number >= first for number in range(len(everything))],
         wanted.method,
         workers=workers,
+        executor=executor,
     )
     report(f"examined: {len(everything):,} files for whether they parse, and for their tokens")
     order = {

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain, islice
 from threading import Thread
 from typing import TypeVar
 
 from sonde.base.children import safe_children
 from sonde.base.errors import SondeError
+from sonde.executors import IN_FLIGHT
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -38,28 +40,6 @@ def _end_with_parent() -> None:
 _kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
 
 
-@contextmanager
-def kept_processes(workers: int) -> Generator[None]:
-    """Within it, every map here that is spread over processes uses the same ones.
-
-    They start when the first map needs them. Each takes a second or two to start and to import what it runs:
-    many short maps one after the other would spend most of their time on that.
-
-    Args:
-        workers: How many; 1 or fewer changes nothing.
-    """
-    if workers <= 1:
-        yield
-        return
-    pool = _started(workers)
-    token = _kept.set(pool)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
 def _started(workers: int) -> ProcessPoolExecutor:
     with safe_children():
         return ProcessPoolExecutor(
@@ -74,22 +54,27 @@ class LocalExecutor:
     """Runs jobs here, with ``workers`` processes started afresh (never forked: torch keeps threads)."""
 
     def map(
-        self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int
+        self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """See `sonde.executors.Executor.map`."""
-        if workers <= 1 or len(jobs) <= 1:
-            for job in jobs:
+        """See `sonde.executors.Executor.map`; where there is one job or one worker, it is this process."""
+        left = iter(jobs)
+        first = list(islice(left, workers)) if workers > 1 else []
+        if len(first) <= 1:
+            for job in chain(first, left):
                 yield job, function(job)
             return
         kept = _kept.get()
-        pool = kept or _started(min(workers, len(jobs)))
-        futures: dict[Future[Result], Job] = {}
+        pool = kept or _started(len(first))
+        flying: dict[Future[Result], Job] = {}
         try:
-            # The processes start with the first job.
-            with safe_children():
-                futures = {pool.submit(function, job): job for job in jobs}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            for job in chain(first, left):
+                # A process may start with any job that finds none free.
+                with safe_children():
+                    flying[pool.submit(function, job)] = job
+                if len(flying) == IN_FLIGHT * len(first):
+                    yield from _finished(flying)
+            while flying:
+                yield from _finished(flying)
         except BrokenProcessPool as error:
             raise SondeError(
                 f"a worker process of {workers} died (out of memory?); finished parts are kept, "
@@ -99,8 +84,29 @@ class LocalExecutor:
             if kept is None:
                 pool.shutdown(wait=True, cancel_futures=True)
             else:
-                for future in futures:
+                for future in flying:
                     future.cancel()
+
+    @contextmanager
+    def kept_processes(self, workers: int) -> Generator[None]:
+        """See `sonde.executors.Executor.kept_processes`; 1 or fewer changes nothing."""
+        if workers <= 1:
+            yield
+            return
+        pool = _started(workers)
+        token = _kept.set(pool)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(flying: dict[Future[Result], Job]) -> Iterator[tuple[Job, Result]]:
+    """Those that are done, one at least, taken from the jobs in flight."""
+    done, _ = wait(flying, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield flying.pop(future), future.result()
 
 
 executor = LocalExecutor()

@@ -2,7 +2,8 @@
 
 Jobs are handed out one an actor, so that no more than the pool can hold are ever in flight. An actor that
 dies, alone or with its node, costs the job that it had: another actor takes that job again. Before an actor
-is given work it says which versions it runs and reads a token from the folder of the run.
+is given work it says which versions it runs and reads a token from the folder of the run. Actors hold an
+accelerator where the jobs are about models, and none where they are about labels.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import subprocess
 import sys
 import uuid
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from importlib.metadata import distributions
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,6 +75,11 @@ class Worker:
         return function(job)
 
 
+_kept: ContextVar[list[Any] | None] = ContextVar("kept", default=None)
+"""Actors without an accelerator that have no work now, where they are kept."""
+
+
+@cache
 def versions() -> dict[str, str]:
     """Versions, in this process, of the packages that can change a score, by name."""
     found = {(one.name or "").lower().replace("_", "-"): one.version for one in distributions()}
@@ -101,7 +110,7 @@ class RayExecutor:
             )
 
     def map(
-        self, function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int
+        self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
         """See `sonde.executors.Executor.map`.
 
@@ -110,77 +119,112 @@ class RayExecutor:
             StoreError: A node does not see the folder that the jobs name as their ``root``.
             SondeError: A node runs other versions, a job failed, or its actors died again and again.
         """
-        if not jobs:
+        left = iter(jobs)
+        first = list(islice(left, max(1, workers)))
+        if not first:
             return
         self.connect("", workers)
         ray = _ray()
-        pool = _Pool(ray, function, jobs, _accelerators(ray, jobs, workers))
-        with _tokens(jobs) as tokens:
+        accelerators = _accelerators(ray, first, workers)
+        kept = None if accelerators else _kept.get()
+        with _tokens(first) as tokens:
+            pool = _Pool(ray, function, chain(first, left), accelerators, tokens)
             try:
-                for _ in range(max(1, min(workers, len(jobs)))):
-                    pool.hire(tokens)
-                for place, result in pool.results(tokens):
-                    yield jobs[place], result
+                for _ in first:
+                    pool.hire(kept.pop() if kept else None)
+                yield from pool.results()
             finally:
-                pool.close()
+                pool.close(kept)
+
+    @contextmanager
+    def kept_processes(self, workers: int) -> Generator[None]:
+        """See `sonde.executors.Executor.kept_processes`; actors with an accelerator are not kept."""
+        kept: list[Any] = []
+        token = _kept.set(kept)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+            for actor in kept:
+                _ray().kill(actor)
 
 
 class _Pool:
-    """Actors, and which job each of them has; none while its greeting is awaited."""
+    """Actors, and which job each of them has, by its number; none while its greeting is awaited."""
 
     def __init__(
-        self, ray: Any, function: Callable[[Any], Any], jobs: Sequence[Any], accelerators: float
+        self,
+        ray: Any,
+        function: Callable[[Any], Any],
+        jobs: Iterable[Any],
+        accelerators: float,
+        tokens: Mapping[str, str],
     ) -> None:
-        self._ray, self._function = ray, function
-        self._jobs = [_anywhere(job) for job in jobs]
-        self._waiting = deque(range(len(jobs)))
+        self._ray, self._function, self._tokens = ray, function, tokens
+        self._jobs = enumerate(jobs)
+        self._waiting: deque[tuple[int, Any]] = deque()
         self._deaths: dict[int | None, int] = {}
-        self._busy: dict[Any, tuple[Any, int | None]] = {}
-        self._actors: list[Any] = []
+        self._busy: dict[Any, tuple[Any, tuple[int, Any] | None]] = {}
+        self._idle: list[Any] = []
         self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
 
-    def hire(self, tokens: Mapping[str, str]) -> None:
-        actor = self._type.remote()
-        self._actors.append(actor)
-        self._busy[actor.greet.remote(tokens, handed_in())] = actor, None
+    def hire(self, actor: Any = None) -> None:
+        """Take an actor on, a new one where none is given."""
+        actor = self._type.remote() if actor is None else actor
+        self._busy[actor.greet.remote(self._tokens, handed_in())] = actor, None
 
-    def results(self, tokens: Mapping[str, str]) -> Iterator[tuple[int, Any]]:
-        left = len(self._jobs)
-        while left:
+    def results(self) -> Iterator[tuple[Any, Any]]:
+        """Each job with its result, as they finish."""
+        while self._is_left():
             (ready,), _ = self._ray.wait(list(self._busy), num_returns=1)
-            actor, place = self._busy.pop(ready)
+            actor, done = self._busy.pop(ready)
             try:
                 answer = self._ray.get(ready)
             except self._ray.exceptions.RayTaskError as error:
+                self._idle.append(actor)
                 raise error.cause from None
             except self._ray.exceptions.RayActorError as error:
-                self._bury(place, error)
-                self.hire(tokens)
+                self._bury(done, error)
+                self.hire(self._idle.pop() if self._idle else None)
                 continue
-            if place is None:
+            if done is None:
                 _check(*answer)
-            if self._waiting:
-                following = self._waiting.popleft()
-                running = actor.run.remote(self._function, self._jobs[following])
+            if following := self._next():
+                running = actor.run.remote(self._function, _anywhere(following[1]))
                 self._busy[running] = actor, following
-            if place is not None:
-                left -= 1
-                yield place, answer
+            else:
+                self._idle.append(actor)
+            if done is not None:
+                yield done[1], answer
 
-    def close(self) -> None:
-        for actor in self._actors:
+    def close(self, kept: list[Any] | None) -> None:
+        """Dismiss the actors; those without work, or that have not begun, stay where actors are kept."""
+        free = self._idle + [actor for actor, job in self._busy.values() if job is None]
+        if kept is not None:
+            kept.extend(free)
+        for actor in (*(free if kept is None else ()), *(one for one, job in self._busy.values() if job)):
             self._ray.kill(actor)
 
-    def _bury(self, place: int | None, error: Exception) -> None:
-        self._deaths[place] = self._deaths.get(place, 0) + 1
-        if self._deaths[place] >= ATTEMPTS:
-            which = "before its first job" if place is None else f"at job {place + 1} of {len(self._jobs)}"
+    def _is_left(self) -> bool:
+        """Whether a job has no result yet."""
+        if following := self._next():
+            self._waiting.appendleft(following)
+        return bool(self._waiting) or any(job is not None for _, job in self._busy.values())
+
+    def _next(self) -> tuple[int, Any] | None:
+        return self._waiting.popleft() if self._waiting else next(self._jobs, None)
+
+    def _bury(self, job: tuple[int, Any] | None, error: Exception) -> None:
+        number = None if job is None else job[0]
+        self._deaths[number] = self._deaths.get(number, 0) + 1
+        if self._deaths[number] >= ATTEMPTS:
+            which = "before its first job" if number is None else f"at job {number + 1}"
             raise SondeError(
                 f"a Ray actor died {ATTEMPTS} times {which} (out of memory?); finished parts are kept, run "
                 "the same command again, with fewer --workers if it repeats"
             ) from error
-        if place is not None:
-            self._waiting.appendleft(place)
+        if job is not None:
+            self._waiting.appendleft(job)
 
 
 def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
@@ -211,7 +255,7 @@ def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
 @contextmanager
 def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
     """A file with a random content in every folder that jobs name as their ``root``, while they run."""
-    roots = sorted({str(job.root) for job in jobs if hasattr(job, "root")})
+    roots = sorted({str(job.root) for job in jobs if getattr(job, "root", "")})
     tokens = {str(Path(root).absolute() / f".seen-{uuid.uuid4().hex}"): uuid.uuid4().hex for root in roots}
     try:
         for path, token in tokens.items():
@@ -224,7 +268,8 @@ def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
 
 def _anywhere(job: Any) -> Any:
     """A job whose folder has its full path: actors work in folders of their own."""
-    return dataclasses.replace(job, root=str(Path(job.root).absolute())) if hasattr(job, "root") else job
+    root = getattr(job, "root", "")
+    return dataclasses.replace(job, root=str(Path(root).absolute())) if root else job
 
 
 def _read(path: str) -> str | None:

@@ -13,6 +13,7 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
+from sonde.tasks import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,8 @@ class Session:
         return cls(
             experiment=experiment, execution=execution, progress=progress, outcome=outcome, store=store
         )
+
+    @property
+    def spread(self) -> Spread:
+        """Where labels are made: wherever the jobs of the run are done."""
+        return Spread(executor=self.execution.executor, workers=self.execution.light_workers)

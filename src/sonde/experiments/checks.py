@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, check_corpus, read_files
-from sonde.executors import EXECUTORS, Cluster
+from sonde.executors import reach
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
@@ -35,12 +35,6 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     """
     if execution.shard:
         check_shard(execution.shard, execution.output)
-    executor = EXECUTORS.load(execution.executor)
-    if execution.address and not isinstance(executor, Cluster):
-        raise UsageError(
-            f"executor {execution.executor!r} runs on this machine and has no address; leave out --address, "
-            "or add --executor ray"
-        )
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
     specs = model_specs(experiment, execution)
@@ -53,6 +47,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         _check_named(lens)
     if execution.lock is not None and len(experiment.corpora) != 1:
         raise UsageError(f"--lock fixes the items of one corpus, but {len(experiment.corpora)} are named")
+    reach(execution.executor, execution.address, execution.workers)
     if len(experiment.corpora) > 1:
         # One corpus says by itself at once that it cannot be read; a second one only when the first has been.
         for corpus in experiment.corpora:
@@ -60,8 +55,6 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     if execution.device not in _ANYWHERE:
         for spec in specs:
             settle(spec)
-    if isinstance(executor, Cluster):
-        executor.connect(execution.address, execution.workers)
 
 
 def _check_named(lens: LensChoice) -> None:

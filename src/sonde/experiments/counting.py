@@ -11,17 +11,27 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Item, SourceFile, read_files
+from sonde.corpora import Intake, Item, SourceFile, check_corpus, read_files
 from sonde.corpora._items import items_of
 from sonde.corpora._splits import SPLITS
-from sonde.executors import EXECUTORS
+from sonde.corpora._spread import ONE, ItemChunk
+from sonde.executors import EXECUTORS, reach
 from sonde.languages import has_facet
-from sonde.tasks import TASKS, Repository, Spread, Task, importing, needs_imports, repositories
+from sonde.tasks import (
+    TASKS,
+    Question,
+    Repository,
+    Spread,
+    Task,
+    importing,
+    label_items,
+    needs_imports,
+    repositories,
+)
 from sonde.tasks._bugs import BugTask
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool, count_tokens, edits_of
@@ -34,8 +44,6 @@ BUG_TASKS = (
 
 UNSPLIT = "all"
 """What stands for the split of a corpus that has none."""
-
-_CHUNK = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,15 @@ class _Seen:
     clusters: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     licences: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
+    def take(self, file: SourceFile, functions: Sequence[Item], tokens: int) -> None:
+        """Count a file, its functions and its code tokens."""
+        split = file.split or UNSPLIT
+        place = file.language, split
+        self.functions += functions
+        self.clusters[place].add(file.cluster)
+        self.licences[file.licence][split] += 1
+        self.sums[place].update(files=1, functions=len(functions), characters=len(file.text), tokens=tokens)
+
 
 def count_corpus(
     corpus: str,
@@ -73,7 +90,8 @@ def count_corpus(
     languages: tuple[str, ...] = (),
     tasks: Sequence[str] = (),
     seed: int = 0,
-    workers: int = 1,
+    spread: Spread = ONE,
+    address: str = "",
 ) -> Counts:
     """Count files, functions, code tokens and licences of a corpus, and the labels of tasks.
 
@@ -82,24 +100,35 @@ def count_corpus(
         languages: Public names; empty means all that the corpus holds.
         tasks: Tasks whose labels are counted; `BUG_TASKS` for those of Table 1.
         seed: Of the bugs that are put in.
-        workers: Processes at a time; the counts are the same.
+        spread: Processes that read; the counts are the same.
+        address: Where a cluster answers; empty for what the environment names, or for this machine.
 
     Raises:
         UsageError: A task that labels no items.
         InputError: The corpus cannot be read, or holds no file.
     """
-    wanted = [_labelling(name) for name in tasks]
+    wanted = {name: _labelling(name) for name in tasks}
+    check_corpus(corpus)
+    reach(spread.executor, address, spread.workers)
+    with EXECUTORS.load(spread.executor).kept_processes(spread.workers):
+        return _counted(corpus, languages, wanted, seed, spread)
+
+
+def _counted(
+    corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: Spread
+) -> Counts:
     intake, seen = Intake(), _Seen()
-    for files in _chunks(read_files(corpus, languages, intake)):
-        _take(seen, files, workers)
+    files = read_files(corpus, languages, intake)
+    for file, (functions, tokens) in spread.of_files.over(_measure, None, files):
+        seen.take(file, functions, tokens)
     if not seen.sums:
         raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")
     splits = _ordered({split for _, split in seen.sums})
     refused: list[str] = []
     rows: list[dict[str, str | int]] = []
-    for task in wanted:
+    for name, task in wanted.items():
         try:
-            found = _labels(task, corpus, seen.functions, seed, workers)
+            found = _labels(name, corpus, seen.functions, seed, spread)
         except UsageError as error:
             refused.append(str(error))
         else:
@@ -122,53 +151,36 @@ def _labelling(name: str) -> Task:
     return task
 
 
-def _chunks(files: Iterator[SourceFile]) -> Iterator[list[SourceFile]]:
-    """Some thousands of files at a time: enough for every process, few enough for any memory."""
-    while chunk := list(islice(files, 100 * _CHUNK)):
-        yield chunk
-
-
-def _take(seen: _Seen, files: Sequence[SourceFile], workers: int) -> None:
-    jobs = [(begin, tuple(files[begin : begin + _CHUNK])) for begin in range(0, len(files), _CHUNK)]
-    found = {job[0]: made for job, made in EXECUTORS.load("local").map(_measure, jobs, workers=workers)}
-    for begin, job in jobs:
-        for file, (functions, tokens) in zip(job, found[begin], strict=True):
-            split = file.split or UNSPLIT
-            place = file.language, split
-            seen.functions += functions
-            seen.clusters[place].add(file.cluster)
-            seen.licences[file.licence][split] += 1
-            seen.sums[place].update(
-                files=1, functions=len(functions), characters=len(file.text), tokens=tokens
-            )
-
-
-def _measure(job: tuple[int, tuple[SourceFile, ...]]) -> list[tuple[list[Item], int]]:
+def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
     """Functions and number of code tokens of some files; runs in any process."""
     return [
         (list(items_of(file, "function", Intake())), count_tokens(file.text, edits_of(file.language)))
-        for file in job[1]
+        for file in part.items
     ]
 
 
 def _labels(
-    task: Task, corpus: str, functions: Sequence[Item], seed: int, workers: int
+    name: str, corpus: str, functions: Sequence[Item], seed: int, spread: Spread
 ) -> Counter[tuple[str, str]]:
     """Examples by split and label.
 
     Raises:
         UsageError: A language of the corpus has none for this task.
     """
+    task = TASKS.load(name)
     counts: Counter[tuple[str, str]] = Counter()
     for language in sorted({item.language for item in functions}):
         items = [item for item in functions if item.language == language]
         asked = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
-        found = _bugs(asked, items, workers) if isinstance(task, BugTask) else _given(task, corpus, items)
+        if isinstance(task, BugTask):
+            found = _bugs(asked, items, spread)
+        else:
+            found = _given(name, corpus, items, spread)
         counts.update((item.split or UNSPLIT, label) for item, label in found)
     return counts
 
 
-def _bugs(asked: DatasetRequest, items: Sequence[Item], workers: int) -> Iterator[tuple[Item, str]]:
+def _bugs(asked: DatasetRequest, items: Sequence[Item], spread: Spread) -> Iterator[tuple[Item, str]]:
     """Both examples of each eligible function."""
     task, edits = asked.task, edits_of(asked.language)
     assert isinstance(task, BugTask)
@@ -176,23 +188,24 @@ def _bugs(asked: DatasetRequest, items: Sequence[Item], workers: int) -> Iterato
         raise UsageError(f"task {task.name!r}: no bugs are put into {asked.language} code")
     parsed = tuple(item for item in items if edits is None or edits.parses(item.text))
     sides = {item.cluster: item.split or UNSPLIT for item in parsed}
-    for item, variants in task.drawn(Pool(parsed, {}, {}), sides, asked, Spread(workers=workers)):
+    for item, variants in task.drawn(Pool(parsed, {}, {}), sides, asked, spread):
         for variant in variants:
             yield item, variant.label
 
 
-def _given(task: Task, corpus: str, items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
+def _given(name: str, corpus: str, items: Sequence[Item], spread: Spread) -> Iterator[tuple[Item, str]]:
     """The labels that the code has, of whole functions or of spans in them."""
-    tables = task.label(items, _around(task, corpus, items[0].language))
-    for item in items:
-        for label in tables[item.item_id]["label"].drop_nulls():
+    around = _around(TASKS.load(name), corpus, items[0].language, spread)
+    asked = Question(name, 0, "corrected", frozenset(), around)
+    for item, table in label_items(asked, items, spread):
+        for label in table["label"].drop_nulls():
             yield item, label
 
 
-def _around(task: Task, corpus: str, language: str) -> Mapping[str, Repository]:
+def _around(task: Task, corpus: str, language: str, spread: Spread) -> Mapping[str, Repository]:
     if task.needs_repository:
-        return repositories(read_files(corpus, (language,), Intake()))
-    return importing(read_files(corpus, (language,), Intake())) if needs_imports(task) else {}
+        return repositories(read_files(corpus, (language,), Intake()), spread)
+    return importing(read_files(corpus, (language,), Intake()), spread=spread) if needs_imports(task) else {}
 
 
 def _label_rows(

@@ -108,7 +108,7 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
     """
     progress, store = session.progress, session.store
     size = session.experiment.selection.limit or DEFAULT_SIZE
-    spread = Spread(workers=session.execution.light_workers, worth=_WORTH_A_PROCESS)
+    spread = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
     keys: dict[str, str] = {}
     refused: list[Refused] = []
     reports: dict[str, Any] = {}
@@ -227,9 +227,9 @@ class _Drawing:
     def around(self, task: Task) -> dict[str, Repository]:
         """What a task may know of the files around the functions that its data set is drawn from."""
         if not needs_imports(task):
-            return around_of(task, self.group)
+            return around_of(task, self.group, self.spread)
         items = drawn_from(task, self.pool, self.lens.seed, self.group.language, self.spread)
-        return around_of(task, self.group, items, workers=self.spread.workers)
+        return around_of(task, self.group, self.spread, items)
 
     def data_set(self, name: str, picks: Picks) -> _DataSet:
         """The data set of a task, from the store or built."""

@@ -10,13 +10,25 @@ from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import write_atomic
-from sonde.corpora import Intake, Item, Selection, kept_imports, read_files, read_items, select
+from sonde.corpora import (
+    Intake,
+    Item,
+    Selection,
+    check_corpus,
+    kept_imports,
+    read_files,
+    read_items,
+    select,
+)
+from sonde.corpora._spread import ItemChunk
+from sonde.executors import EXECUTORS, reach
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.tasks import (
     TASKS,
     CorpusTask,
+    Question,
     Repository,
     RowTask,
     Spread,
@@ -24,6 +36,7 @@ from sonde.tasks import (
     ablations_of,
     build,
     importing,
+    label_items,
     languages_of,
     needs_imports,
     quirks_of,
@@ -44,7 +57,9 @@ class Labelling:
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         form: Public name of the file format.
-        workers: Processes at a time, for tasks that take long; the labels are the same.
+        executor: Public name of the executor: where items are labelled. The labels are the same.
+        address: Where a cluster answers; empty for what the environment names, or for this machine.
+        workers: Processes at a time.
     """
 
     task: str
@@ -54,7 +69,14 @@ class Labelling:
     mode: str = "corrected"
     quirks: frozenset[str] = frozenset()
     form: str = "sonde"
+    executor: str = "local"
+    address: str = ""
     workers: int = 1
+
+    @property
+    def spread(self) -> Spread:
+        """How items are spread over the processes."""
+        return Spread(executor=self.executor, workers=self.workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,17 +119,22 @@ def label(wanted: Labelling) -> Labels:
     """Label corpora.
 
     Raises:
-        UnknownNameError: A task, format or corpus that does not exist.
-        UsageError: The format does not hold labels of this task.
+        UnknownNameError: A task, format, corpus or executor that does not exist.
+        UsageError: The format does not hold labels of this task, or no cluster answers.
         InputError: A class has too few examples for a data set.
     """
     form, task = FORMATS.load(wanted.form), TASKS.load(wanted.task)
-    if isinstance(task, CorpusTask):
-        rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, wanted))
-        return Labels(task, form, collected=tuple(rows))
-    _check(task, form, wanted)
-    entries = (entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted))
-    return Labels(task, form, entries=tuple(entries))
+    if not isinstance(task, CorpusTask):
+        _check(task, form, wanted)
+    for corpus in wanted.corpora:
+        check_corpus(corpus)
+    reach(wanted.executor, wanted.address, wanted.workers)
+    with EXECUTORS.load(wanted.executor).kept_processes(wanted.workers):
+        if isinstance(task, CorpusTask):
+            rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, wanted))
+            return Labels(task, form, collected=tuple(rows))
+        entries = (entry for corpus in wanted.corpora for entry in _entries(task, corpus, wanted))
+        return Labels(task, form, entries=tuple(entries))
 
 
 def write_label_file(wanted: Labelling, output: Path) -> int:
@@ -135,8 +162,17 @@ def _check(task: Task, form: FileFormat, wanted: Labelling) -> None:
 
 def _collected(task: CorpusTask, corpus: str, wanted: Labelling) -> Iterable[Mapping[str, Any]]:
     if isinstance(task, RowTask):
-        return (task.row(item, mode=wanted.mode) for item in _items(corpus, wanted))
+        answers = wanted.spread.over(_rows, (wanted.task, wanted.mode), _items(corpus, wanted))
+        return (row for _, row in answers)
     return task.collect(read_files(corpus, wanted.selection.languages, Intake()), mode=wanted.mode)
+
+
+def _rows(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
+    """The rows of some items; runs in any process."""
+    name, mode = part.rule
+    task = TASKS.load(name)
+    assert isinstance(task, RowTask)
+    return [task.row(item, mode=mode) for item in part.items]
 
 
 def _entries(task: Task, corpus: str, wanted: Labelling) -> Iterable[Labelled]:
@@ -149,8 +185,10 @@ def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
     """The items chosen; raw, every item in the corpus's order, or the first of each language."""
     selection = wanted.selection
     if not wanted.raw:
-        return select(corpus, selection).items
-    items = read_items(corpus, Intake(), unit=selection.unit, languages=selection.languages)
+        return select(corpus, selection, spread=wanted.spread).items
+    items = read_items(
+        corpus, Intake(), unit=selection.unit, languages=selection.languages, spread=wanted.spread
+    )
     return items if selection.limit is None else _first(items, selection.limit)
 
 
@@ -163,30 +201,32 @@ def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
 
 
 def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
-    around = _around(task, corpus, wanted.selection.languages)
-    able = languages_of(task)
+    able, known = languages_of(task), list[Item]()
     for item in items:
         if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
             raise UsageError(
                 f"task {task.name!r} cannot label {item.language!r} ({item.path}); it knows {', '.join(able)}"
             )
-        table = task.label([item], around, mode=wanted.mode, quirks=wanted.quirks)[item.item_id]
+        known.append(item)
+    around = _around(task, corpus, wanted.selection.languages, wanted.spread)
+    asked = Question(wanted.task, 0, wanted.mode, wanted.quirks, around)
+    for item, table in label_items(asked, known, wanted.spread):
         yield Labelled(item, tuple(table.iter_rows(named=True)))
 
 
-def _around(task: Task, corpus: str, languages: tuple[str, ...], workers: int = 1) -> dict[str, Repository]:
+def _around(task: Task, corpus: str, languages: tuple[str, ...], spread: Spread) -> dict[str, Repository]:
     if task.needs_repository:
-        return repositories(read_files(corpus, languages, Intake()))
+        return repositories(read_files(corpus, languages, Intake()), spread)
     files = read_files(corpus, languages, Intake())
     if not needs_imports(task):
         return {}
     with kept_imports(corpus) as known:
-        return importing(files, workers=workers, known=known)
+        return importing(files, spread=spread, known=known)
 
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
     """The examples of one data set a language, in its order."""
-    pool = select(corpus, pool_selection(wanted.selection)).items
+    pool = select(corpus, pool_selection(wanted.selection), spread=wanted.spread).items
     for language in sorted({item.language for item in pool}):
         made = build(
             wanted.task,
@@ -196,8 +236,8 @@ def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
             language=language,
             mode=wanted.mode,
             quirks=wanted.quirks,
-            repositories=_around(TASKS.load(wanted.task), corpus, (language,), wanted.workers),
-            spread=Spread(workers=wanted.workers),
+            repositories=_around(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
+            spread=wanted.spread,
         )
         items = {item.item_id: item for item in (*pool, *made.inputs)}
         for row in made.examples.iter_rows(named=True):

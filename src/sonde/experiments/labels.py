@@ -14,7 +14,17 @@ from sonde.experiments.plan import Group
 from sonde.languages import version_of
 from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
-from sonde.tasks import TASKS, Repository, Task, importing, needs_imports, repositories
+from sonde.tasks import (
+    TASKS,
+    Question,
+    Repository,
+    Spread,
+    Task,
+    importing,
+    label_items,
+    needs_imports,
+    repositories,
+)
 
 
 def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
@@ -37,9 +47,24 @@ def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
 
 
 def write_labels(
-    store: PartStore, name: str, group: Group, mode: str, quirks: tuple[str, ...], advance: Advance
+    store: PartStore,
+    name: str,
+    group: Group,
+    mode: str,
+    quirks: tuple[str, ...],
+    advance: Advance,
+    spread: Spread,
 ) -> str:
     """Label a group's items for a task, unless that is done.
+
+    Args:
+        store: Where the labels are kept.
+        name: The task.
+        group: The items.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        advance: Is called when it is done.
+        spread: Processes that label; any number gives the same.
 
     Returns:
         The rule of the labels, see `label_rule`.
@@ -48,43 +73,43 @@ def write_labels(
     relative = label_path(TASKS.public(name), group.prefix)
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
-        task = TASKS.load(name)
-        around = around_of(task, group)
-        tables = task.label(group.items, around, mode=mode, quirks=frozenset(quirks))
-        frames = [frame.with_columns(pl.lit(item).alias("item_id")) for item, frame in tables.items()]
+        around = around_of(TASKS.load(name), group, spread)
+        asked = Question(name, 0, mode, frozenset(quirks), around)
+        tables = label_items(asked, group.items, spread)
+        frames = [frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables]
         store.put(relative, key, pl.concat(frames), {})
     advance()
     return rule
 
 
 def around_of(
-    task: Task, group: Group, items: Sequence[Item] | None = None, *, workers: int = 1
+    task: Task, group: Group, spread: Spread, items: Sequence[Item] | None = None
 ) -> dict[str, Repository]:
     """What a task may know of the files around a group's items, gathered once for all tasks that ask.
 
     Args:
         task: The task.
         group: The items.
-        items: Those of them that are read; None for all. Only their files are read for imports.
-        workers: Processes that read imports; any number gives the same.
+        spread: Processes that read files; any number gives the same.
+        items: Those of the items that are read; None for all. Only their files are read for imports.
     """
     if task.needs_repository:
-        return _repositories(group.corpus, group.language, group.corpus_hash)
+        return _repositories(group.corpus, group.language, group.corpus_hash, spread)
     if needs_imports(task):
         paths = frozenset(item.path for item in (group.items if items is None else items))
-        return _imports(group.corpus, group.language, group.corpus_hash, paths, workers)
+        return _imports(group.corpus, group.language, group.corpus_hash, paths, spread)
     return {}
 
 
 @functools.lru_cache(maxsize=1)
-def _repositories(corpus: str, language: str, corpus_hash: str) -> dict[str, Repository]:
-    return repositories(read_files(corpus, (language,), Intake()))
+def _repositories(corpus: str, language: str, corpus_hash: str, spread: Spread) -> dict[str, Repository]:
+    return repositories(read_files(corpus, (language,), Intake()), spread)
 
 
 @functools.lru_cache(maxsize=1)
 def _imports(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], workers: int
+    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: Spread
 ) -> dict[str, Repository]:
     files = read_files(corpus, (language,), Intake())
     with kept_imports(corpus) as known:
-        return importing((file for file in files if file.path in paths), workers=workers, known=known)
+        return importing((file for file in files if file.path in paths), spread=spread, known=known)

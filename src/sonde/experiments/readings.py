@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, ItemSet, Selection, read_items
-from sonde.executors.local import kept_processes
+from sonde.executors import EXECUTORS
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
@@ -30,8 +30,14 @@ def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading],
     """What each lens is shown, written into the folder of the run, and the items of the corpora among it.
 
     Three kinds of lenses: those that read the chosen items, those that draw data sets from all functions of
-    the corpora, and those whose tasks read whole files.
+    the corpora, and those whose tasks read whole files. Processes that label start once for all of them.
     """
+    execution = session.execution
+    with EXECUTORS.load(execution.executor).kept_processes(execution.light_workers):
+        return _read(session, lenses)
+
+
+def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
     shown = [lens for lens in lenses if not LENSES.load(lens.source).draws]
     drawing = [lens for lens in lenses if lens not in shown]
     from_files = [lens for lens in drawing if _reads_files(lens)]
@@ -104,7 +110,8 @@ def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence
     ):
         for group in groups:
             rules = {
-                task: write_labels(store, task, group, mode, quirks, advance) for task, mode, quirks in tasks
+                task: write_labels(store, task, group, mode, quirks, advance, session.spread)
+                for task, mode, quirks in tasks
             }
             readings += [_reading(lens, group, rules, store) for lens in lenses]
     for group in groups:
@@ -130,7 +137,7 @@ def _read_drawn(session: Session, lenses: Sequence[LensChoice], pools: Sequence[
     """Draw the data sets of lenses that ask for them, and say what each reads of each pool."""
     outcome = session.outcome
     readings: list[Reading] = []
-    with outcome.timed("draw"), kept_processes(session.execution.light_workers):
+    with outcome.timed("draw"):
         for pool in pools:
             items = list(pool.items) if session.experiment.include_seen else unseen(pool)
             if left := len(pool.items) - len(items):

@@ -24,6 +24,10 @@ from sonde.store.rundir import RunDirectory, slug
 
 _NAME = "scores.parquet"
 _ANSWERED = "answers"
+
+_PARTS_A_BATCH = 32
+"""Tables of a batch of observations; each holds up to 64 items."""
+
 _LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
 
 
@@ -139,8 +143,13 @@ def _score(
             ControlObservations(control, _scan(store, parts)) for control, parts in answer.controls if parts
         ),
         beside=tuple(_scan(store, other.parts) for other in beside),
+        tables=tuple(
+            _scan(store, answer.parts[begin : begin + _PARTS_A_BATCH])
+            for begin in range(0, len(answer.parts), _PARTS_A_BATCH)
+        ),
         cluster=execution.executor if on_cluster(execution.executor) else "",
         workers=execution.workers,
+        root=str(store.root.absolute()),
     )
     return LENSES.load(lens.source).score(scoring), scoring.answers
 

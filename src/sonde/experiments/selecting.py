@@ -37,7 +37,7 @@ def select_items(session: Session, selection: Selection) -> list[ItemSet]:
     sets: list[ItemSet] = []
     with session.outcome.timed("select"), progress.stage("reading", len(corpora)) as advance:
         for corpus in corpora:
-            sets.append(select(corpus, selection, session.execution.lock))
+            sets.append(select(corpus, selection, session.execution.lock, spread=session.spread))
             advance()
     for chosen in sets:
         progress.note(account(chosen))

@@ -28,6 +28,8 @@ def label(
     raw: bool = False,
     mode: str | None = None,
     quirks: Names | None = None,
+    executor: str = "local",
+    address: str = "",
     workers: int = 1,
     output: Place | None = None,
     format: str = "sonde",
@@ -44,7 +46,10 @@ def label(
         raw: Every item in its order, nothing balanced or left out.
         mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
         quirks: Single quirks of a paper that are switched on.
-        workers: Processes at a time; the labels are the same.
+        executor: Where items are labelled; this machine by default. The labels are the same.
+        address: Where a Ray cluster answers, as ``HOST:PORT``; by default that of ``RAY_ADDRESS``, else this
+            machine.
+        workers: Processes at a time.
         output: Where a file is written as well; None for no file.
         format: That of the file: ``"sonde"`` (JSON lines) or that of a published data set.
 
@@ -71,6 +76,8 @@ def label(
             mode=mode or "corrected",
             quirks=frozenset(several("quirks", quirks) or ()),
             form=format,
+            executor=executor,
+            address=address,
             workers=workers,
         )
     )

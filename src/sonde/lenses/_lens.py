@@ -12,6 +12,7 @@ import polars as pl
 from sonde.base.options import Option
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
+from sonde.lenses._sums import Batches
 from sonde.models import Capabilities, ModelSpec
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
@@ -91,8 +92,10 @@ class Scoring:
         frequencies: ``subword_id, count`` in the model's training data; None where unknown.
         controls: What the model's random-weights controls were observed to do.
         beside: The same table of every other model of the run, at the same stage.
+        tables: The observations again, in batches that part no item; empty where they come as one.
         cluster: The executor of other machines that a lens hands long work to; empty where there is none.
         workers: Jobs at a time there.
+        root: The folder of the run, by its full path; empty where nothing is read from one.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
     """
@@ -106,9 +109,17 @@ class Scoring:
     frequencies: pl.DataFrame | None = None
     controls: tuple[ControlObservations, ...] = ()
     beside: tuple[pl.LazyFrame, ...] = ()
+    tables: tuple[pl.LazyFrame, ...] = ()
     cluster: str = ""
     workers: int = 1
+    root: str = ""
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+
+    @property
+    def batches(self) -> Batches:
+        """The observations in batches, for sums; on a cluster its machines add them up."""
+        tables = self.tables or (self.observations,)
+        return Batches(tables, self.cluster, self.workers, self.root) if self.cluster else Batches(tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,14 +63,15 @@ class Accumulator:
         self._waiting.append(part)
         self._rows += part.height
         if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
-            total = self._added()
+            total = self.added()
             # Where nearly every row is its own group, waiting longer saves work.
             self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
 
+    def added(self) -> pl.DataFrame:
+        """All sums in whole numbers, one row a key, as another accumulator of the same keys takes them."""
+        return pl.concat(self._waiting).group_by(self.keys).sum()
+
     def total(self) -> pl.DataFrame:
         """All sums, one row a key, sorted by key."""
-        frame = self._added().sort(self.keys)
+        frame = self.added().sort(self.keys)
         return frame.with_columns(pl.col(name) * _QUANTUM for name in self.real if name in frame.columns)
-
-    def _added(self) -> pl.DataFrame:
-        return pl.concat(self._waiting).group_by(self.keys).sum()

@@ -17,11 +17,12 @@ from sonde.tasks._task import (
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask))
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
+from sonde.corpora._spread import Spread  # noqa: E402
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
-from sonde.tasks._picked import PICKED, Picks  # noqa: E402
-from sonde.tasks._spread import Spread  # noqa: E402
+from sonde.tasks._picked import PICKED, Picks, Question  # noqa: E402
+from sonde.tasks._tables import label_items  # noqa: E402
 
 __all__ = [
     "DRAWING",
@@ -35,6 +36,7 @@ __all__ = [
     "DrawingTask",
     "Estimate",
     "Picks",
+    "Question",
     "Repository",
     "RowTask",
     "Spread",
@@ -45,6 +47,7 @@ __all__ = [
     "effective_clusters",
     "gather_picks",
     "importing",
+    "label_items",
     "lack_of_clusters",
     "languages_of",
     "more_clusters",

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, TypeVar
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
 from sonde.languages._bugs import Bugs
 from sonde.tasks._balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
@@ -28,7 +29,6 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import mutated
 from sonde.tasks._pool import Pool, in_turns, tier_of
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._task import PAIR_SCHEMA, ItemLabels, Repository
 
 CORRECT = "Correct"
@@ -154,7 +154,7 @@ def choice_of(seed: int, item: Item) -> Choice:
     return Choice(seed, item.item_id)
 
 
-def _make(part: ItemChunk[tuple[str, str, int]]) -> list[tuple[BugExample, ...]]:
+def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
     name, language, seed = part.rule
     task = importlib.import_module(f"{__package__}.{name}").task

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import Item
+from sonde.corpora._spread import ONE, Spread
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, draw_bugs
 from sonde.tasks._drawn import (
@@ -27,7 +28,6 @@ from sonde.tasks._mutated import draw_mutated
 from sonde.tasks._own import OwnLabels, draw_own
 from sonde.tasks._picked import PICKED, Pick, Picks, Question, pick_all, picks_of
 from sonde.tasks._pool import Pool, pool_of
-from sonde.tasks._spread import ONE, Spread
 from sonde.tasks._task import Repository, Task, classes_of
 
 __all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "gather_picks"]
@@ -123,7 +123,7 @@ def build(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
         question = Question(task_name, seed, mode, frozenset(quirks), repositories)
-        if not picks and spread.workers > 1 and _answers(question, pool.items[0]):
+        if not picks and not spread.alone and _answers(question, pool.items[0]):
             asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
         if isinstance(task, BugTask):
             drawn = draw_bugs(pool, asked, spread)

@@ -14,6 +14,7 @@ import numpy as np
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes, weight_in_turns
@@ -21,7 +22,6 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 from sonde.tasks._words import leaning
 
 _SURVEYED = 2_000
@@ -37,8 +37,8 @@ def draw_mutated(pool: Pool, asked: DatasetRequest, name: str, spread: Spread = 
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
-    Functions are read in the order of the pool, by several processes: all of them where faults are levelled,
-    else until there are enough.
+    Functions are read in the order of the pool: all of them where faults are levelled, else until there are
+    enough.
     """
     task = cast(Mutation, asked.task)
     sides = deal(_sizes(pool), asked.seed, pool.splits)
@@ -46,7 +46,7 @@ def draw_mutated(pool: Pool, asked: DatasetRequest, name: str, spread: Spread = 
     counts: Counter[str] = Counter()
     levelled = task.levelled and asked.mode != "paper"
     rule = _rule(pool, asked, name, sides)
-    candidates = _candidates(pool, rule, counts, spread, ahead=None if levelled else 1)
+    candidates = _candidates(pool, rule, counts, spread)
     if levelled:
         candidates = _levelled(list(candidates))
     matching = {name: Matching[Example](task.labels) for name in wanted}
@@ -108,11 +108,9 @@ def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]
     return _Rule(name, asked.language, asked.mode == "paper", survey, sides, pool.tokens, asked.seed)
 
 
-def _candidates(
-    pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread, ahead: int | None
-) -> Iterator[Candidate]:
+def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -> Iterator[Candidate]:
     """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
-    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of, ahead=ahead):
+    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of):
         counts["read"] += 1
         if found is None:
             counts["no place for the fault"] += 1
@@ -120,7 +118,7 @@ def _candidates(
             yield rule.splits[item.cluster], *found
 
 
-def _examples(part: ItemChunk[_Rule]) -> list[tuple[Hashable, Example] | None]:
+def _examples(part: ItemChunk[_Rule, Item]) -> list[tuple[Hashable, Example] | None]:
     """The examples of some items; runs in any process."""
     from sonde.tasks import TASKS
 

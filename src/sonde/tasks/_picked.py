@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.tasks._spread import ItemChunk, Spread
+from sonde.corpora._spread import ItemChunk, Spread
 from sonde.tasks._task import LABEL_SCHEMA, ItemLabels, Repository, Task
 
 PICKED = ("item", "span", "pair")
@@ -110,7 +110,7 @@ def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Sprea
     return {**found}
 
 
-def _pick(part: ItemChunk[tuple[Question, ...]]) -> list[tuple[tuple[Pick, ...], ...]]:
+def _pick(part: ItemChunk[tuple[Question, ...], Item]) -> list[tuple[tuple[Pick, ...], ...]]:
     """The places of some items; runs in any process."""
     from sonde.tasks import TASKS
 
@@ -125,16 +125,18 @@ def _pick(part: ItemChunk[tuple[Question, ...]]) -> list[tuple[tuple[Pick, ...],
 
 
 def _share(questions: tuple[Question, ...], items: Sequence[Item]) -> tuple[Question, ...]:
-    """The questions with the imports of the items' files alone."""
-    return tuple(replace(one, repositories=_around(one.repositories, items)) for one in questions)
+    return tuple(around(one, items) for one in questions)
 
 
-def _around(repositories: Mapping[str, Repository], items: Sequence[Item]) -> dict[str, Repository]:
-    kept: dict[str, dict[str, str]] = {}
+def around(question: Question, items: Sequence[Item]) -> Question:
+    """The question with the repositories of some items alone, and of imports those of their files."""
+    paths: dict[str, set[str]] = {}
     for item in items:
-        known = repositories.get(item.repository)
-        if known is not None:
-            imports = kept.setdefault(item.repository, {})
-            if item.path in known.imports:
-                imports[item.path] = known.imports[item.path]
-    return {name: Repository({}, imports) for name, imports in kept.items()}
+        if item.repository in question.repositories:
+            paths.setdefault(item.repository, set()).add(item.path)
+    kept = {
+        name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
+        for name, own in paths.items()
+        for known in [question.repositories[name]]
+    }
+    return replace(question, repositories=kept)

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
 from sonde.languages._edits import Edits
 from sonde.tasks._balance import SHARES
-from sonde.tasks._spread import ONE, ItemChunk, Spread
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -162,7 +162,7 @@ def _spread(items: Sequence[Item], seed: int) -> list[Item]:
     return kept
 
 
-def _measure(part: ItemChunk[str]) -> list[tuple[str, int]]:
+def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
     """Why each of some items is left out, and its code tokens; runs in any process."""
     edits = edits_of(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile, content_key
-from sonde.executors import EXECUTORS
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages._tagging import Tagging
 from sonde.tasks._task import Repository, Task
 
-_FILES_A_PART = 100
-_PARTS_A_WORKER = 5
-"""Parts below which a process more costs longer to start than it saves."""
 
-
-def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
+def repositories(files: Iterable[SourceFile], spread: Spread = ONE) -> dict[str, Repository]:
     """Index every function, method and class of the files by repository and name.
 
     Definitions whose name begins and ends with two underscores do not count: they are called by the
@@ -25,16 +21,16 @@ def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
 
     Args:
         files: Files of a corpus, in any order; the answer does not depend on it.
+        spread: Processes that read them; any number gives the same.
 
     Returns:
         One repository for every name that a file has in ``repository``, empty ones included.
     """
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    for file in files:
+    for file, definitions in spread.of_files.over(_definitions, None, files):
         names = found.setdefault(file.repository, defaultdict(list))
-        for definition in LANGUAGES.load(file.language).definitions(file.text):
-            if not is_dunder(definition.name):
-                names[definition.name].append((file.path, definition))
+        for definition in definitions:
+            names[definition.name].append((file.path, definition))
     return {
         repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
         for repository, names in found.items()
@@ -42,23 +38,20 @@ def repositories(files: Iterable[SourceFile]) -> dict[str, Repository]:
 
 
 def importing(
-    files: Iterable[SourceFile], *, workers: int = 1, known: MutableMapping[str, str] | None = None
+    files: Iterable[SourceFile], *, spread: Spread = ONE, known: MutableMapping[str, str] | None = None
 ) -> dict[str, Repository]:
     """Gather the import statements of the files by repository and path; no definition is indexed.
 
     Args:
         files: Files of a corpus.
-        workers: Processes at a time; any number gives the same.
+        spread: Processes that read them; any number gives the same.
         known: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
     """
     known = {} if known is None else known
     keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
-    missing = list({key: file for key, file in keyed if key not in known}.items())
-    parts = [missing[begin : begin + _FILES_A_PART] for begin in range(0, len(missing), _FILES_A_PART)]
-    for _, imports in EXECUTORS.load("local").map(
-        _imports, parts, workers=min(workers, len(parts) // _PARTS_A_WORKER)
-    ):
-        known.update(imports)
+    missing = {key: file for key, file in keyed if key not in known}
+    answers = spread.of_files.over(_imports, None, missing.values())
+    known.update(zip(missing, (imports for _, imports in answers), strict=True))
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for key, file in keyed:
         if known[key]:
@@ -66,9 +59,15 @@ def importing(
     return {repository: Repository({}, imports) for repository, imports in found.items()}
 
 
-def _imports(files: Sequence[tuple[str, SourceFile]]) -> dict[str, str]:
-    """The import statements of some files by their keys; runs in any process."""
-    return {key: facet_of(file.language, "tagging", Tagging).imports(file.text) for key, file in files}
+def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
+    """What some files define; runs in any process."""
+    read = (LANGUAGES.load(file.language).definitions(file.text) for file in part.items)
+    return [[one for one in found if not is_dunder(one.name)] for found in read]
+
+
+def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
+    """The import statements of some files; runs in any process."""
+    return [facet_of(file.language, "tagging", Tagging).imports(file.text) for file in part.items]
 
 
 def needs_imports(task: Task) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
+from sonde.corpora._spread import Spread
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs, Spot
 from sonde.tasks._bugs import BugExample, BugTask, Choice, choice_of
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
-from sonde.tasks._spread import Spread
 
 HOLE = "__HOLE__"
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
+from sonde.corpora._spread import Spread
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
-from sonde.tasks._spread import Spread
 
 INCORRECT = "Incorrect"
 GLOBAL = "cubert.global_permutation"

@@ -55,7 +55,8 @@ def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
     # What takes longest comes first, so that no core is left with it at the end.
     order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
     jobs = [
-        _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}), options) for task in order
+        _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}, tables=()), options)
+        for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
     done = {job.task: held for job, held in executor.map(_scored, jobs, workers=together)}

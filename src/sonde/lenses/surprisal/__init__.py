@@ -147,10 +147,11 @@ class Surprisal(LensDefaults):
         quirks = active(scoring.settings)
         options = SurprisalOptions.read(scoring.settings.options)
         minimum = options.min_count
-        observations = scoring.observations
+        observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:
             observations = _calling_internally(observations)
-        sums = collect_sums(observations, quirks, bins=BINS)
+            batches = batches.each(_calling_internally)
+        sums = collect_sums(batches, quirks, bins=BINS)
         template = scoring.template
         scores = [
             *shared(observations, scoring.beside, scoring.texts, template),
@@ -164,7 +165,7 @@ class Surprisal(LensDefaults):
             ),
         ]
         if behind_file(scoring.settings, options):
-            after = collect_sums(observations, quirks, bins=BINS, behind=True)
+            after = collect_sums(batches, quirks, bins=BINS, behind=True)
             scores += behind(_tables(after, scoring, minimum, quirks))
             scores += changes(sums, after, template, minimum, quirks)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()

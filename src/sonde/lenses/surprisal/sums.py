@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from sonde.lenses._sums import Batches, SumsJob
 from sonde.results.streaming import Accumulator, whole, whole_items
 
 DECODE_MERGE = "perplexed.decode_merge"
@@ -28,6 +29,11 @@ _COLUMNS = (
     "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
 )  # fmt: skip
 _FAR = 1 << 40
+
+_PLAIN = ("subword", "tag", "construct", "kind", "role")
+"""Dimensions of which a row has one slice."""
+
+_SLICES = ("all", *_PLAIN, "ancestor", "user_tag")
 
 _REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
 
@@ -75,7 +81,23 @@ class Sums:
     vocabulary: pl.DataFrame
 
 
-def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int, behind: bool = False) -> Sums:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How observations are added up; see `collect_sums`."""
+
+    quirks: Set[str]
+    bins: int
+    behind: bool
+
+    @property
+    def subword(self) -> pl.Expr:
+        """What a slice of the dimension ``subword`` is called."""
+        if DECODE_MERGE in self.quirks:
+            return pl.col("subword")
+        return pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String)
+
+
+def collect_sums(observations: Batches, quirks: Set[str], *, bins: int, behind: bool = False) -> Sums:
     """Pass once over the observations.
 
     Args:
@@ -84,45 +106,45 @@ def collect_sums(observations: pl.LazyFrame, quirks: Set[str], *, bins: int, beh
         bins: Number of equal-width bins of confidence.
         behind: What the subwords cost behind the text of their file, instead of alone.
     """
-    observations = _behind(observations) if behind else observations.with_columns(best_nats=_BEST)
-    subword = pl.col("subword")
-    if DECODE_MERGE not in quirks:
-        subword = subword + "#" + pl.col("subword_id").cast(pl.String)
-    plain = {
-        "subword": subword,
-        "tag": pl.col("tag"),
-        "construct": pl.col("construct"),
-        "kind": pl.col("kind"),
-        "role": pl.col("role"),
+    asked = _Asked(frozenset(quirks), bins, behind)
+    sums = observations.added_up(_sums_of, asked, _accumulators())
+    slices = {name: sums.pop(name) for name in _SLICES}
+    return Sums(slices, **sums)
+
+
+def _accumulators() -> dict[str, Accumulator]:
+    """What is added up, by name: each dimension, then the other tables of `Sums`."""
+    return {
+        **{name: Accumulator(KEYS, _REAL) for name in _SLICES},
+        "names": Accumulator(KEYS, _REAL),
+        "characters": Accumulator(("language", "cluster")),
+        "calls": Accumulator(CALL_KEYS, _REAL),
+        "calibration": Accumulator(BIN_KEYS, _REAL),
+        "vocabulary": Accumulator(("slice", "subword_id")),
     }
-    slices = {name: Accumulator(KEYS, _REAL) for name in ("all", *plain, "ancestor", "user_tag")}
-    names, characters = Accumulator(KEYS, _REAL), Accumulator(("language", "cluster"))
-    calls = Accumulator(CALL_KEYS, _REAL)
-    calibration = Accumulator(BIN_KEYS, _REAL)
-    vocabulary = Accumulator(("slice", "subword_id"))
+
+
+def _sums_of(job: SumsJob[_Asked]) -> dict[str, pl.DataFrame]:
+    """The sums of one batch of observations; runs in any process."""
+    observations, asked, found = job.observations, job.asked, _accumulators()
+    observations = _behind(observations) if asked.behind else observations.with_columns(best_nats=_BEST)
     for batch in whole_items(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
         rows = _derived(batch)
         for name, part in _overall(rows):
-            slices["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
-        for name, key in plain.items():
+            found["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
+        for name in _PLAIN:
+            key = asked.subword if name == "subword" else pl.col(name)
             held = rows.with_columns(slice=key).filter(pl.col("slice") != "")
             # There are many subwords, and little is asked of each.
-            slices[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
-        slices["ancestor"].add(_several(rows, "ancestors", "/"))
-        slices["user_tag"].add(_several(rows, "user_tag", "|"))
-        names.add(_names(rows))
-        characters.add(_characters(rows))
-        calls.add(_calls(rows))
-        calibration.add(_calibration(rows, bins))
-        vocabulary.add(rows.select(subword.alias("slice"), "subword_id").unique())
-    return Sums(
-        {name: accumulator.total() for name, accumulator in slices.items()},
-        names.total(),
-        characters.total(),
-        calls.total(),
-        calibration.total(),
-        vocabulary.total(),
-    )
+            found[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
+        found["ancestor"].add(_several(rows, "ancestors", "/"))
+        found["user_tag"].add(_several(rows, "user_tag", "|"))
+        found["names"].add(_names(rows))
+        found["characters"].add(_characters(rows))
+        found["calls"].add(_calls(rows))
+        found["calibration"].add(_calibration(rows, asked.bins))
+        found["vocabulary"].add(rows.select(asked.subword.alias("slice"), "subword_id").unique())
+    return {name: one.added() for name, one in found.items()}
 
 
 def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:

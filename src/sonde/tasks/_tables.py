@@ -1,0 +1,50 @@
+"""The labels of items as tables, made in several processes: what one item gives depends on no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from sonde.corpora import Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
+from sonde.tasks._picked import Question, around
+
+
+def label_items(
+    question: Question, items: Sequence[Item], spread: Spread = ONE
+) -> Iterator[tuple[Item, pl.DataFrame]]:
+    """Each item with its labels as `sonde.tasks.Task.label` gives them, in their order.
+
+    Args:
+        question: The task and how it is asked.
+        items: The items; two with one id, in several files, are labelled each where it stands.
+        spread: Processes that read them; any number gives the same.
+    """
+    # Those of one repository stand together, so that what is known of it is sent with few chunks.
+    order = range(len(items))
+    if question.repositories:
+        order = sorted(order, key=lambda place: items[place].repository)
+    answers = spread.over(_label, question, [items[place] for place in order], share=around)
+    if not question.repositories:
+        yield from answers
+        return
+    found = dict(zip(order, (table for _, table in answers), strict=True))
+    for place, item in enumerate(items):
+        yield item, found.pop(place)
+
+
+def _label(part: ItemChunk[Question, Item]) -> list[pl.DataFrame]:
+    """The tables of some items; runs in any process."""
+    from sonde.tasks import TASKS
+
+    asked, items = part.rule, part.items
+    task = TASKS.load(asked.task)
+
+    def tables(some: Sequence[Item]) -> dict[str, pl.DataFrame]:
+        return task.label(some, asked.repositories, mode=asked.mode, quirks=asked.quirks)
+
+    if len({item.item_id for item in items}) < len(items):
+        return [tables([item])[item.item_id] for item in items]
+    found = tables(items)
+    return [found[item.item_id] for item in items]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._progress import Progress
-from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.plan import ObserveJob, Reading, TrainJob
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 
@@ -32,6 +32,7 @@ class Outcome:
 
     Attributes:
         directory: The folder of the run.
+        readings: What the lenses were shown.
         jobs: The observations that were planned.
         trainings: The trainings that were planned.
         trained: Methods that had to be trained this time.
@@ -47,6 +48,7 @@ class Outcome:
     """
 
     directory: RunDirectory
+    readings: tuple[Reading, ...] = ()
     jobs: tuple[ObserveJob, ...] = ()
     trainings: tuple[TrainJob, ...] = ()
     trained: int = 0

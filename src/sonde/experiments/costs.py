@@ -1,0 +1,230 @@
+"""What a run will cost, from the same run on a few items: pure arithmetic over what was measured.
+
+A run on more items is taken to cost, stage by stage, what does not depend on their number and so much more
+for each: the line through two warm-ups. What reads texts grows with their characters, all else with their
+number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sonde.base.errors import InputError, UsageError
+
+START, PAGE, OTHER = "start", "report", "other"
+"""Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
+
+_BY_CHARACTERS = frozenset({"label", "observe"})
+
+FEWEST = 16
+"""Items of the first warm-up."""
+
+_STEP = 8
+"""The second warm-up has at most so many times the items of the first, and so does each further one."""
+
+_FAR = 8
+"""Where a run has more than so many times the items of the last warm-up, another one is worth its time."""
+
+_A_SHARE = 4
+"""No warm-up but a run's own size reads more than one of so many items."""
+
+_LEAST_STEP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much a run reads.
+
+    Attributes:
+        limit: At most this many items a task and language, as ``--limit`` says it.
+        inputs: Distinct texts that are read.
+        characters: Their characters.
+    """
+
+    limit: int
+    inputs: int
+    characters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a run of some size took, or is expected to take.
+
+    Attributes:
+        amount: What it read.
+        seconds: Time by stage, which add up to that of the whole command.
+        processor: Seconds of processor time, of all processes together.
+        memory: Bytes that all processes together held at most at one time.
+        device_memory: Bytes on an accelerator; None where there is none.
+        disk: Bytes of the run's folder.
+        forwards: Inputs that were forwarded, variants of a text counted each.
+    """
+
+    amount: Amount
+    seconds: Mapping[str, float]
+    processor: float
+    memory: int
+    disk: int
+    forwards: int
+    device_memory: int | None = None
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole command."""
+        return sum(self.seconds.values())
+
+    def left(self, known: frozenset[str] = frozenset({START})) -> float:
+        """Seconds of the same in a process that has done some stages already."""
+        return sum(seconds for stage, seconds in self.seconds.items() if stage not in known)
+
+
+def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
+    """What a run of some size is expected to take.
+
+    Args:
+        measured: Warm-ups, the smallest first; of several the last two speak.
+        amount: The size of the run.
+    """
+    large = measured[-1]
+    small = measured[-2] if len(measured) > 1 else large
+    stages = dict.fromkeys([*small.seconds, *large.seconds])
+
+    def grown(of: Callable[[Measured], float], by: Callable[[Amount], int]) -> float:
+        return _line((by(small.amount), of(small)), (by(large.amount), of(large)), by(amount))
+
+    def inputs(of: Amount) -> int:
+        return of.inputs
+
+    seconds = {
+        stage: grown(lambda one, stage=stage: one.seconds.get(stage, 0.0), _growing_with(stage))
+        for stage in stages
+    }
+    device = None
+    if large.device_memory is not None:
+        device = round(grown(lambda one: one.device_memory or 0, inputs))
+    return Measured(
+        amount=amount,
+        seconds=seconds,
+        processor=grown(lambda one: one.processor, lambda of: of.characters),
+        memory=round(grown(lambda one: one.memory, inputs)),
+        disk=round(grown(lambda one: one.disk, inputs)),
+        forwards=round(grown(lambda one: one.forwards, inputs)),
+        device_memory=device,
+    )
+
+
+def _growing_with(stage: str) -> Callable[[Amount], int]:
+    return (lambda of: of.characters) if stage in _BY_CHARACTERS else (lambda of: of.inputs)
+
+
+def _line(small: tuple[int, float], large: tuple[int, float], at: int) -> float:
+    """The value of the line through two points; more never takes less."""
+    slope = max(0.0, (large[1] - small[1]) / (large[0] - small[0])) if large[0] > small[0] else 0.0
+    return max(0.0, large[1] + slope * (at - large[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Warm-ups that were done, and what else they told.
+
+    Attributes:
+        measured: The smallest first.
+    """
+
+    measured: tuple[Measured, ...] = field(default=())
+
+    @property
+    def seconds(self) -> float:
+        """What they took together."""
+        return sum(one.total for one in self.measured)
+
+
+def warm_up(
+    measure: Callable[[int], Measured], wanted: int, allowance: float, most: float = float("inf")
+) -> WarmUp:
+    """Measure a run on a few items, and on more as long as that is worth its time.
+
+    The first two are measured in any case, so that a line goes through them.
+
+    Args:
+        measure: Carries the run out with a limit.
+        wanted: The limit of the run that is to be foretold; one that is small enough is measured itself.
+        allowance: Seconds that warm-ups may take together, apart from the first two.
+        most: Seconds after which no further one is begun.
+
+    Raises:
+        SondeError: Not even the run itself can be carried out.
+    """
+    first = _first(measure, wanted)
+    done = WarmUp((first,))
+    while (limit := _next(done, wanted, allowance)) and done.seconds < most:
+        done = WarmUp((*done.measured, measure(limit)))
+    return done
+
+
+def _first(measure: Callable[[int], Measured], wanted: int) -> Measured:
+    """The smallest run that there can be: a data set needs some examples of every class."""
+    limit = min(FEWEST, wanted)
+    while True:
+        try:
+            return measure(limit)
+        except (InputError, UsageError):
+            if limit == wanted:
+                raise
+            limit = min(_A_SHARE * limit, wanted)
+
+
+def _next(done: WarmUp, wanted: int, allowance: float) -> int:
+    """The limit of the next warm-up; 0 where the run is known well enough, or time is up."""
+    measured, last = done.measured, done.measured[-1]
+    limit = last.amount.limit
+    if limit >= wanted or (len(measured) > 1 and wanted <= _FAR * limit):
+        return 0
+    most = wanted if wanted <= _A_SHARE * limit else max(_LEAST_STEP * limit, wanted // _A_SHARE)
+    if len(measured) == 1:
+        # How much of the first depends on the items is not known yet: as if all that is no beginning did.
+        room = (allowance - last.total) / max(last.left(), 1e-9)
+        return round(max(_LEAST_STEP * limit, min(most, _STEP * limit, limit * room)))
+    room = allowance - done.seconds
+    fits = largest(
+        lambda one: expected(measured, _times(last.amount, one)).total <= room,
+        limit,
+        min(most, _STEP * _STEP * limit),
+    )
+    return fits if fits >= _LEAST_STEP * limit else 0
+
+
+def _times(amount: Amount, limit: int) -> Amount:
+    """As much as another limit gives, if all items are alike."""
+    factor = limit / amount.limit
+    return Amount(limit, round(amount.inputs * factor), round(amount.characters * factor))
+
+
+def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    """The largest number that fits, where all smaller ones do as well; 0 where not even the least does.
+
+    >>> largest(lambda number: number**2 <= 1_000, 1, 100)
+    31
+    """
+    if not fits(least):
+        return 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least
+
+
+def rounded(cost: Measured) -> dict[str, object]:
+    """A cost as plain data, without digits that nobody believes."""
+    return {
+        **dataclasses.asdict(cost.amount),
+        "seconds": round(cost.total, 1),
+        "by_stage": {stage: round(seconds, 1) for stage, seconds in cost.seconds.items() if seconds >= 0.05},
+        "processor_seconds": round(cost.processor, 1),
+        "memory_bytes": cost.memory,
+        "device_memory_bytes": cost.device_memory,
+        "disk_bytes": cost.disk,
+        "forwards": cost.forwards,
+    }

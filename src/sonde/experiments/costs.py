@@ -18,8 +18,8 @@ START, PAGE, OTHER = "start", "report", "other"
 
 _BY_CHARACTERS = frozenset({"label", "observe"})
 
-FEWEST = 16
-"""Items of the first warm-up."""
+FEWEST, FEWEST_DRAWN = 16, 128
+"""Items of the first warm-up; of data sets, whose classes each need some examples."""
 
 _STEP = 8
 """The second warm-up has at most so many times the items of the first, and so does each further one."""
@@ -142,7 +142,12 @@ class WarmUp:
 
 
 def warm_up(
-    measure: Callable[[int], Measured], wanted: int, allowance: float, most: float = float("inf")
+    measure: Callable[[int], Measured],
+    wanted: int,
+    allowance: float,
+    *,
+    first: int = FEWEST,
+    most: float = float("inf"),
 ) -> WarmUp:
     """Measure a run on a few items, and on more as long as that is worth its time.
 
@@ -152,21 +157,20 @@ def warm_up(
         measure: Carries the run out with a limit.
         wanted: The limit of the run that is to be foretold; one that is small enough is measured itself.
         allowance: Seconds that warm-ups may take together, apart from the first two.
+        first: The limit of the first; a larger one where no data set is that small.
         most: Seconds after which no further one is begun.
 
     Raises:
         SondeError: Not even the run itself can be carried out.
     """
-    first = _first(measure, wanted)
-    done = WarmUp((first,))
+    done = WarmUp((_first(measure, min(first, wanted), wanted),))
     while (limit := _next(done, wanted, allowance)) and done.seconds < most:
         done = WarmUp((*done.measured, measure(limit)))
     return done
 
 
-def _first(measure: Callable[[int], Measured], wanted: int) -> Measured:
+def _first(measure: Callable[[int], Measured], limit: int, wanted: int) -> Measured:
     """The smallest run that there can be: a data set needs some examples of every class."""
-    limit = min(FEWEST, wanted)
     while True:
         try:
             return measure(limit)

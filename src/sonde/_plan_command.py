@@ -71,7 +71,7 @@ def _cost(cost: Measured) -> Iterator[str]:
     stages = sorted(cost.seconds.items(), key=lambda one: -one[1])
     parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
     yield (
-        f"time      {duration(cost.total)}, {duration(cost.processor)} of processor time"
+        f"time      {duration(cost.total)}, {duration(cost.worked)} of processor time"
         f"{f' ({parts})' if parts else ''}"
     )
 

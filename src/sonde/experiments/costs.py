@@ -8,6 +8,7 @@ number.
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,12 @@ START, PAGE, OTHER = "start", "report", "other"
 """Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
 
 _BY_CHARACTERS = frozenset({"label", "observe"})
+
+_WHATEVER_IS_READ = frozenset({START, "select", OTHER})
+"""Stages that take as long for few items as for many: a corpus is read as a whole."""
+
+_MOSTLY_FIXED = _WHATEVER_IS_READ | {"draw", PAGE}
+"""Those that are, for the first guess from one warm-up."""
 
 FEWEST, FEWEST_DRAWN = 16, 128
 """Items of the first warm-up; of data sets, whose classes each need some examples."""
@@ -31,6 +38,9 @@ _A_SHARE = 4
 """No warm-up but a run's own size reads more than one of so many items."""
 
 _LEAST_STEP = 2
+
+_LEAST_SHOWN = 0.05
+"""Seconds of a stage below which it is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ class Measured:
     Attributes:
         amount: What it read.
         seconds: Time by stage, which add up to that of the whole command.
-        processor: Seconds of processor time, of all processes together.
+        processor: Processor time by stage, of all processes together.
         memory: Bytes that all processes together held at most at one time.
         device_memory: Bytes on an accelerator; None where there is none.
         disk: Bytes of the run's folder.
@@ -64,7 +74,7 @@ class Measured:
 
     amount: Amount
     seconds: Mapping[str, float]
-    processor: float
+    processor: Mapping[str, float]
     memory: int
     disk: int
     forwards: int
@@ -75,6 +85,11 @@ class Measured:
         """Seconds of the whole command."""
         return sum(self.seconds.values())
 
+    @property
+    def worked(self) -> float:
+        """Processor seconds of the whole command."""
+        return sum(self.processor.values())
+
     def left(self, known: frozenset[str] = frozenset({START})) -> float:
         """Seconds of the same in a process that has done some stages already."""
         return sum(seconds for stage, seconds in self.seconds.items() if stage not in known)
@@ -83,13 +98,14 @@ class Measured:
 def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     """What a run of some size is expected to take.
 
+    Processor time is what grows evenly; other work on the machine stretches it, and is taken to stretch each
+    stage as it did in all warm-ups together.
+
     Args:
-        measured: Warm-ups, the smallest first; of several the last two speak.
+        measured: Warm-ups, the smallest first; of several the first and the last speak of what grows.
         amount: The size of the run.
     """
-    large = measured[-1]
-    small = measured[-2] if len(measured) > 1 else large
-    stages = dict.fromkeys([*small.seconds, *large.seconds])
+    small, large = measured[0], measured[-1]
 
     def grown(of: Callable[[Measured], float], by: Callable[[Amount], int]) -> float:
         return _line((by(small.amount), of(small)), (by(large.amount), of(large)), by(amount))
@@ -97,8 +113,21 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     def inputs(of: Amount) -> int:
         return of.inputs
 
+    def characters(of: Amount) -> int:
+        return of.characters
+
+    def of_stage(stage: str, of: Callable[[Measured], Mapping[str, float]]) -> float:
+        if stage in _WHATEVER_IS_READ:
+            return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
+        by = characters if stage in _BY_CHARACTERS else inputs
+        return grown(lambda one: of(one).get(stage, 0.0), by)
+
+    stages = dict.fromkeys([*small.seconds, *large.seconds])
+    worked = {stage: of_stage(stage, lambda one: one.processor) for stage in stages}
     seconds = {
-        stage: grown(lambda one, stage=stage: one.seconds.get(stage, 0.0), _growing_with(stage))
+        stage: worked[stage] * stretch
+        if (stretch := _stretched(measured, stage))
+        else of_stage(stage, lambda one: one.seconds)
         for stage in stages
     }
     device = None
@@ -107,7 +136,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     return Measured(
         amount=amount,
         seconds=seconds,
-        processor=grown(lambda one: one.processor, lambda of: of.characters),
+        processor=worked,
         memory=round(grown(lambda one: one.memory, inputs)),
         disk=round(grown(lambda one: one.disk, inputs)),
         forwards=round(grown(lambda one: one.forwards, inputs)),
@@ -115,8 +144,10 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     )
 
 
-def _growing_with(stage: str) -> Callable[[Amount], int]:
-    return (lambda of: of.characters) if stage in _BY_CHARACTERS else (lambda of: of.inputs)
+def _stretched(measured: Sequence[Measured], stage: str) -> float:
+    """Seconds that pass for each that a processor works; 0 where none does."""
+    worked = sum(one.processor.get(stage, 0.0) for one in measured)
+    return sum(one.seconds.get(stage, 0.0) for one in measured) / worked if worked > 0 else 0.0
 
 
 def _line(small: tuple[int, float], large: tuple[int, float], at: int) -> float:
@@ -188,8 +219,9 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
         return 0
     most = wanted if wanted <= _A_SHARE * limit else max(_LEAST_STEP * limit, wanted // _A_SHARE)
     if len(measured) == 1:
-        # How much of the first depends on the items is not known yet: as if all that is no beginning did.
-        room = (allowance - last.total) / max(last.left(), 1e-9)
+        # How much of the first depends on the items is not known yet: as if all that may did.
+        growing = last.left(_MOSTLY_FIXED)
+        room = (allowance - 2 * last.total + growing) / max(growing, 1e-9)
         return round(max(_LEAST_STEP * limit, min(most, _STEP * limit, limit * room)))
     room = allowance - done.seconds
     fits = largest(
@@ -225,10 +257,15 @@ def rounded(cost: Measured) -> dict[str, object]:
     return {
         **dataclasses.asdict(cost.amount),
         "seconds": round(cost.total, 1),
-        "by_stage": {stage: round(seconds, 1) for stage, seconds in cost.seconds.items() if seconds >= 0.05},
-        "processor_seconds": round(cost.processor, 1),
+        "by_stage": _seconds(cost.seconds),
+        "processor_seconds": round(cost.worked, 1),
+        "processor_by_stage": _seconds(cost.processor),
         "memory_bytes": cost.memory,
         "device_memory_bytes": cost.device_memory,
         "disk_bytes": cost.disk,
         "forwards": cost.forwards,
     }
+
+
+def _seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
+    return {stage: round(seconds, 1) for stage, seconds in by_stage.items() if seconds >= _LEAST_SHOWN}

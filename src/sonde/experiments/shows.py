@@ -106,6 +106,9 @@ def shows(
         if question in tried and question in planned:
             known.add(question)
             found.append(_of_number(row, gain, question, tried[question], planned[question]))
+    # A few items leave some numbers without an interval: what others show of the same lens is enough.
+    spoken = {(one.lens, one.model) for one in found if one.deviation is not None}
+    found = [one for one in found if one.deviation is not None or (one.lens, one.model) not in spoken]
     # A lens of many tasks has no number over all of them.
     by_task = {question[0] for question in planned if question[1]}
     bare = [one for one in planned if one not in known and (one[1] or one[0] not in by_task)]

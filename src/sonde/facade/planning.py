@@ -29,7 +29,7 @@ from sonde.facade.after_scores import Wanted
 from sonde.facade.warming import Warmed, warmed
 from sonde.lenses import LENSES
 
-ALLOWANCE = 60.0
+ALLOWANCE = 120.0
 """Seconds that the warm-ups of a plan may take, apart from the first two."""
 
 _SHARE = 0.15
@@ -253,6 +253,6 @@ class _Tries:
         cost = self.last.cost
         self._progress.note(
             f"warm-up with {limit:,} {self._outlook.unit}: {duration(cost.total)} "
-            f"({duration(cost.processor)} of processor time)"
+            f"({duration(cost.worked)} of processor time)"
         )
         return cost

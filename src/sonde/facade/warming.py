@@ -20,6 +20,7 @@ import psutil
 from sonde.base.children import safe_children
 from sonde.base.errors import SondeError
 from sonde.experiments import Execution, Experiment
+from sonde.experiments._outcome import processor_time
 from sonde.experiments._progress import Silent
 from sonde.experiments.costs import OTHER, PAGE, START, Measured
 from sonde.experiments.observe import try_job
@@ -70,7 +71,6 @@ def warmed(
         SondeError: The run failed, or its process died.
     """
     context = multiprocessing.get_context("spawn")
-    before = _processor()
     with tempfile.TemporaryDirectory(prefix="sonde-warm-up-") as folder:
         inside = dataclasses.replace(
             execution, output=Path(folder) / "run", budget="", chosen=None, shard="", merges=""
@@ -95,9 +95,7 @@ def warmed(
             f"the warm-up with {experiment.selection.limit} items a task and language died (out of memory?); "
             "a smaller --batch-tokens or fewer --workers take less"
         )
-    cost = dataclasses.replace(
-        told.cost, processor=_processor() - before, memory=max(memory, told.cost.memory)
-    )
+    cost = dataclasses.replace(told.cost, memory=max(memory, told.cost.memory))
     return dataclasses.replace(told, cost=cost)
 
 
@@ -130,12 +128,6 @@ def _held(process: int | None) -> int:
     return total
 
 
-def _processor() -> float:
-    """Processor seconds of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _carry_out(
     sender: Connection,
     experiment: Experiment,
@@ -145,18 +137,20 @@ def _carry_out(
     begun: float,
 ) -> None:
     """The process: a run from its start to its page."""
-    start = time.time() - begun
+    start, used = time.time() - begun, processor_time()
     # What another run has read is not read again, and would cost nothing here.
     os.environ[SIZE] = "0"
     sys.stdout = sys.stderr
     try:
         outcome = run(experiment, execution, Silent())
-        scored = time.time()
+        scored, used_by_scores = time.time(), processor_time()
         folder = outcome.directory
         write(wanted, outcome, folder.root, Silent())
-        ended = time.time()
+        ended, used_by_all = time.time(), processor_time()
         stages = {START: start, **outcome.seconds, PAGE: ended - scored}
+        processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
         stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
+        processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
         summary = folder.read_summary()
         amount = written(folder, experiment.selection.limit or 0)
         answers = [(one.row, one.gain) for one in task_answers(RunData(folder.root))]
@@ -167,7 +161,7 @@ def _carry_out(
                 cost=Measured(
                     amount=amount,
                     seconds=stages,
-                    processor=0.0,
+                    processor=processor,
                     memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILOBYTE,
                     device_memory=_on_device(),
                     disk=sum(path.stat().st_size for path in folder.root.rglob("*") if path.is_file()),

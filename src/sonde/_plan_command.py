@@ -65,7 +65,7 @@ def _lines(found: CostPlan) -> Iterator[str]:
 
 def _cost(cost: Measured) -> Iterator[str]:
     yield f"forwards  {cost.forwards:,}"
-    yield f"disk      {size(cost.disk)}"
+    yield f"disk      {size(cost.disk + cost.page)}"
     device = "" if cost.device_memory is None else f"; on the device {size(cost.device_memory)}"
     yield f"memory    {size(cost.memory)} at most at one time, all processes together{device}"
     stages = sorted(cost.seconds.items(), key=lambda one: -one[1])

@@ -8,6 +8,7 @@ number.
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,9 @@ _A_SHARE = 4
 
 _LEAST_STEP = 2
 
+_SAME_MEMORY = 0.03
+"""Of the memory of one run, as much as that of another may differ though it reads no more at a time."""
+
 _LEAST_SHOWN = 0.05
 """Seconds of a stage below which it is not mentioned."""
 
@@ -68,7 +72,8 @@ class Measured:
         processor: Processor time by stage, of all processes together.
         memory: Bytes that all processes together held at most at one time.
         device_memory: Bytes on an accelerator; None where there is none.
-        disk: Bytes of the run's folder.
+        disk: Bytes of the run's folder without its page.
+        page: Bytes of its page.
         forwards: Inputs that were forwarded, variants of a text counted each.
     """
 
@@ -78,6 +83,7 @@ class Measured:
     memory: int
     disk: int
     forwards: int
+    page: int = 0
     device_memory: int | None = None
 
     @property
@@ -107,7 +113,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     """
     small, large = measured[0], measured[-1]
 
-    def grown(of: Callable[[Measured], float], by: Callable[[Amount], int]) -> float:
+    def grown(of: Callable[[Measured], float], by: Callable[[Amount], float]) -> float:
         return _line((by(small.amount), of(small)), (by(large.amount), of(large)), by(amount))
 
     def inputs(of: Amount) -> int:
@@ -116,10 +122,14 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     def characters(of: Amount) -> int:
         return of.characters
 
+    def doublings(of: Amount) -> float:
+        # A chart shows at most so many points, and a table so many rows.
+        return math.log2(max(1, of.inputs))
+
     def of_stage(stage: str, of: Callable[[Measured], Mapping[str, float]]) -> float:
         if stage in _WHATEVER_IS_READ:
             return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
-        by = characters if stage in _BY_CHARACTERS else inputs
+        by = characters if stage in _BY_CHARACTERS else doublings if stage == PAGE else inputs
         return grown(lambda one: of(one).get(stage, 0.0), by)
 
     stages = dict.fromkeys([*small.seconds, *large.seconds])
@@ -132,13 +142,16 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     }
     device = None
     if large.device_memory is not None:
-        device = round(grown(lambda one: one.device_memory or 0, inputs))
+        device = round(
+            grown(lambda one: _beyond_noise(one.device_memory or 0, small.device_memory or 0), inputs)
+        )
     return Measured(
         amount=amount,
         seconds=seconds,
         processor=worked,
-        memory=round(grown(lambda one: one.memory, inputs)),
+        memory=round(grown(lambda one: _beyond_noise(one.memory, small.memory), inputs)),
         disk=round(grown(lambda one: one.disk, inputs)),
+        page=round(grown(lambda one: one.page, doublings)),
         forwards=round(grown(lambda one: one.forwards, inputs)),
         device_memory=device,
     )
@@ -150,7 +163,12 @@ def _stretched(measured: Sequence[Measured], stage: str) -> float:
     return sum(one.seconds.get(stage, 0.0) for one in measured) / worked if worked > 0 else 0.0
 
 
-def _line(small: tuple[int, float], large: tuple[int, float], at: int) -> float:
+def _beyond_noise(held: int, before: int) -> float:
+    """Bytes that a warm-up held, less what differs from the first one by chance alone."""
+    return before + max(0.0, held - before - _SAME_MEMORY * before)
+
+
+def _line(small: tuple[float, float], large: tuple[float, float], at: float) -> float:
     """The value of the line through two points; more never takes less."""
     slope = max(0.0, (large[1] - small[1]) / (large[0] - small[0])) if large[0] > small[0] else 0.0
     return max(0.0, large[1] + slope * (at - large[0]))
@@ -217,7 +235,7 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
     limit = last.amount.limit
     if limit >= wanted or (len(measured) > 1 and wanted <= _FAR * limit):
         return 0
-    most = wanted if wanted <= _A_SHARE * limit else max(_LEAST_STEP * limit, wanted // _A_SHARE)
+    most = wanted if wanted <= _LEAST_STEP * limit else max(_LEAST_STEP * limit, wanted // _A_SHARE)
     if len(measured) == 1:
         # How much of the first depends on the items is not known yet: as if all that may did.
         growing = last.left(_MOSTLY_FIXED)
@@ -262,7 +280,7 @@ def rounded(cost: Measured) -> dict[str, object]:
         "processor_by_stage": _seconds(cost.processor),
         "memory_bytes": cost.memory,
         "device_memory_bytes": cost.device_memory,
-        "disk_bytes": cost.disk,
+        "disk_bytes": cost.disk + cost.page,
         "forwards": cost.forwards,
     }
 

@@ -146,6 +146,7 @@ def _carry_out(
         scored, used_by_scores = time.time(), processor_time()
         folder = outcome.directory
         write(wanted, outcome, folder.root, Silent())
+        page = folder.report.stat().st_size if folder.report.is_file() else 0
         ended, used_by_all = time.time(), processor_time()
         stages = {START: start, **outcome.seconds, PAGE: ended - scored}
         processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
@@ -164,7 +165,8 @@ def _carry_out(
                     processor=processor,
                     memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILOBYTE,
                     device_memory=_on_device(),
-                    disk=sum(path.stat().st_size for path in folder.root.rglob("*") if path.is_file()),
+                    disk=_size(folder.root) - page,
+                    page=page,
                     forwards=int(summary["forwards"].get("run", 0)),
                 ),
                 answers=answers,
@@ -177,6 +179,10 @@ def _carry_out(
         sender.send(SondeError(f"the warm-up failed: {type(error).__name__}: {error}"))
     finally:
         sender.close()
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _on_device() -> int | None:

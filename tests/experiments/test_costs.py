@@ -197,7 +197,7 @@ def test_a_cost_as_data_has_no_digits_that_nobody_believes() -> None:
         "select": 4.0,
         "observe": 3.8,
         "score": 0.7,
-        PAGE: 3.0,
+        PAGE: 3.8,
         OTHER: 1.0,
     }
 

@@ -1,8 +1,8 @@
 """What a run will cost, from the same run on a few items: pure arithmetic over what was measured.
 
 A run on more items is taken to cost, stage by stage, what does not depend on their number and so much more
-for each: the line through two warm-ups. What reads texts grows with their characters, all else with their
-number.
+for each: the line through two warm-ups. What reads texts grows with their characters, the page with each
+doubling of their number, all else with their number.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -106,6 +107,7 @@ def run(
     ] = False,
 ) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
+    begun = time.monotonic()
     from dataclasses import replace
 
     from sonde._console import outcome_data, print_outcome, print_share, progress, share_data
@@ -160,7 +162,9 @@ def run(
     with in_step(execution.output, teller.note) as folder:
         log_beside(folder)
         execution = replace(execution, output=folder)
-        experiment, execution = within_budget(experiment, execution, wanted=wanted, progress=teller)
+        experiment, execution = within_budget(
+            experiment, execution, wanted=wanted, begun=begun, progress=teller
+        )
         outcome = carry_out(experiment, execution, teller)
         if execution.shard:
             return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))

@@ -160,6 +160,7 @@ def within_budget(
     execution: Execution,
     *,
     wanted: Wanted | None = None,
+    begun: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Experiment, Execution]:
     """The experiment on the largest sample whose expected time fits into the budget of its execution.
@@ -170,6 +171,7 @@ def within_budget(
         experiment: With any limit, which is not exceeded, or none.
         execution: With a budget, or without one, and then nothing is changed.
         wanted: What is written when the scores are there, which takes time as well.
+        begun: When the command began, by `time.monotonic`; by default now.
         progress: Is told what is taken.
 
     Raises:
@@ -178,7 +180,8 @@ def within_budget(
     """
     if not execution.budget:
         return experiment, execution
-    begun, progress, wanted = time.monotonic(), progress or Silent(), wanted or Wanted()
+    begun = time.monotonic() if begun is None else begun
+    progress, wanted = progress or Silent(), wanted or Wanted()
     refuse_what_has_no_sample(experiment, execution)
     chosen = chosen_before(execution.output, experiment, execution)
     if chosen is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -88,6 +89,7 @@ def run(
     device: Annotated[str | None, typer.Option("--device")] = None,
     dtype: Annotated[str | None, typer.Option("--dtype")] = None,
     batch_tokens: Annotated[int | None, typer.Option("--batch-tokens")] = None,
+    budget: Annotated[str | None, typer.Option("--budget")] = None,
     seed: Seed = None,
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
@@ -99,14 +101,22 @@ def run(
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
+    ] = False,
+    no_trial: Annotated[
+        bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
+    ] = False,
 ) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
+    begun = time.monotonic()
     from dataclasses import replace
 
     from sonde._console import outcome_data, print_outcome, print_share, progress, share_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
-    from sonde.report import build_report, save_figures
+    from sonde.facade.after_scores import Wanted, write
+    from sonde.facade.planning import within_budget
     from sonde.store.remote import in_step
 
     experiment, execution = from_arguments(
@@ -137,31 +147,30 @@ def run(
         device=device,
         dtype=dtype,
         batch_tokens=batch_tokens,
+        budget=budget,
         trust_remote_code=trust,
     )
     if features:
         from sonde.facade.features import refuse_without_states
 
         refuse_without_states(experiment)
-    teller = progress()
+    teller, wanted = progress(), Wanted(page=not no_report, figures=figures, features=features)
+    if plan:
+        from sonde._plan_command import shown_plan
+
+        return shown_plan(experiment, execution, wanted, trial=not no_trial, progress=teller)
+    if no_trial:
+        raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
     with in_step(execution.output, teller.note) as folder:
         log_beside(folder)
-        outcome = carry_out(experiment, replace(execution, output=folder), teller)
+        execution = replace(execution, output=folder)
+        experiment, execution = within_budget(
+            experiment, execution, wanted=wanted, begun=begun, progress=teller
+        )
+        outcome = carry_out(experiment, execution, teller)
         if execution.shard:
             return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))
-        page = None
-        if not no_report:
-            with teller.stage("reporting", 1) as advance:
-                page = build_report(folder, teller.note)
-                advance()
-        if figures:
-            with teller.stage("drawing figures", 1) as advance:
-                save_figures(folder, note=teller.note)
-                advance()
-        if features:
-            from sonde.facade.features import write_all_features
-
-            outcome.files += write_all_features(folder, teller)
+        page = write(wanted, outcome, folder, teller)
     return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 

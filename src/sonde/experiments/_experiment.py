@@ -12,6 +12,7 @@ from sonde.base.checked import Help, check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import ADDED
 from sonde.base.options import AnyDevice, Count, OneOf, Option
+from sonde.base.times import seconds_of
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS
@@ -72,6 +73,7 @@ class Execution:
 
     Attributes:
         light_workers: Processes at a time for what takes little memory, such as labels.
+        chosen: What the budget came to, for ``run.json``; None without one.
         merges: Fingerprint of the plan whose tables lie in the folder already; another plan is refused.
     """
 
@@ -104,6 +106,15 @@ class Execution:
             "1,024 on a processor, 32,768 on an accelerator",
         ),
     ] = None
+    budget: Annotated[
+        str,
+        Help(
+            "take the largest sample whose expected time fits, as 2h, 90m, 1h30m or 3600s",
+            "--budget",
+            "no bound",
+        ),
+    ] = ""
+    chosen: Mapping[str, Any] | None = None
     lock: Annotated[Path | None, Help("run on exactly the items of this lock file", "--lock")] = None
     trust_remote_code: Annotated[bool, Help("let a hub model run code of its own", "--trust-remote-code")] = (
         False
@@ -111,6 +122,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.budget:
+            seconds_of(self.budget, "--budget")
 
 
 def load_experiment(path: Path) -> Experiment:

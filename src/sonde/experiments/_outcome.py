@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,10 +11,16 @@ from typing import Any
 
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._progress import Progress
-from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.plan import ObserveJob, Reading, TrainJob
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
 from sonde.tasks import Spread
+
+
+def processor_time() -> float:
+    """Processor seconds of this process and of those that it started and that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,7 @@ class Outcome:
 
     Attributes:
         directory: The folder of the run.
+        readings: What the lenses were shown.
         jobs: The observations that were planned.
         trainings: The trainings that were planned.
         trained: Methods that had to be trained this time.
@@ -41,6 +49,7 @@ class Outcome:
         cached: Of those, items that another run on this machine had observed.
         scores_key: Key of the scores; it changes when any score can.
         seconds: Time by stage.
+        processor: Processor time by stage, of this process and of those that it started and that have ended.
         refused: Tasks that gave no data set and models that a lens cannot read, and why.
         data_sets: What each data set says of itself, by lens, group and task.
         damaged: Parts that were found damaged and computed again.
@@ -48,6 +57,7 @@ class Outcome:
     """
 
     directory: RunDirectory
+    readings: tuple[Reading, ...] = ()
     jobs: tuple[ObserveJob, ...] = ()
     trainings: tuple[TrainJob, ...] = ()
     trained: int = 0
@@ -56,6 +66,7 @@ class Outcome:
     cached: int = 0
     scores_key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    processor: dict[str, float] = field(default_factory=dict)
     refused: list[Refused] = field(default_factory=list[Refused])
     data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     damaged: list[str] = field(default_factory=list[str])
@@ -64,8 +75,9 @@ class Outcome:
     @contextmanager
     def timed(self, stage: str) -> Generator[None]:
         """Measure a stage."""
-        begin = time.monotonic()
+        begin, used = time.monotonic(), processor_time()
         yield
+        self.processor[stage] = self.processor.get(stage, 0.0) + processor_time() - used
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - begin, 2)
 
 

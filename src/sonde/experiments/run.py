@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from sonde.base.fingerprint import fingerprint
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Outcome, Session
 from sonde.experiments._progress import Progress, Silent
-from sonde.experiments.checks import Readable, check_names, readable
-from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
+from sonde.experiments.checks import Readable
 from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
 from sonde.experiments.observing import observe
-from sonde.experiments.overrides import with_current_names
-from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Plan, Reading, TrainJob, plan
-from sonde.experiments.readings import follow_ups, read
+from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
+from sonde.experiments.readings import follow_ups
 from sonde.experiments.scoring import score_all, write_scores
+from sonde.experiments.settled import planned, read_by_models, settled
 from sonde.experiments.shards import check_merged, observe_share
 from sonde.experiments.summary import summarise
 from sonde.experiments.train import train
@@ -41,17 +39,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     Raises:
         SondeError: One line for a person; whatever was finished is kept.
     """
-    experiment, notices = with_current_names(experiment)
-    session = Session.of(experiment, execution, progress or Silent())
-    for notice in notices:
-        session.progress.note(notice)
-    lenses = lens_choices(experiment)
-    check_names(experiment, execution, lenses)
-    able = readable(lenses, experiment, execution)
-    lenses = settled_options(lenses, able.by_lens)
-    session.outcome.refused += able.left_out
-    for refused in able.left_out:
-        session.progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
+    session, lenses, able = settled(experiment, execution, progress or Silent())
     with held(session.outcome.directory.root):
         return _carried_out(session, lenses, able)
 
@@ -66,9 +54,8 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
             f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
             "replaced"
         )
-    readings, sets = read(session, lenses)
-    readings = [replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings]
-    models = model_choices(experiment, session.execution, readings, able.models)
+    readings, sets, models = read_by_models(session, lenses, able)
+    outcome.readings = tuple(readings)
     for model in models:
         if model.seen:
             session.progress.note(
@@ -76,7 +63,7 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
                 "(--include-seen takes them in)"
             )
     if session.execution.shard:
-        observe_share(session, _planned(session, models, readings))
+        observe_share(session, planned(session, models, readings))
         return outcome
     scores = _scores(session, models, readings)
     outcome.scores_key = write_scores(store, scores)
@@ -113,7 +100,7 @@ def _scores(
     outcome = session.outcome
     scores: dict[str, list[Score]] = {}
     while readings:
-        stage = _planned(session, models, readings)
+        stage = planned(session, models, readings)
         if not scores:
             check_merged(session.execution.merges, stage)
         outcome.jobs += stage.jobs
@@ -125,12 +112,6 @@ def _scores(
         scores |= found
         readings = follow_ups(stage.answers, found)
     return scores
-
-
-def _planned(session: Session, models: Sequence[ModelChoice], readings: Sequence[Reading]) -> Plan:
-    languages = {reading.group.language for reading in readings}
-    versions = {language: components(language) for language in sorted(languages)}
-    return plan(session.outcome.directory, models, readings, versions)
 
 
 def _summary_before(directory: RunDirectory) -> Mapping[str, Any]:

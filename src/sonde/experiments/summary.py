@@ -41,6 +41,7 @@ def summarise(
             "dtype": execution.dtype,
             "trust_remote_code": execution.trust_remote_code,
         },
+        **({"budget": dict(execution.chosen)} if execution.chosen else {}),
         "models": [{**_model(model, sets), "reading": reading[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],
         "corpus": [

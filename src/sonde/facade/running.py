@@ -10,7 +10,9 @@ from sonde.experiments import Experiment, Progress
 from sonde.experiments._progress import Silent
 from sonde.experiments.arguments import GivenOptions, Names, Place, from_arguments
 from sonde.experiments.run import run as carry_out
+from sonde.facade.after_scores import Wanted
 from sonde.facade.finished import Run
+from sonde.facade.planning import within_budget
 from sonde.store.remote import in_step
 
 
@@ -39,6 +41,7 @@ def run(
     output: Place | None = None,
     executor: str | None = None,
     address: str | None = None,
+    budget: str | None = None,
     workers: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -81,6 +84,9 @@ def run(
             that is named after what is measured.
         executor: Where jobs run; this machine by default.
         address: Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here.
+        budget: A time, as ``"2h"``: the largest sample is taken whose expected time fits, the same again when
+            the same call is repeated. Finding it out takes a few runs on some items, in processes of their
+            own.
         workers: Processes at a time; by default 1 with a model, else one a core.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
         dtype: ``"auto"`` by default, ``"float32"``, ``"bfloat16"``, ``"float16"``.
@@ -119,6 +125,7 @@ def run(
         output=output,
         executor=executor,
         address=address,
+        budget=budget,
         workers=workers,
         device=device,
         dtype=dtype,
@@ -126,7 +133,11 @@ def run(
         trust_remote_code=trust_remote_code,
     )
     with in_step(execution.output, (progress or Silent()).note) as folder:
-        return Run(carry_out(wanted, replace(execution, output=folder), progress).directory.root)
+        # The page is not part of this call.
+        wanted, execution = within_budget(
+            wanted, replace(execution, output=folder), wanted=Wanted(page=False), progress=progress
+        )
+        return Run(carry_out(wanted, execution, progress).directory.root)
 
 
 def _refuse_within_an_import() -> None:

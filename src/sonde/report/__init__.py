@@ -13,6 +13,7 @@ from sonde.report._page.page import build_report, draw, save_figures
 from sonde.report._shared.answers import LensAnswer
 from sonde.report._shared.plot import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
 from sonde.report._shared.run import ModelInfo, RunData
+from sonde.report._shared.task_answers import task_answers
 from sonde.report._shared.title import first_screen
 from sonde.results.tables import Column, Table
 
@@ -46,4 +47,5 @@ __all__ = [
     "read_compared",
     "save_figures",
     "sized_spec",
+    "task_answers",
 ]

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
 from scipy.stats import false_discovery_control
 
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
+from sonde.results.detectable import detectable
 from sonde.results.estimate import JACKKNIFE, Estimates, differences, estimated, jackknife_variance
-from sonde.results.intervals import DIFFERENCE_OF, Column, Kind, quantile, two_sided_p
+from sonde.results.intervals import DIFFERENCE_OF, Column, Kind, two_sided_p
 from sonde.results.pairing import Direction
 from sonde.results.scores import Score
 from sonde.results.seeds import with_noise
@@ -29,8 +29,6 @@ from sonde.results.verdict import why_no_verdict
 
 FALSE_DISCOVERIES = 0.05
 """Share of the findings of a comparison that may be false, on average."""
-
-_POWER = 0.8
 
 _PRECISION = 1e-5
 """Forward passes of one model agree to this over batches and machines, so less is no difference of models."""
@@ -226,8 +224,6 @@ def _difference(base: Score, score: Score, better: Direction, found: Estimates, 
     scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
     seeds = [one.seeds for one in (base, score) if one.seeds is not None]
     low, high = float(row.low[0]), float(row.high[0])
-    with np.errstate(invalid="ignore"):
-        reach = float(quantile(row.df)[0]) + float(stdtrit(df, _POWER)) if df >= 1 else math.nan
     qualified = {
         "value": value,
         "ci_low": low,
@@ -248,7 +244,7 @@ def _difference(base: Score, score: Score, better: Direction, found: Estimates, 
         df=df,
         p_value=p_value,
         effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
-        detectable=reach * error,
+        detectable=detectable(error, df),
         why=why_no_verdict(qualified) or (_TOO_NEAR if 0 < abs(value) <= _PRECISION * scale else ""),
     )
 

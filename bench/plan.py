@@ -1,0 +1,167 @@
+"""What `sonde run --plan` foretells against what runs take, and what `--budget` keeps to.
+
+Each run is a command of its own in an empty folder, as is its plan before it. On a machine that does other
+work, processor time says more than the time that passes: both are given. Memory is that of all processes
+together, looked at five times a second.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+SONDE = str(Path(sys.executable).with_name("sonde"))
+
+KINDS = {
+    "surprisal, decoder, 1,000 functions": ("-l", "surprisal", "--limit", "1000"),
+    "attention, encoder, 400 functions": ("-l", "attention", "-m", "sonde/mini-encoder", "--limit", "400"),
+    "probe, two tasks, encoder, 400 examples": (
+        *("-l", "probe", "-t", "idn", "-t", "len", "-m", "sonde/mini-encoder", "--limit", "400"),
+    ),
+    "cloze, encoder, 200 names": ("-l", "cloze", "-m", "sonde/mini-encoder", "--limit", "200"),
+}
+"""Four runs of different kind."""
+
+BUDGETS = {
+    "surprisal, decoder": ("-l", "surprisal"),
+    "attention, encoder": ("-l", "attention", "-m", "sonde/mini-encoder"),
+    "cloze, encoder": ("-l", "cloze", "-m", "sonde/mini-encoder"),
+}
+
+BUDGET = os.environ.get("SONDE_BENCH_BUDGET", "5m")
+_BETWEEN_LOOKS = 0.2
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a command took."""
+
+    seconds: float
+    processor: float
+    memory: int
+    output: str
+
+
+def took(command: Sequence[str]) -> Took:
+    """Run a command to its end."""
+    before, begun, most = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        process = subprocess.Popen([*command], stdout=output, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            most = max(most, _held(process.pid))
+            time.sleep(_BETWEEN_LOOKS)
+        seconds, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+        output.seek(0)
+        text = output.read()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)}: ended with {process.returncode}")
+    used = sum(getattr(after, name) - getattr(before, name) for name in ("ru_utime", "ru_stime"))
+    return Took(seconds, used, most, text)
+
+
+def _held(process: int) -> int:
+    """Resident bytes of a process and of all below it."""
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        top = psutil.Process(process)
+        for one in (top, *top.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += one.memory_info().rss
+    return total
+
+
+def planned(name: str, arguments: Sequence[str]) -> list[Row]:
+    """A plan against the run that it is of."""
+    told = took([SONDE, "run", *arguments, "--plan", "--json"])
+    plan = json.loads(told.output)["cost"]
+    with tempfile.TemporaryDirectory() as folder:
+        run = took([SONDE, "run", *arguments, "-o", f"{folder}/run"])
+        forwards = json.loads(Path(folder, "run", "run.json").read_text())["forwards"].get("run", 0)
+        disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    pairs = {
+        "processor time": (plan["processor_seconds"], run.processor, "s", "0.67 to 1.5"),
+        "time": (plan["seconds"], run.seconds, "s", "0.67 to 1.5 where the machine is as busy"),
+        "memory": (plan["memory_bytes"] / 2**20, run.memory / 2**20, "MiB", "0.67 to 1.5"),
+        "disk": (plan["disk_bytes"] / 2**20, disk / 2**20, "MiB", ""),
+        "forwards": (plan["forwards"], forwards, "inputs", ""),
+    }
+    rows: list[Row] = [
+        {"name": f"{name}: the plan's own time", "value": told.seconds, "unit": "s", "target": ""}
+    ]
+    for what, (foretold, measured, unit, target) in pairs.items():
+        rows += [
+            {"name": f"{name}: {what} measured", "value": float(measured), "unit": unit, "target": ""},
+            {
+                "name": f"{name}: {what} foretold over it",
+                "value": foretold / measured,
+                "unit": "x",
+                "target": target,
+            },
+        ]
+    return rows
+
+
+def within(name: str, arguments: Sequence[str]) -> list[Row]:
+    """A run within a budget, and the same command once more."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [SONDE, "run", *arguments, "--budget", BUDGET, "-o", f"{folder}/run"]
+        run = took(command)
+        chosen = json.loads(Path(folder, "run", "run.json").read_text())["budget"]
+        again = took(command)
+        same = json.loads(Path(folder, "run", "run.json").read_text())["budget"] == chosen
+    budget = float(BUDGET.removesuffix("m")) * 60
+    return [
+        {
+            "name": f"{name}: items taken in {BUDGET}",
+            "value": float(chosen["limit"]),
+            "unit": "items",
+            "target": "",
+        },
+        {
+            "name": f"{name}: time over the budget",
+            "value": run.seconds / budget,
+            "unit": "x",
+            "target": "0.8 to 1.2",
+        },
+        {
+            "name": f"{name}: the run alone over what was expected",
+            "value": (run.seconds - chosen["warm_up_seconds"]) / chosen["expected_seconds"],
+            "unit": "x",
+            "target": "",
+        },
+        {
+            "name": f"{name}: the command once more",
+            "value": again.seconds,
+            "unit": "s",
+            "target": "same sample",
+        },
+        {"name": f"{name}: same sample", "value": float(same), "unit": "", "target": "1"},
+    ]
+
+
+def run() -> list[Row]:
+    """Ratios of what was foretold to what was measured, and times over budgets."""
+    rows: list[Row] = []
+    for name, arguments in KINDS.items():
+        rows += _said(planned(name, arguments))
+    for name, arguments in BUDGETS.items():
+        rows += _said(within(name, arguments))
+    return rows
+
+
+def _said(rows: list[Row]) -> list[Row]:
+    """The same rows, said at once: all of them together take most of an hour."""
+    for row in rows:
+        print(f"  {row['name']}: {row['value']:.3g} {row['unit']}", file=sys.stderr, flush=True)
+    return rows

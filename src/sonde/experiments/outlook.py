@@ -1,0 +1,180 @@
+"""What a run reads, before a model is loaded: jobs, inputs, subwords, and clusters of its items."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sonde.experiments._experiment import Execution, Experiment
+from sonde.experiments._forecast import observing
+from sonde.experiments._outcome import Session
+from sonde.experiments._progress import Progress
+from sonde.experiments.costs import Amount
+from sonde.experiments.drawing import DEFAULT_SIZE
+from sonde.experiments.labels import read_labels
+from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading, settings_of
+from sonde.experiments.settled import planned, read_by_models, settled
+from sonde.lenses import LENSES
+from sonde.models import ModelSpec, load_tokenizer
+from sonde.models._resolve import behind_a_server
+from sonde.results.detectable import Clustering
+from sonde.store.parts import PartStore
+from sonde.store.rundir import RunDirectory
+
+_COUNTED = 2_000
+"""Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
+
+_LONGEST = 4
+"""Of each kind of job so many of its longest inputs show what memory they need."""
+
+Question = tuple[str, str, str, str]
+"""Lens, task (empty where the lens reads items), language and corpus hash."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A run as far as it can be known without its models.
+
+    Attributes:
+        session: The run, in a folder that may be thrown away.
+        readings: What the lenses are shown.
+        models: What reads it.
+        plan: The jobs of the first stage.
+    """
+
+    session: Session
+    readings: Sequence[Reading]
+    models: Sequence[ModelChoice]
+    plan: Plan
+
+    @classmethod
+    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Outlook:
+        """Read the corpora, label and draw; what comes of it lies in the folder of the execution.
+
+        Raises:
+            SondeError: As for a run; what cannot be run cannot be planned.
+        """
+        session, lenses, able = settled(experiment, execution, progress)
+        readings, _, models = read_by_models(session, lenses, able)
+        return cls(session, readings, models, planned(session, models, readings))
+
+    @cached_property
+    def wanted(self) -> int:
+        """Items a task and language that the run takes: the limit, or what there is where that is less."""
+        limit = self.session.experiment.selection.limit
+        there = max(self._size(reading) for reading in self.readings)
+        return there if limit is None else min(limit, there)
+
+    @property
+    def unit(self) -> str:
+        """What the limit counts, in the plural."""
+        draws = {LENSES.load(reading.lens.source).draws for reading in self.readings}
+        if len(draws) > 1:
+            return "items"
+        return "examples a task" if draws.pop() else f"{self.session.experiment.selection.unit}s"
+
+    def amount(self, limit: int) -> Amount:
+        """What the run reads with a limit: the same items come first, whatever the limit is."""
+        lengths: dict[tuple[str, str], int] = {}
+        for reading in self.readings:
+            share = min(1.0, limit / max(1, self._size(reading)))
+            first = reading.inputs[: round(share * len(reading.inputs))]
+            lengths |= {(reading.group.corpus, item.item_id): len(item.text) for item in first}
+        return Amount(limit, len(lengths), sum(lengths.values()))
+
+    def _size(self, reading: Reading) -> int:
+        """Which limit gives all that a lens is shown."""
+        if not LENSES.load(reading.lens.source).draws:
+            return len(reading.group.items)
+        reports: Mapping[str, Any] = self.session.outcome.data_sets.get(
+            f"{reading.lens.name}/{reading.group.prefix}", {}
+        )
+        sizes = [int(report["size"]) for report in reports.values() if "size" in report]
+        return max(sizes, default=self.session.experiment.selection.limit or DEFAULT_SIZE)
+
+    @property
+    def servers(self) -> list[str]:
+        """Models that a server runs, by name."""
+        return [model.name for model in self.models if behind_a_server(model.spec)]
+
+    def jobs_there(self, folder: Path) -> int:
+        """How many jobs a folder holds the tables of already."""
+        jobs = (*self.plan.jobs, *self.plan.trainings)
+        return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
+
+    def subwords(self) -> int | None:
+        """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
+        if self.servers:
+            return None
+        texts = self._texts()
+        counted: dict[ModelSpec, float] = {}
+        for job in self.plan.jobs:
+            spec = dataclasses.replace(job.model, reinitialise=None)
+            if spec not in counted:
+                counted[spec] = _subwords_a_character(spec, list(texts.values()))
+        return round(
+            sum(
+                counted[dataclasses.replace(job.model, reinitialise=None)]
+                * sum(len(texts[name]) for name in job.item_ids)
+                for job in self.plan.jobs
+            )
+        )
+
+    def _texts(self) -> dict[str, str]:
+        return {item.item_id: item.text for reading in self.readings for item in reading.inputs}
+
+    def longest(self) -> list[ObserveJob]:
+        """For each kind of job one with its longest inputs, which need the most memory."""
+        texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
+        for job in self.plan.jobs:
+            if job.model.reinitialise is None and not behind_a_server(job.model):
+                work = observing(job)
+                kinds.setdefault((work.subject, work.does, work.where), []).append(job)
+        return [dataclasses.replace(jobs[0], item_ids=_long(jobs, texts)) for jobs in kinds.values()]
+
+    def clusterings(self) -> dict[Question, Clustering]:
+        """How what is scored falls into clusters, for each question that a lens asks."""
+        return clusterings(self.readings, self.session.store)
+
+
+def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question, Clustering]:
+    """How what is scored falls into clusters, by lens, task, language and corpus hash."""
+    found: dict[Question, Clustering] = {}
+    for reading in readings:
+        lens, group = LENSES.load(reading.lens.source), reading.group
+        place = group.language, group.corpus_hash
+        found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
+        for task in reading.lens.tasks if lens.draws else ():
+            tested = lens.tested(read_labels(store, task, group), settings_of(reading.lens))
+            if not tested.is_empty():
+                found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())
+    return found
+
+
+def _of(clusters: Sequence[str]) -> Clustering:
+    return Clustering.of(list(Counter(clusters).values()))
+
+
+def written(folder: RunDirectory, limit: int) -> Amount:
+    """What a finished run has read, by its tables."""
+    tables = [pl.read_parquet(path, columns=["characters"]) for path in (folder.items, folder.inputs)]
+    return Amount(limit, sum(map(len, tables)), sum(int(table["characters"].sum()) for table in tables))
+
+
+def _long(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
+    names = {name for job in jobs for name in job.item_ids}
+    return tuple(sorted(names, key=lambda name: (-len(texts[name]), name))[:_LONGEST])
+
+
+def _subwords_a_character(spec: ModelSpec, texts: Sequence[str]) -> float:
+    """Subwords of a model for each character of some texts."""
+    some = texts[:: max(1, len(texts) // _COUNTED)]
+    ids = load_tokenizer(spec)(list(some), add_special_tokens=False)["input_ids"]
+    return sum(map(len, ids)) / max(1, sum(map(len, some)))

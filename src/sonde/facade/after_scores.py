@@ -1,0 +1,46 @@
+"""What a command writes of a run when its scores are there: page, figures, states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.experiments import Progress
+from sonde.experiments._outcome import Outcome
+from sonde.facade.features import write_all_features
+from sonde.report import build_report, save_figures
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is written.
+
+    Attributes:
+        page: The page.
+        figures: Every chart as files.
+        features: The states of probed tasks as safetensors.
+    """
+
+    page: bool = True
+    figures: bool = False
+    features: bool = False
+
+
+def write(wanted: Wanted, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
+    """Write what is wanted into the folder of a run.
+
+    Returns:
+        The page; None where it was not wanted.
+    """
+    page = None
+    if wanted.page:
+        with progress.stage("reporting", 1) as advance:
+            page = build_report(folder, progress.note)
+            advance()
+    if wanted.figures:
+        with progress.stage("drawing figures", 1) as advance:
+            save_figures(folder, note=progress.note)
+            advance()
+    if wanted.features:
+        outcome.files += write_all_features(folder, progress)
+    return page

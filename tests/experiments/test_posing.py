@@ -39,7 +39,7 @@ def measured(code: Path, output: Path, models: tuple[Path, ...], device: str) ->
         lenses=LENSES,
         tasks=("len", "jft", "api_cloze", "wrong_operator"),
         corpora=(f"local:{code}",),
-        selection=Selection(limit=24),
+        selection=Selection(limit=12),
         include_seen=True,
         options={
             "cloze": {"candidates": 3, "scope": "all", "templates": "import,call"},

@@ -38,6 +38,7 @@ _ACCELERATOR_BUDGET = 32768
 _CPU_CHUNK = 512
 _CPU_LOGITS = 1 << 25
 _ACCELERATOR_CHUNK = 2048
+_ACCELERATOR_FILL = 0.85
 
 
 class Runner:
@@ -51,6 +52,7 @@ class Runner:
 
     Attributes:
         budget: Padded tokens a batch.
+        fill: Share of them that are real, at least.
         halved: Batches read in parts, since they or others of their size did not fit into memory.
     """
 
@@ -75,6 +77,7 @@ class Runner:
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
         self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
+        self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
         self._fit = fit_of(loaded.model)
         self._narrow: dict[AnswerBoard, Head] = {}

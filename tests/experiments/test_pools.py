@@ -1,4 +1,4 @@
-"""Jobs that an accelerator reads together: what is decided of them, and that their tables stay those of each."""
+"""Jobs that an accelerator reads together: what is decided of them, and that each still writes its tables."""
 
 from __future__ import annotations
 

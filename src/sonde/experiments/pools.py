@@ -1,8 +1,8 @@
 """Jobs that are forwarded together on an accelerator, and the device of each process.
 
-A job's 64 inputs are of all lengths, and a batch that keeps an accelerator busy holds more than that: padded to
-its longest row, most of it would be padding. So some jobs are read together, and each batch takes inputs of
-about one length from all of them. Which jobs belong together follows from the plan and from the model's size.
+A job's 64 inputs are of all lengths, and a batch that keeps an accelerator busy holds more than that: padded
+to its longest row, most of it would be padding. So some jobs are read together, and each batch takes inputs
+of about one length from all of them. Which jobs belong together follows from plan and size of the model.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import asked_of, items_of, observe_job
+from sonde.experiments.observe import asked_of, items_of, observe_pool
 from sonde.experiments.plan import ObserveJob
+from sonde.experiments.pools import Pool, pools
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 from sonde.training.blocks import BlockDataset
@@ -196,7 +197,10 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     """Jobs against the bare forward: capture alone, items being aligned, and everything a job does."""
     loaded = load_model(jobs[0].model)
     bare_of = loaded.model if lens == "surprisal" else loaded.model.base_model
-    prepared = [(job, prepare(loaded, items_of(job))) for job in jobs]
+    together = pools(jobs)
+    prepared = [
+        (pool, [one for job in pool.jobs for one in prepare(loaded, items_of(job))]) for pool in together
+    ]
     rows = [_ids(one, loaded) for _, items in prepared for one in items]
     batches = batched(rows, [str(at) for at in range(len(rows))], _BUDGET)
     subwords = sum(len(row) for row in rows)
@@ -207,8 +211,8 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
                 (Path(job.root) / part.relative).unlink(missing_ok=True)
         steps: dict[str, Callable[[], Any]] = {
             "bare": lambda: forward(bare_of, batches),
-            "capture": lambda: [_captured(loaded, job, items) for job, items in prepared],
-            "job": lambda: [observe_job(job) for job in jobs],
+            "capture": lambda: [_captured(loaded, pool, items) for pool, items in prepared],
+            "job": lambda: [observe_pool(pool) for pool in together],
         }
         for step, work in steps.items():
             begun = time.perf_counter()
@@ -233,8 +237,10 @@ def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
     return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
 
 
-def _captured(loaded: LoadedModel, job: ObserveJob, prepared: list[Prepared]) -> None:
-    _, passes = asked_of(job, job.parts, prepared)
+def _captured(loaded: LoadedModel, pool: Pool, prepared: list[Prepared]) -> None:
+    first = pool.jobs[0]
+    together = dataclasses.replace(first, item_ids=tuple(one.item.item_id for one in prepared))
+    _, passes = asked_of(together, first.parts, prepared)
     for _ in observe_lenses(loaded, prepared, passes):
         pass
 

@@ -25,7 +25,7 @@ from sonde.capture.attention import pick_rows
 from sonde.capture.batches import compose
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
-from sonde.capture.words import RowWords, WordReader
+from sonde.capture.words import RowWords, rank_words
 from sonde.corpora import Intake, Item, Selection, read_items
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.observe import items_of
@@ -154,10 +154,9 @@ def _against_loops() -> list[dict[str, Any]]:
 
 def _ranked(layers: torch.Tensor, lookups: list[WordLookups]) -> None:
     asked = [RowWords(one, one.ahead, 0, 0) for one in lookups]
-    reader = WordReader("encoder", asked, RankRules(), False, torch.device("cpu"))
-    for layer in layers:
-        reader.read(pick_rows(layer, reader.columns))
-    for found in reader.results():
+    for found in rank_words(
+        "encoder", asked, RankRules(), False, lambda columns: (pick_rows(layer, columns) for layer in layers)
+    ):
         assert found is not None
         hits_by_k(clamped(found))
 

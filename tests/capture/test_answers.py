@@ -13,7 +13,7 @@ from tests.denoisers import save_bart, save_t5
 from sonde.alignment import align, encode, surfaces
 from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
 from sonde.base.errors import InputError
-from sonde.capture.answers import AnswerBoard
+from sonde.capture.answers import AnswerBoard, Right
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Prepared, ScoredAnswers, TokenScores
 from sonde.corpora import Item
@@ -47,7 +47,8 @@ def test_texts_are_counted_once() -> None:
     asked = [Answer("rand", start, True) for start in (True, False)] + [Answer("x", True, True)]
     for _ in range(50):
         logits = torch.randint(-3, 4, (3, len(names)), generator=generator).float()
-        ranked = board.rank(logits, logits.logsumexp(1), board.right(asked, [0, 0, 3]))
+        right = Right(*map(torch.from_numpy, board.right(asked, [0, 0, 3])))
+        ranked = board.rank(logits, logits.logsumexp(1), right)
         for at, answer in enumerate(asked):
             row = logits[at].tolist()
             assert ranked.rank[at] == slowly(vocabulary, row, answer, None)
@@ -59,7 +60,7 @@ def test_texts_are_counted_once() -> None:
 
 def test_what_no_id_spells_is_ranked_by_its_own_id() -> None:
     board = AnswerBoard(vocabulary_of(("a", " a", "b")), frozenset({"a"}), CPU)
-    right = board.right([Answer("z", True, True), None], [2, 1])
+    right = Right(*map(torch.from_numpy, board.right([Answer("z", True, True), None], [2, 1])))
     assert right.ids.tolist() == [[2], [1]]
     assert right.shared.tolist() == [False, False]
 

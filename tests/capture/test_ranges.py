@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.capture.ranges import Ranges
+from sonde.capture.transfer import Upload
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 70), st.integers(1, 40), st.booleans())
@@ -15,9 +16,11 @@ def test_sums_equal_slices(banded: bool, seed: int, count: int, size: int, mean:
     rng = np.random.default_rng(seed)
     start = rng.integers(0, size, (2, count))
     stop = np.minimum(start + rng.integers(-1, 4, (2, count)), size)
-    ranges = Ranges(start, stop, size, torch.device("cpu"), mean=mean)
+    upload = Upload(torch.device("cpu"))
+    ranges, turned = (Ranges(start, stop, upload, mean=mean) for _ in range(2))
+    upload.send()
     # What an accelerator does is a product that a processor can do too.
-    ranges._banded = banded
+    ranges._banded = turned._banded = banded
     values = torch.from_numpy(rng.random((2, 3, size))).float()
     expected = np.zeros((2, 3, count))
     for row in range(2):
@@ -26,5 +29,5 @@ def test_sums_equal_slices(banded: bool, seed: int, count: int, size: int, mean:
                 part = values[row, :, first:last].double().numpy()
                 expected[row, :, at] = part.mean(1) if mean else part.sum(1)
     np.testing.assert_allclose(ranges.over_last(values).numpy(), expected, atol=1e-5)
-    turned = ranges.over_rows(values.transpose(1, 2).contiguous())
-    np.testing.assert_allclose(turned.transpose(1, 2).numpy(), expected, atol=1e-5)
+    sums = turned.over_rows(values.transpose(1, 2).contiguous())
+    np.testing.assert_allclose(sums.transpose(1, 2).numpy(), expected, atol=1e-5)

@@ -28,7 +28,7 @@ from sonde.capture.requests import (
     WordLookups,
 )
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.words import RowWords, WordReader
+from sonde.capture.words import RowWords, rank_words
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]
@@ -301,9 +301,8 @@ def test_equal_attention_is_no_hit_and_published_ties_go_to_the_later_word() -> 
 
     def ranks(rules: RankRules) -> list[list[int]]:
         words = WordLookups(at, at + 1, np.ones(4, bool), lookups, lookups, rules)
-        reader = WordReader("encoder", [RowWords(words, lookups, 0, 0)], rules, False, torch.device("cpu"))
-        reader.read(even)
-        (result,) = reader.results()
+        asked = [RowWords(words, lookups, 0, 0)]
+        (result,) = rank_words("encoder", asked, rules, False, lambda _: [even])
         assert result is not None
         return result.ranks[0, 0].tolist()
 
@@ -322,9 +321,8 @@ def test_a_word_that_competes_with_itself_ties_with_those_that_get_nothing() -> 
     for competes, expected in ((False, 2), (True, 3)):
         words = WordLookups(at, at + 1, np.ones(3, bool), lookups, lookups)
         rules = RankRules(self_competes=competes)
-        reader = WordReader("encoder", [RowWords(words, lookups, 0, 0)], rules, False, torch.device("cpu"))
-        reader.read(row)
-        (result,) = reader.results()
+        asked = [RowWords(words, lookups, 0, 0)]
+        (result,) = rank_words("encoder", asked, rules, False, lambda _: [row])
         assert result is not None
         assert result.ranks[0, 0].tolist() == [[expected] * 3]
 
@@ -339,10 +337,14 @@ def test_ranks_of_random_rows_equal_loops(seed: int, heads: int, rules: RankRule
     matrix = rng.integers(0, 6, (heads, size, size)) / 64
     if causal:
         matrix = np.tril(matrix)
-    reader = WordReader("side", [RowWords(words, lookups, 0, 0), None], rules, causal, torch.device("cpu"))
-    rows = torch.from_numpy(matrix).float()[:, reader.columns[0]][None].expand(2, -1, -1, -1)
-    reader.read(rows)
-    result, nothing = reader.results()
+    whole, asked = torch.from_numpy(matrix).float(), [RowWords(words, lookups, 0, 0), None]
+    result, nothing = rank_words(
+        "side",
+        asked,
+        rules,
+        causal,
+        lambda columns: [whole[:, columns[0]][None].expand(2, -1, -1, -1)],
+    )
     assert nothing is None
     assert result is not None
     for head in range(heads):

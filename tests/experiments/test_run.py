@@ -14,8 +14,9 @@ from polars.testing import assert_frame_equal
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, _forecast, observing, scoring
 from sonde.experiments._progress import Silent
-from sonde.experiments.observe import JobReport, Tried, observe_job, try_job
+from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob
+from sonde.experiments.pools import Pool
 from sonde.experiments.run import run
 
 from .conftest import save_decoder
@@ -82,13 +83,13 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
         tried.append(job)
         return Tried(inputs=10, seconds=50.0)
 
-    def job_done(job: ObserveJob) -> JobReport:
+    def job_done(pool: Pool) -> list[JobReport]:
         said.append("a job")
-        return observe_job(job)
+        return observe_pool(pool)
 
     monkeypatch.setattr(_forecast, "_WORTH_A_TRIAL", 100)
     monkeypatch.setattr(observing, "try_job", trial)
-    monkeypatch.setattr(observing, "observe_job", job_done)
+    monkeypatch.setattr(observing, "observe_pool", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
     (line,) = [line for line in said if line.startswith("observing")]
     assert "observing 150 inputs with" in line and ": about 12 min at one input every 5.0 s" in line

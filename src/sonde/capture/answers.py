@@ -88,17 +88,19 @@ class AnswerBoard:
     def __init__(self, vocabulary: Vocabulary, among: frozenset[str] | None, device: torch.device) -> None:
         self._vocabulary = vocabulary
         self._among = among or frozenset()
-        self._device = device
         texts = vocabulary.texts
         shared = [number for number, text in enumerate(texts) if text in self._among]
         self.ids = torch.tensor(shared, dtype=torch.int64, device=device)
-        self._place = np.zeros(len(texts), dtype=np.int64)
-        self._place[shared] = np.arange(len(shared))
+        place = np.zeros(len(texts), dtype=np.int64)
+        place[shared] = np.arange(len(shared))
+        self._place = torch.from_numpy(place).to(device)
         self._all = Competition(texts, device)
         self._shared = Competition([texts[number] for number in shared], device)
 
-    def right(self, answers: Sequence[Answer | None], gold: Sequence[int]) -> Right:
-        """The ids that are right at some positions: the gold id where no answer is asked for or known."""
+    def right(
+        self, answers: Sequence[Answer | None], gold: Sequence[int]
+    ) -> tuple[Int[np.ndarray, "position spelling"], Bool[np.ndarray, " position"]]:
+        """The fields of `Right` for some positions: the gold id where no answer is asked for or known."""
         found: list[tuple[int, ...]] = []
         shared: list[bool] = []
         for answer, own in zip(answers, gold, strict=True):
@@ -111,10 +113,7 @@ class AnswerBoard:
             shared.append(answer is not None and bool(spelled) and answer.text in self._among)
         width = max(map(len, found), default=1)
         filled = [ids + ids[:1] * (width - len(ids)) for ids in found]
-        return Right(
-            torch.tensor(filled, dtype=torch.int64).reshape(-1, width).to(self._device),
-            torch.tensor(shared, dtype=torch.bool).to(self._device),
-        )
+        return np.array(filled, dtype=np.int64).reshape(-1, width), np.array(shared, dtype=np.bool_)
 
     def rank(
         self,
@@ -137,7 +136,7 @@ class AnswerBoard:
 
     def rank_shared(self, logits: Float[Tensor, "position candidate"], right: Right) -> RankedAnswers:
         """The second ranking alone, from logits over its ids alone."""
-        place = torch.from_numpy(self._place).to(self._device)[right.ids]
+        place = self._place[right.ids]
         own = logits.gather(1, place).amax(1)
         nats, rank = self._rank_shared(logits, own, right)
         whole_nats, whole_rank = _nothing(own)

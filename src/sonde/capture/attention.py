@@ -49,11 +49,14 @@ class AttentionReader(Protocol):
 
     Attributes:
         side: ``"encoder"``, ``"decoder"`` or ``"cross"`` (from decoder to encoder).
-        columns: Query columns wanted of each row of the batch, padded with any valid column.
     """
 
     side: str
-    columns: Int[Tensor, "batch row"]
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch, padded with any valid column."""
+        ...
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Take the rows of the next layer."""
@@ -70,8 +73,13 @@ class RowReader:
 
     def __init__(self, side: str, columns: Int[Tensor, "batch row"]) -> None:
         self.side = side
-        self.columns = columns
+        self._columns = columns
         self.layers: list[Float[Tensor, "batch head row token"]] = []
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch."""
+        return self._columns
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Keep the rows of the next layer."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 
-def compose(lengths: Sequence[int], keys: Sequence[str], budget: int) -> list[list[int]]:
+def compose(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float = 0.0) -> list[list[int]]:
     """Group rows of similar length under a budget of padded tokens.
 
     Rows are sorted by length, longest first (so that memory is at its peak in the first batch), equal lengths
@@ -18,17 +18,23 @@ def compose(lengths: Sequence[int], keys: Sequence[str], budget: int) -> list[li
         lengths: Tokens of each row.
         keys: A key of each row that does not depend on the order in which rows arrive, for example a hash.
         budget: Rows times longest row of a batch stay at or under this.
+        fill: Share of a batch's padded tokens that are real, at least; a row that would take it below begins
+            a batch of its own.
 
     Returns:
         Batches of indices into ``lengths``; each index occurs once.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], keys[row]))
     batches: list[list[int]] = []
+    real = 0
     for row in order:
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= budget:
+        real += lengths[row]
+        whole = lengths[batches[-1][0]] * (len(batches[-1]) + 1) if batches else 0
+        if batches and whole <= budget and real >= fill * whole:
             batches[-1].append(row)
         else:
             batches.append([row])
+            real = lengths[row]
     return batches
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from sonde.base.fingerprint import hash_text
@@ -16,6 +16,8 @@ from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import shared_batches
 from sonde.capture.union import Input, unite
 from sonde.models import LoadedModel
+
+_CPU_BLOCK, _ACCELERATOR_BLOCK = 256, 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,7 @@ def observe_lenses(
     passes: Mapping[str, Sequence[Pass]],
     *,
     settings: CaptureSettings | None = None,
+    held: Set[str] = frozenset(),
 ) -> Iterator[Observed]:
     """Capture what several lenses ask, forwarding each distinct input once.
 
@@ -68,18 +71,21 @@ def observe_lenses(
         prepared: The items, with the subwords of the model's tokenizer.
         passes: For each lens, its passes over these items.
         settings: How inputs are cut, batched and reduced.
+        held: Ids of items that are not wanted again. They take their places in batches, so that those of the
+            others are as they were, and are forwarded only beside others.
 
     Yields:
-        The items in the order given.
+        The items in the order given, but for those held.
 
     Raises:
         InputError: Something is asked for that the item or the model does not have.
         CaptureError: The model's output must not be scored, or an input does not fit into memory.
     """
     settings = settings or CaptureSettings()
-    for start in range(0, len(prepared), settings.block):
-        block = prepared[start : start + settings.block]
-        yield from _observe_block(loaded, block, passes, settings)
+    on_cpu = next(loaded.model.parameters()).device.type == "cpu"
+    size = settings.block or (_CPU_BLOCK if on_cpu else _ACCELERATOR_BLOCK)
+    for start in range(0, len(prepared), size):
+        yield from _observe_block(loaded, prepared[start : start + size], passes, settings, held)
 
 
 def _observe_block(
@@ -87,6 +93,7 @@ def _observe_block(
     prepared: Sequence[Prepared],
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
+    held: Set[str],
 ) -> Iterator[Observed]:
     kind = loaded.capabilities.kind
     suited = {
@@ -99,12 +106,15 @@ def _observe_block(
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
             rows += cutter.rows(source, asked, prepared[asked.item])
-    captured, halved = _capture(loaded, prepared, inputs, rows, cutter, settings)
+    captured, halved = _capture(loaded, prepared, inputs, rows, cutter, settings, held)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
+        if one.item.item_id in held:
+            continue
         captures = union.hand_back(item, captured)
         asked = sum(len(answers) for answers in captures.values())
-        yield Observed(one, captures, counts[item], asked - counts[item], 0 if item else halved)
+        yield Observed(one, captures, counts[item], asked - counts[item], halved)
+        halved = 0
 
 
 def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
@@ -121,6 +131,7 @@ def _capture(
     rows: Sequence[Row],
     cutter: RowCutter,
     settings: CaptureSettings,
+    held: Set[str],
 ) -> tuple[dict[int, ItemCapture], int]:
     """Forward all rows and put the windows of each input together; and how many batches did not fit."""
     collectors: list[Collector] = []
@@ -140,7 +151,11 @@ def _capture(
             if shared and runner.shares:
                 batches = shared
                 rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
-        for row, result in runner.run(batches + _batches(rows, inputs, keys, runner.budget)):
+        batches += _batches(rows, inputs, keys, runner.budget, runner.fill)
+        if held:
+            there = {at for at, asked in enumerate(inputs) if prepared[asked.item].item.item_id in held}
+            batches = [batch for batch in batches if any(row.source not in there for row in batch)]
+        for row, result in runner.run(batches):
             collectors[row.source].add(row, result)
     captured = {
         source: replace(
@@ -154,7 +169,7 @@ def _capture(
 
 
 def _batches(
-    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int
+    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int, fill: float
 ) -> list[list[Row]]:
     """Rows that are forwarded together.
 
@@ -165,7 +180,8 @@ def _batches(
     batches: list[list[Row]] = []
     for kind in sorted(set(kinds)):
         mine = [index for index, one in enumerate(kinds) if one == kind]
-        composed = compose([rows[index].size for index in mine], [keys[index] for index in mine], budget)
+        lengths = [rows[index].size for index in mine]
+        composed = compose(lengths, [keys[index] for index in mine], budget, fill)
         batches += [[rows[mine[place]] for place in batch] for batch in composed]
     return batches
 

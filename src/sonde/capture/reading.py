@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
+from jaxtyping import Float
 
 from sonde.base.errors import CaptureError
 from sonde.capture.attention import SIDES, AttentionReader, RowReader
@@ -13,6 +13,7 @@ from sonde.capture.batches import pad
 from sonde.capture.collect import queries
 from sonde.capture.requests import RankRules, WordRanks
 from sonde.capture.rows import Row
+from sonde.capture.transfer import Download, Fetched, Sent, Upload
 from sonde.capture.union import MergedRequests
 from sonde.capture.words import RowWords, WordReader
 
@@ -24,34 +25,60 @@ class Readers:
         batch: The rows.
         wanted: What is asked of each.
         kind: Kind of the model.
-        device: Where it is.
+        upload: Takes what is needed where the model is.
+
+    Attributes:
+        rows: Reads chosen rows, once the upload was sent; None where no row is asked for.
+        words: Read ranks of words.
     """
 
     def __init__(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], kind: str, device: torch.device
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], kind: str, upload: Upload
     ) -> None:
         self.rows: RowReader | None = None
+        self._side = "encoder" if kind == "encoder-decoder" else kind
+        self._columns: Sent | None = None
+        self._layers: dict[int, Fetched] = {}
         columns = [
             np.array([column for _, column in queries(row, one)], dtype=np.int64)
             for row, one in zip(batch, wanted, strict=True)
         ]
         if any(len(one) for one in columns):
-            side = "encoder" if kind == "encoder-decoder" else kind
-            self.rows = RowReader(side, torch.from_numpy(pad(columns, 0)).to(device))
+            self._columns = upload.add(pad(columns, 0))
         self.words: list[WordReader] = []
         sides = SIDES if kind == "encoder-decoder" else (kind,)
         for rules in dict.fromkeys(one.words.rules for one in wanted if one.words is not None):
             for side in sides:
                 asked = [_asked(row, one, side, kind, rules) for row, one in zip(batch, wanted, strict=True)]
-                self.words.append(WordReader(side, asked, rules, side == "decoder", device))
+                self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
 
-    @property
-    def all(self) -> list[AttentionReader]:
-        """Every reader of the batch."""
+    def begin(self) -> list[AttentionReader]:
+        """Every reader of the batch, once the upload was sent."""
+        if self._columns is not None:
+            self.rows = RowReader(self._side, self._columns.tensor)
         return [*([self.rows] if self.rows is not None else []), *self.words]
 
+    def hand_in(self, download: Download, layers: Sequence[int]) -> None:
+        """Have all that was read fetched, of chosen rows those of some layers."""
+        if self.rows is not None:
+            self._layers = {layer: download.add(self.rows.layers[layer]) for layer in layers}
+        for reader in self.words:
+            reader.hand_in(download)
+
+    def attention(
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests]
+    ) -> list[Float[np.ndarray, "layer head row token"] | None]:
+        """The chosen rows of each row of the batch, once they were fetched."""
+        found: list[Float[np.ndarray, "layer head row token"] | None] = []
+        for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
+            read = len(queries(row, one)) if self._layers else 0
+            asked = self._layers if one.row_layers is None else one.row_layers
+            rows = [self._layers[layer].array[index, :, :read, : len(row.tokens)] for layer in asked if read]
+            found.append(np.stack(rows) if rows else None)
+        return found
+
     def ranks(self, where: str) -> list[Mapping[str, WordRanks]]:
-        """Ranks of words of each row by side, after the forward.
+        """Ranks of words of each row by side, once they were fetched.
 
         Args:
             where: What to call the batch if its attention is broken.

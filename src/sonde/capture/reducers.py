@@ -48,6 +48,19 @@ class PositionScores:
     answers: RankedAnswers | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The state of each position, ascending, where positions share some.
+
+    Attributes:
+        here: On the processor, which cuts positions into chunks by it.
+        there: Where the states are.
+    """
+
+    here: Int[np.ndarray, " position"]
+    there: Int[Tensor, " position"]
+
+
 def score_positions(
     states: Float[Tensor, "state d_model"],
     head: Callable[[Tensor], Tensor],
@@ -55,7 +68,7 @@ def score_positions(
     *,
     top_k: int,
     chunk: int,
-    source: Int[np.ndarray, " position"] | None = None,
+    source: Source | None = None,
     board: AnswerBoard | None = None,
     right: Right | None = None,
 ) -> PositionScores:
@@ -67,7 +80,7 @@ def score_positions(
         gold: The id that stands at (masked) or after (causal) each position.
         top_k: How many alternatives to keep; at most the vocabulary.
         chunk: States whose logits exist at the same time.
-        source: The state of each position, ascending; None where each has its own.
+        source: The state of each position; None where each has its own.
         board: Ranks the texts in ``right``.
         right: What is right at each position.
     """
@@ -88,7 +101,7 @@ def _parts(
     begin: int,
     gold: Int[Tensor, " position"],
     top_k: int,
-    source: Int[np.ndarray, " position"] | None,
+    source: Source | None,
     board: AnswerBoard | None,
     right: Right | None,
 ) -> Iterator[PositionScores]:
@@ -98,8 +111,8 @@ def _parts(
         beyond = at + len(logits)
         here, own = slice(at, beyond), None
         if source is not None:
-            here = slice(*np.searchsorted(source, [at, beyond]).tolist())
-            own = torch.from_numpy(source[here] - at).to(gold.device)
+            here = slice(*np.searchsorted(source.here, [at, beyond]).tolist())
+            own = source.there[here] - at
         ranked = (board, right[here]) if board is not None and right is not None else None
         yield score_logits(logits, gold[here], top_k, own, ranked)
         at = beyond
@@ -140,10 +153,7 @@ def score_logits(
     weights = centred.exp()
     total = weights.sum(1)
     log_total = total.log()
-    mean = torch.linalg.vecdot(weights, centred) / total
-    if not bool(torch.isfinite(mean).all()):
-        # A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
-        mean = torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min)) / total
+    mean = _weighted(weights, centred) / total
     entropy, top_nats = log_total - mean, log_total[:, None] - (values - values[:, :1])
     answers = None
     if ranked is not None:
@@ -170,6 +180,22 @@ def score_logits(
     )
 
 
+def _weighted(
+    weights: Float[Tensor, "state vocab"], centred: Float[Tensor, "state vocab"]
+) -> Float[Tensor, " state"]:
+    """Sum of ``weights * centred``, where ``weights`` are the exponentials of ``centred``.
+
+    A vocabulary entry switched off with -inf has no weight, but 0 * -inf is not 0.
+    """
+    if weights.device.type != "cpu":
+        # To see whether there is one would have the processor wait for the device.
+        return -torch.special.entr(weights).sum(1)
+    product = torch.linalg.vecdot(weights, centred)
+    if bool(torch.isfinite(product).all()):
+        return product
+    return torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min))
+
+
 def top(
     logits: Float[Tensor, "position vocab"], top_k: int
 ) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
@@ -194,6 +220,14 @@ def top(
 def _best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
     best = values.topk(k, dim=1)
     return best.values, ids.gather(1, best.indices)
+
+
+def inside(
+    start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
+) -> Bool[Tensor, "batch segment token"]:
+    """Which tokens lie in which segments, from their half-open bounds."""
+    place = torch.arange(tokens, device=start.device)
+    return (place >= start[:, :, None]) & (place < stop[:, :, None])
 
 
 def pool(

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from sonde.base.checked import Checked, Help, check_fields
 from sonde.base.errors import UsageError
-from sonde.base.values import Count, PositiveShare, Whole
+from sonde.base.values import Count, PositiveShare, Share, Whole
 
-VERSION = "3"
+VERSION = "4"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 
@@ -25,7 +25,11 @@ class CaptureSettings(Checked):
         step: The same in positions, a whole window at most; 0 means by the share.
         chunk: Positions whose logits exist at the same time; 0 means by device (512 on a CPU, fewer where
             their logits would take more than 128 MiB; 2,048 on an accelerator).
-        block: Items that are batched together; bounds memory whatever the length of the job.
+        block: Items that are batched together; bounds memory whatever the length of the job; 0 means by
+            device (256 on a CPU, 1,024 on an accelerator, whose batches need more to choose from).
+        fill: Real tokens that a batch holds at least, as a share of its padded ones; 0 means by device (0.85
+            on an accelerator, where a batch of 32,768 reaches from long rows to short ones; on a CPU, whose
+            batches are small, none).
         share: Whether a decoder reads once what several texts of a block begin with.
     """
 
@@ -34,7 +38,8 @@ class CaptureSettings(Checked):
     stride: PositiveShare = 0.5
     step: Whole = 0
     chunk: Whole = 0
-    block: Count = 256
+    block: Whole = 0
+    fill: Share = 0.0
     share: bool = True
 
 

@@ -10,11 +10,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from sonde.capture.batches import pad
 from sonde.capture.rows import Row
+from sonde.capture.transfer import Upload
 from sonde.languages._text import alike
 from sonde.models import LoadedModel
 from sonde.models._samples import near
@@ -98,45 +99,49 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
     return groups
 
 
-@torch.inference_mode()
-def shared_states(
-    body: Callable[..., Any], batch: Sequence[Row], padding: int, device: torch.device
-) -> tuple[Float[Tensor, "state d_model"], Int[np.ndarray, " position"]]:
-    """Read the prefixes of a batch once each, then what is behind them.
+class SharedPrefixes:
+    """Reads the prefixes of a batch once each, then what is behind them.
 
     Args:
-        body: The decoder's body.
         batch: Rows with one length of shared prefix.
         padding: Id that fills shorter rows up, on the right.
-        device: Where the model is.
+        upload: Takes the rows to where the model is.
 
-    Returns:
-        Last states at the positions that the rows are scored at, each that rows share once; and the state of
-        each position, over the rows' queries one after the other.
+    Attributes:
+        source: The state of each position, over the rows' queries one after the other.
     """
-    length = batch[0].shared
-    prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
-    number = {prefix: at for at, prefix in enumerate(prefixes)}
-    of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
-    read = body(input_ids=torch.tensor(prefixes, device=device), use_cache=True)
-    states = [read.last_hidden_state.flatten(0, 1)]
-    longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
-    width = 0
-    if longer:
-        cache = read.past_key_values
-        cache.batch_select_indices(torch.tensor([of[at] for at in longer], device=device))
-        rest = torch.from_numpy(pad([batch[at].tokens[length:] for at in longer], padding)).to(device)
-        width = rest.shape[1]
-        states.append(
-            body(input_ids=rest, past_key_values=cache, use_cache=True).last_hidden_state.flatten(0, 1)
-        )
-    begins = {at: len(prefixes) * length + place * width for place, at in enumerate(longer)}
-    places = [
-        np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
-        for at, row in enumerate(batch)
-    ]
-    used, source = np.unique(np.concatenate(places), return_inverse=True)
-    return torch.cat(states)[torch.from_numpy(used).to(device)], source
+
+    def __init__(self, batch: Sequence[Row], padding: int, upload: Upload) -> None:
+        length = batch[0].shared
+        prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
+        number = {prefix: at for at, prefix in enumerate(prefixes)}
+        of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
+        longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
+        rest = pad([batch[at].tokens[length:] for at in longer], padding)
+        begins = {at: len(prefixes) * length + place * rest.shape[1] for place, at in enumerate(longer)}
+        places = [
+            np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
+            for at, row in enumerate(batch)
+        ]
+        used, self.source = np.unique(np.concatenate(places), return_inverse=True)
+        self._prefixes, self._rest = upload.add(np.array(prefixes, dtype=np.int64)), upload.add(rest)
+        self._of = upload.add(np.array([of[at] for at in longer], dtype=np.int64))
+        self._used = upload.add(used)
+
+    def states(self, body: Callable[..., Any]) -> Float[Tensor, "state d_model"]:
+        """Last states at the positions that the rows are scored at, each that rows share once.
+
+        Args:
+            body: The decoder's body.
+        """
+        read = body(input_ids=self._prefixes.tensor, use_cache=True)
+        states = [read.last_hidden_state.flatten(0, 1)]
+        if len(self._of.tensor):
+            cache = read.past_key_values
+            cache.batch_select_indices(self._of.tensor)
+            behind = body(input_ids=self._rest.tensor, past_key_values=cache, use_cache=True)
+            states.append(behind.last_hidden_state.flatten(0, 1))
+        return torch.cat(states)[self._used.tensor]
 
 
 def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:

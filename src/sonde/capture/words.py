@@ -6,7 +6,7 @@ products with 0/1 matrices (subwords to words) and one count a rank. No attentio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from sonde.capture.ranges import Ranges
 from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
+from sonde.capture.transfer import Download, Fetched, Upload
 
 NEAR_TIE = 1e-5
 """Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
@@ -75,7 +76,7 @@ class WordReader:
         asked: What is asked of each row of the batch; None where nothing is.
         rules: How words are ranked.
         causal: Whether the side sees only what stands before a word.
-        device: Where the attention is.
+        upload: Takes what is needed where the attention is; sent before the first layer is read.
     """
 
     def __init__(
@@ -84,31 +85,41 @@ class WordReader:
         asked: Sequence[RowWords | None],
         rules: RankRules,
         causal: bool,
-        device: torch.device,
+        upload: Upload,
     ) -> None:
         self.side = side
         self._asked = asked
         self._rules = rules
         self._causal = causal
         self._queries = [_queried(one, side) if one else _NONE for one in asked]
-        self._kept: list[list[Float[np.ndarray, "word word"]]] = [[] for _ in asked]
+        self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in asked]
         self._height = max((len(one) for one in self._queries), default=0)
         self._width = max((len(one.words.first) for one in asked if one), default=0)
-        self._device = device
         # Of distinct ranks, of single words, then of the best in a range: which query row of the batch,
         # counted over its items, and the first and last word looked for.
         targets, self._ends, self._pairs = self._distinct()
         self._singles = int((targets[1] == targets[2]).sum())
-        self._row, self._first, self._last = (torch.from_numpy(part).to(device) for part in targets)
-        columns, self._average = self._columns()
-        self.columns = torch.from_numpy(columns).to(device)
-        self._to_sum: Ranges | None = None
-        self._excluded, self._itself = self._competing()
-        self._asking = torch.from_numpy(self._with_subwords()).to(device)
+        self._number = len(targets[0])
+        self._targets = [upload.add(part) for part in targets]
+        columns, self._average = self._columns(upload)
+        self._sent_columns = upload.add(columns)
+        self._to_sum = self._segments(upload)
+        self._competitors = [upload.add(part) for part in self._competing()]
+        self._asking = upload.add(self._with_subwords())
+        separators = np.array([one.separators if one else (0, 0) for one in asked], np.int64).reshape(-1, 2)
+        self._separators = upload.add(separators)
+        self._excluded: Tensor | None = None
+        self._fetched: dict[str, Fetched] = {}
+        self._fetched_kept: list[list[Fetched]] = []
         self._sinks: list[Float[Tensor, "batch head sink"]] = []
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
         self._finite: list[Tensor] = []
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch."""
+        return self._sent_columns.tensor
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Rank the words of one layer."""
@@ -119,19 +130,28 @@ class WordReader:
         if self._rules.picks:
             self._picks.append(_pick(words, later_wins=self._rules.later_wins))
 
+    def hand_in(self, download: Download) -> None:
+        """Have all that was read fetched, after the last layer."""
+        if self._ranks:
+            parts = {"ranks": torch.stack(self._ranks).to(torch.int32), "finite": torch.stack(self._finite)}
+            parts["sinks"] = torch.stack(self._sinks, dim=1)
+            if self._picks:
+                parts["picks"] = torch.stack(self._picks).to(torch.int32)
+            self._fetched = {name: download.add(part) for name, part in parts.items()}
+            self._fetched_kept = [download.add_all(kept) for kept in self._kept]
+
     @property
     def finite(self) -> bool:
-        """Whether everything read so far was finite."""
-        return bool(torch.stack(self._finite).all()) if self._finite else True
+        """Whether everything that was fetched was finite."""
+        return not self._fetched or bool(self._fetched["finite"].array.all())
 
     def results(self) -> list[WordRanks | None]:
-        """What each row of the batch gets, after the last layer."""
-        if not self._ranks:
+        """What each row of the batch gets, once it was fetched."""
+        if not self._fetched:
             return [None] * len(self._asked)
-        # One transfer a batch: (layer, target, head).
-        ranks = torch.stack(self._ranks).to(torch.int32).cpu().numpy()
-        picks = torch.stack(self._picks).to(torch.int32).cpu().numpy() if self._picks else None
-        sinks = torch.stack(self._sinks, dim=1).cpu().numpy()
+        # By layer, target and head.
+        ranks, sinks = self._fetched["ranks"].array, self._fetched["sinks"].array
+        picks = self._fetched["picks"].array if self._picks else None
         found: list[WordRanks | None] = []
         for index, one in enumerate(self._asked):
             if one is None:
@@ -142,8 +162,11 @@ class WordReader:
             ends = ranks[:, self._ends[index]]
             mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
             mine = np.ascontiguousarray(mine.astype(np.uint16))
-            kept = np.stack(self._kept[index]) if self._kept[index] else None
-            found.append(WordRanks(mine, self._picks_of(index, one, picks), kept, sinks[index]))
+            kept = [part.array for part in self._fetched_kept[index]]
+            matrices = np.concatenate(kept) if kept else None
+            if matrices is not None:
+                matrices = np.where(matrices < 0, np.float32(np.nan), matrices)
+            found.append(WordRanks(mine, self._picks_of(index, one, picks), matrices, np.array(sinks[index])))
         return found
 
     def _keep(self, words: Float[Tensor, "row head word"]) -> None:
@@ -154,8 +177,8 @@ class WordReader:
             if one is None or not heads:
                 continue
             count, above = len(one.words.first), index * self._height
-            mine = words[above : above + count, heads, :count].transpose(0, 1).float().cpu().numpy()
-            self._kept[index] += list(np.where(mine < 0, np.nan, mine))
+            mine = words[above : above + count, :, :count].float()
+            self._kept[index].append(torch.stack([mine[:, head] for head in heads]))
 
     def _picks_of(
         self, index: int, one: RowWords, picks: Int[np.ndarray, "layer row head"] | None
@@ -200,7 +223,7 @@ class WordReader:
                 pairs.append((next(parts), begin))
         return [part[order] for part in (at_row, first, last)], ends, pairs
 
-    def _columns(self) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
+    def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
         """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
         held: list[Int[np.ndarray, " row"]] = []
         start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
@@ -217,10 +240,10 @@ class WordReader:
         columns = np.zeros((len(held), max((len(one) for one in held), default=0)), dtype=np.int64)
         for index, one in enumerate(held):
             columns[index, : len(one)] = one
-        return columns, Ranges(start, stop, columns.shape[1], self._device, mean=True)
+        return columns, Ranges(start, stop, upload, mean=True)
 
-    def _competing(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
-        """Words that are no candidates of a query word, and the query words themselves."""
+    def _competing(self) -> list[np.ndarray]:
+        """First subword and candidacy of each word; what each query word sees, and which word it is."""
         batch = len(self._asked)
         first = np.zeros((batch, 1, self._width), np.int64)
         seen, own = np.zeros((2, batch, self._height, 1), np.int64)
@@ -232,32 +255,36 @@ class WordReader:
                 seen[index, : len(queries), 0] = one.words.stop[queries]
                 own[index, : len(queries), 0] = queries
                 competes[index, 0, :count] = one.words.candidates
-        itself = own == np.arange(self._width)
-        excluded = np.repeat(~competes, self._height, axis=1)
+        return [first, competes, seen, own]
+
+    def _masks(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
+        """Words that are no candidates of a query word, and the query words themselves."""
+        first, competes, seen, own = (part.tensor for part in self._competitors)
+        itself = own == torch.arange(self._width, device=own.device)
+        excluded = (~competes).expand(-1, self._height, -1)
         if not self._rules.self_competes:
             excluded = excluded | itself
             if self._causal:
-                excluded |= first >= seen
-        to = self._device
-        return torch.from_numpy(excluded)[:, :, None].to(to), torch.from_numpy(itself)[:, :, None].to(to)
+                excluded = excluded | (first >= seen)
+        return excluded[:, :, None], itself[:, :, None]
 
-    def _segments(self, tokens: int) -> Ranges:
-        """The columns of each word; how many columns there are is known when the first layer comes."""
-        if self._to_sum is None:
-            start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
-            for index, one in enumerate(self._asked):
-                if one is not None:
-                    count = len(one.words.first)
-                    start[index, :count] = one.words.first + one.key_offset
-                    stop[index, :count] = one.words.stop + one.key_offset
-            self._to_sum = Ranges(start, stop, tokens, self._device)
-        return self._to_sum
+    def _segments(self, upload: Upload) -> Ranges:
+        """The columns of each word."""
+        start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
+        for index, one in enumerate(self._asked):
+            if one is not None:
+                count = len(one.words.first)
+                start[index, :count] = one.words.first + one.key_offset
+                stop[index, :count] = one.words.stop + one.key_offset
+        return Ranges(start, stop, upload)
 
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
         batch, heads, count, tokens = rows.shape
         averaged = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
         self._sink(averaged.reshape(batch, self._height, heads, tokens))
-        words = self._segments(tokens).over_last(averaged.reshape(batch, self._height * heads, tokens))
+        if self._excluded is None:
+            self._excluded, self._itself = self._masks()
+        words = self._to_sum.over_last(averaged.reshape(batch, self._height * heads, tokens))
         words = words.reshape(batch, self._height, heads, self._width)
         if self._rules.self_competes:
             words.masked_fill_(self._itself, 0.0)
@@ -265,15 +292,12 @@ class WordReader:
 
     def _sink(self, averaged: Float[Tensor, "batch query head token"]) -> None:
         """Add what the query words of this layer pay to the first token, and to the separators."""
-        tokens = averaged.shape[-1]
-        separators = np.zeros((len(self._asked), tokens), np.float32)
-        for index, one in enumerate(self._asked):
-            if one is not None:
-                separators[index, slice(*one.separators)] = 1.0
-        behind = torch.from_numpy(separators).to(self._device)
+        place = torch.arange(averaged.shape[-1], device=averaged.device)
+        start, stop = self._separators.tensor[:, :1], self._separators.tensor[:, 1:]
+        behind = ((place >= start) & (place < stop)).float()
         paid = averaged.float()
         ends = torch.stack([paid[..., 0], torch.einsum("bqht,bt->bqh", paid, behind)], dim=-1)
-        mean = torch.einsum("bqhs,bq->bhs", ends, self._asking)
+        mean = torch.einsum("bqhs,bq->bhs", ends, self._asking.tensor)
         # Where nothing stands behind the text, there is no share of it.
         none = behind.sum(-1) == 0
         mean[:, :, 1] = mean[:, :, 1].masked_fill(none[:, None], torch.nan)
@@ -292,13 +316,40 @@ class WordReader:
         most = _CPU_CELLS if words.device.type == "cpu" else _ACCELERATOR_CELLS
         step = max(1, most // max(cells, 1))
         parts: list[Int[Tensor, "target head"]] = []
-        for at in [*range(0, self._singles, step), *range(self._singles, len(self._row), step)]:
+        row, first, words_last = (part.tensor for part in self._targets)
+        for at in [*range(0, self._singles, step), *range(self._singles, self._number, step)]:
             beyond = min(at + step, self._singles) if at < self._singles else at + step
             chosen = slice(at, beyond)
-            last = None if at < self._singles else self._last[chosen]
-            held = words.index_select(0, self._row[chosen])
-            parts.append(_count(held, self._first[chosen], last, self._rules.later_wins))
+            last = None if at < self._singles else words_last[chosen]
+            held = words.index_select(0, row[chosen])
+            parts.append(_count(held, first[chosen], last, self._rules.later_wins))
         return torch.cat(parts)
+
+
+def rank_words(
+    side: str,
+    asked: Sequence[RowWords | None],
+    rules: RankRules,
+    causal: bool,
+    layers: Callable[[Int[Tensor, "batch row"]], Iterable[Float[Tensor, "batch head row token"]]],
+) -> list[WordRanks | None]:
+    """Ranks in attention that lies on the processor; see `WordReader`.
+
+    Args:
+        side: Which side.
+        asked: What is asked of each row of the batch.
+        rules: How words are ranked.
+        causal: Whether the side sees only what stands before a word.
+        layers: Gives the rows of each layer from the query columns that are wanted.
+    """
+    upload, download = Upload(torch.device("cpu")), Download()
+    reader = WordReader(side, asked, rules, causal, upload)
+    upload.send()
+    for rows in layers(reader.columns):
+        reader.read(rows)
+    reader.hand_in(download)
+    download.fetch()
+    return reader.results()
 
 
 def _key(

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from sonde.executors import EXECUTORS, on_cluster
 from sonde.experiments._outcome import Session
-from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.plan import TrainJob
+from sonde.experiments.pools import Pool
 from sonde.models import stored
 
-Handed = TypeVar("Handed", ObserveJob, TrainJob)
+Handed = TypeVar("Handed", Pool, TrainJob)
 Result = TypeVar("Result")
 
 

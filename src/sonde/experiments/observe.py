@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
+from sonde.experiments.pools import Pool, on_this_process
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses._server_options import ServerOptions
@@ -73,9 +75,27 @@ class Tried:
     seconds: float
 
 
-@functools.lru_cache(maxsize=1)
+_loaded: dict[ModelSpec, LoadedModel] = {}
+"""The one model that this process holds."""
+
+
 def _model(spec: ModelSpec) -> LoadedModel:
-    return load_model(spec)
+    """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
+    if spec not in _loaded:
+        _loaded.clear()
+        _vocabulary.cache_clear()
+        _free_memory()
+        _loaded[spec] = load_model(on_this_process(spec))
+    return _loaded[spec]
+
+
+def _free_memory() -> None:
+    """Give back what a model that was let go has taken on its device."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @functools.lru_cache(maxsize=1)
@@ -92,32 +112,86 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    store = PartStore(Path(job.root))
-    missing = [part for part in job.parts if store.notes(part.relative, part.key) is None]
-    if not missing:
-        return JobReport(items=len(job.item_ids), computed=False)
-    # A server does not say which weights it runs: what it said to another run may be of others.
-    cache = TableCache.off() if behind_a_server(job.model) else TableCache.of_environment()
-    missing = [part for part in missing if cache.take(store, part.relative, part.key) is None]
-    if not missing:
-        return JobReport(items=len(job.item_ids), computed=False, cached=True, damaged=tuple(store.damaged))
-    if behind_a_server(job.model):
-        begin = time.monotonic()
-        frames, notes = _served(job, missing)
-    else:
-        # Imported here, so that what is refused before anything is read does not wait for torch.
-        from sonde.capture.trial import how_read
+    (report,) = observe_pool(Pool(model=job.model, jobs=(job,)))
+    return report
 
-        loaded = _model(job.model)
+
+def observe_pool(pool: Pool) -> list[JobReport]:
+    """Observe the items of some jobs and write one table a lens and job.
+
+    Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
+
+    Returns:
+        A report a job, in their order.
+
+    Raises:
+        SondeError: The model cannot be loaded or gave something that must not be scored.
+        StoreError: A table could not be written.
+    """
+    store = PartStore(Path(pool.jobs[0].root))
+    # A server does not say which weights it runs: what it said to another run may be of others.
+    cache = TableCache.off() if behind_a_server(pool.model) else TableCache.of_environment()
+    asked = [
+        [part for part in job.parts if store.notes(part.relative, part.key) is None] for job in pool.jobs
+    ]
+    missing = [
+        [part for part in parts if cache.take(store, part.relative, part.key) is None] for parts in asked
+    ]
+    told: dict[int, int] = {}
+    pace = 0.0
+    if any(missing):
+        if not behind_a_server(pool.model):
+            _model(pool.model)
         begin = time.monotonic()
-        prepared = prepare(loaded, items_of(job))
-        frames, forwards = _tables(loaded, job, missing, prepared)
-        notes = {"coverage": _coverage(prepared), "forwards": forwards, "reading": how_read(loaded)}
-    for part in missing:
-        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
-        cache.add(store, part.relative)
-    seconds = time.monotonic() - begin
-    return JobReport(items=len(job.item_ids), computed=True, damaged=tuple(store.damaged), seconds=seconds)
+        observed = _served_pool if behind_a_server(pool.model) else _observed
+        for at, (frames, notes) in observed(pool, missing):
+            for part in missing[at]:
+                store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+                cache.add(store, part.relative)
+            told[at] = len(pool.jobs[at].item_ids)
+        pace = (time.monotonic() - begin) / sum(told.values())
+    return [
+        JobReport(
+            items=len(job.item_ids),
+            computed=at in told,
+            cached=bool(asked[at]) and at not in told,
+            damaged=tuple(store.damaged) if not at else (),
+            seconds=told.get(at, 0) * pace,
+        )
+        for at, job in enumerate(pool.jobs)
+    ]
+
+
+_Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
+"""The tables of each lens, some items each, and the notes on them."""
+
+
+def _served_pool(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+    for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
+        if parts:
+            yield at, _served(job, parts)
+
+
+def _observed(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+    """The tables of each job that lacks some."""
+    # Imported here, so that what is refused before anything is read does not wait for torch.
+    from sonde.capture.trial import how_read
+
+    loaded = _model(pool.model)
+    prepared = [prepare(loaded, items_of(job)) for job in pool.jobs]
+    left = [at for at, parts in enumerate(missing) if parts]
+    lenses = {part.lens for parts in missing for part in parts}
+    together = dataclasses.replace(
+        pool.jobs[0],
+        model=pool.model,
+        item_ids=tuple(item for job in pool.jobs for item in job.item_ids),
+        parts=tuple(part for part in pool.jobs[0].parts if part.lens in lenses),
+    )
+    held = {item for at, job in enumerate(pool.jobs) if at not in left for item in job.item_ids}
+    found = _tables(loaded, together, [*itertools.chain(*prepared)], [pool.jobs[at] for at in left], held)
+    for at, (frames, forwards) in zip(left, found, strict=True):
+        notes = {"coverage": _coverage(prepared[at]), "forwards": forwards, "reading": how_read(loaded)}
+        yield at, (frames, notes)
 
 
 def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
@@ -173,33 +247,54 @@ def try_job(job: ObserveJob) -> Tried:
 
 def _seconds(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
-    _tables(loaded, job, job.parts, prepare(loaded, items))
+    for _ in _tables(loaded, job, prepare(loaded, items), [_of(job, items)], frozenset()):
+        pass
     return time.monotonic() - begin
 
 
+def _of(job: ObserveJob, items: Sequence[Item]) -> ObserveJob:
+    return dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
+
+
 def _tables(
-    loaded: LoadedModel, job: ObserveJob, parts: Sequence[Part], prepared: Sequence[Prepared]
-) -> tuple[dict[str, list[pl.DataFrame]], dict[str, int]]:
-    """The tables of each lens, some items each, and how many forward passes were run and shared."""
+    loaded: LoadedModel,
+    together: ObserveJob,
+    prepared: Sequence[Prepared],
+    jobs: Sequence[ObserveJob],
+    held: Set[str],
+) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int]]]:
+    """Of each job the tables of each lens, some items each, and how many forward passes were run and shared.
+
+    Args:
+        loaded: The model.
+        together: All items and lenses.
+        prepared: The items.
+        jobs: The jobs whose items are wanted, in the order of the items.
+        held: Ids of the items that are in none of them.
+    """
     from sonde.capture.forward import observe_lenses
 
-    how = dataclasses.replace(parts[0].lens.capture.settings, token_budget=job.batch_tokens)
-    labels, passes = asked_of(job, parts, prepared)
-    frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
-    forwards: Counter[str] = Counter()
-    for few in _batched(observe_lenses(loaded, prepared, passes, settings=how), ITEMS_A_TABLE):
-        for one in few:
-            forwards.update(run=one.inputs, shared=one.shared)
-            if one.halved:
-                forwards["batches halved for memory"] += one.halved
-        for part in parts:
-            name = part.lens.name
-            captured = [Captured(one.prepared, one.captures[name]) for one in few]
-            table = reading_lens(part.lens.source).observe(
-                captured, labels[name], settings_of(part.lens), _vocabulary(job.model)
-            )
-            frames[name].append(table)
-    return frames, dict(forwards)
+    parts = together.parts
+    how = dataclasses.replace(parts[0].lens.capture.settings, token_budget=together.batch_tokens)
+    _, passes = asked_of(together, parts, prepared)
+    observed = observe_lenses(loaded, prepared, passes, settings=how, held=held)
+    for job in jobs:
+        labels = {part.lens.name: _labels(job, part.lens) for part in parts}
+        frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
+        forwards: Counter[str] = Counter()
+        for few in _batched(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
+            for one in few:
+                forwards.update(run=one.inputs, shared=one.shared)
+                if one.halved:
+                    forwards["batches halved for memory"] += one.halved
+            for part in parts:
+                name = part.lens.name
+                captured = [Captured(one.prepared, one.captures[name]) for one in few]
+                table = reading_lens(part.lens.source).observe(
+                    captured, labels[name], settings_of(part.lens), _vocabulary(together.model)
+                )
+                frames[name].append(table)
+        yield frames, dict(forwards)
 
 
 def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from sonde.experiments._forecast import Forecast, measured_first, observing, wor
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.handing import carried_out
-from sonde.experiments.observe import JobReport, observe_job, try_job
+from sonde.experiments.observe import JobReport, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
+from sonde.experiments.pools import Pool, pools
 from sonde.experiments.tables import scan_inputs
 from sonde.models._resolve import behind_a_server
 from sonde.store.cache import TableCache
@@ -34,6 +36,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
+    together = {job: pool for pool in pools(jobs) for job in pool.jobs}
     jobs = measured_first(jobs, observing)
     forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
     left = [job for job in jobs if not is_there(job)]
@@ -51,7 +54,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
             # What is sent to a server costs tokens, and its first job tells as much.
             if alone and not behind_a_server(some[0].model):
                 _say([_tried(some, frozenset(left), forecast)], progress)
-            for job, observed in _carried_out(session, some):
+            for job, observed in _carried_out(session, list(dict.fromkeys(together[job] for job in some))):
                 if observed.computed:
                     outcome.observed += len(job.item_ids)
                     _say([forecast.done(observing(job), observed.seconds)], progress)
@@ -63,11 +66,14 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     TableCache.of_environment().trim()
 
 
-def _carried_out(session: Session, jobs: Sequence[ObserveJob]) -> Iterator[tuple[ObserveJob, JobReport]]:
+def _carried_out(session: Session, some: Sequence[Pool]) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
-    served = [job for job in jobs if behind_a_server(job.model)]
-    yield from carried_out(session, observe_job, [job for job in jobs if job not in served])
-    yield from LocalExecutor().map(observe_job, served, workers=1)
+    served = [pool for pool in some if behind_a_server(pool.model)]
+    here = [pool for pool in some if pool not in served]
+    for pool, reports in itertools.chain(
+        carried_out(session, observe_pool, here), LocalExecutor().map(observe_pool, served, workers=1)
+    ):
+        yield from zip(pool.jobs, reports, strict=True)
 
 
 def _say(lines: Iterable[str], progress: Progress) -> None:

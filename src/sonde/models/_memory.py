@@ -9,7 +9,20 @@ import torch
 
 Result = TypeVar("Result")
 
-_SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
+_SIGNS = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    # Libraries that find no room for what they need beside a product say it in their own words.
+    "cublas_status_alloc_failed",
+    "cublas_status_not_initialized",
+    "cusolver_status_alloc_failed",
+    "cusparse_status_insufficient_resources",
+    "cudnn_status_alloc_failed",
+    "cudnn_status_internal_error_device_allocation_failed",
+    "cudnn_status_internal_error_host_allocation_failed",
+    "unable to find an engine to execute this computation",
+)
 
 
 def out_of_memory(error: BaseException) -> bool:

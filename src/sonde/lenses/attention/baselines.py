@@ -160,7 +160,7 @@ def blind_ranks(
     """
     import torch
 
-    from sonde.capture.words import RowWords, WordReader
+    from sonde.capture.words import RowWords, rank_words
 
     place = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.
@@ -169,9 +169,13 @@ def blind_ranks(
     lookups = WordLookups(place, place + 1, words.candidate, edges.ahead, edges.behind, rules)
     causal = side == "decoder"
     asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
-    reader = WordReader(side, [asked], rules, causal, torch.device("cpu"))
     orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
-    reader.read(orders[None, :, None].expand(-1, -1, reader.columns.shape[1], -1))
-    (found,) = reader.results()
+    (found,) = rank_words(
+        side,
+        [asked],
+        rules,
+        causal,
+        lambda columns: [orders[None, :, None].expand(-1, -1, columns.shape[1], -1)],
+    )
     assert found is not None
     return clamped(found)[:, :, 0]

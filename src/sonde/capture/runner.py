@@ -65,7 +65,7 @@ class Runner:
         self._head = head.widened()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
-        self._device = next(loaded.model.parameters()).device
+        self._device = loaded.device
         on_cpu = self._device.type == "cpu"
         # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
@@ -96,7 +96,9 @@ class Runner:
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
-        if not self._loaded.takes_padding:
+        if self._loaded.alone:
+            batches = [[row] for batch in batches for row in batch]
+        elif not self._loaded.takes_padding:
             batches = [same for batch in batches for same in of_one_length(batch)]
         waiting = [list(batch) for batch in reversed(batches)]
         most: int | None = None
@@ -219,7 +221,8 @@ class Runner:
         """The states at the positions that are scored, row after row."""
         index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
         query = np.concatenate([row.query for row in batch])
-        return last[torch.from_numpy(index).to(self._device), torch.from_numpy(query).to(self._device)]
+        chosen = last[torch.from_numpy(index).to(last.device), torch.from_numpy(query).to(last.device)]
+        return chosen.to(self._device)
 
     def _scored(
         self,
@@ -319,7 +322,10 @@ class Runner:
                 weights[row, place, start : max(start, stop)] = True
         chosen = _chosen([one.layers for one in wanted if one.pooling], len(states), "layer", self._name)
         on_device = torch.from_numpy(weights).to(self._device)
-        sums = {layer: pool(states[layer], on_device).double().cpu().numpy() for layer in chosen}
+        # Layers of a model over several devices leave their states where they computed them.
+        sums = {
+            layer: pool(states[layer].to(self._device), on_device).double().cpu().numpy() for layer in chosen
+        }
         results: list[Float[np.ndarray, "layer segment d_model"] | None] = []
         for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
             if not one.pooling:

@@ -17,7 +17,7 @@ from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
 from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
 from sonde.experiments.observing import observe
-from sonde.experiments.overrides import with_current_names
+from sonde.experiments.overrides import with_current_names, with_full_names
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Plan, Reading, TrainJob, plan
 from sonde.experiments.readings import follow_ups, read
 from sonde.experiments.scoring import score_all, write_scores
@@ -41,7 +41,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     Raises:
         SondeError: One line for a person; whatever was finished is kept.
     """
-    experiment, notices = with_current_names(experiment)
+    experiment, notices = with_current_names(with_full_names(experiment))
     session = Session.of(experiment, execution, progress or Silent())
     for notice in notices:
         session.progress.note(notice)

@@ -272,6 +272,14 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
             known = [header.name for header in known_models()]
             return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
         cause = cause.__cause__ or cause.__context__
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    if HF_HUB_OFFLINE:
+        revision = f" at {spec.revision!r}" if spec.revision else ""
+        return InputError(
+            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the cache of the hub on this machine does not "
+            f"hold it{revision}; fetch it once with a network, or name a folder"
+        )
     return InputError(
         f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "
         "see `sonde list models`"

@@ -75,7 +75,7 @@ def mapped(spec: ModelSpec) -> str | dict[str, str | int] | None:
 
 
 def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
-    """Hold a device map against the modules of a model, and put what shares a weight with another beside it.
+    """Hold a device map against the parts of a model, and complete it.
 
     Args:
         spec: What was asked for.
@@ -90,12 +90,12 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
     assert asked is not None
     if isinstance(asked, str):
         return asked
-    known = [name for name, _ in model.named_modules()]
+    known = [name for name, _ in (*model.named_modules(), *model.named_parameters(), *model.named_buffers())]
     for module, device in asked.items():
         if module not in known:
             near = difflib.get_close_matches(module, known, n=1)
             raise UsageError(
-                f"model {spec.name!r}: the device map names {module!r}, which is no module of "
+                f"model {spec.name!r}: the device map names {module!r}, which is no part of "
                 f"{type(model).__name__}" + (f"; did you mean {near[0]!r}?" if near else "")
             )
         kind, _, number = str(device).partition(":") if isinstance(device, str) else ("cuda", "", str(device))
@@ -105,20 +105,52 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
                 f"model {spec.name!r}: the device map puts {module!r} on {device!r}, which this machine does "
                 "not have; give cpu, disk or the number of an accelerator"
             )
-    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
-    if head is not None and embeddings is not None and head.weight is embeddings.weight:
-        names = {id(module): name for name, module in model.named_modules()}
-        mine, other = names[id(head)], names[id(embeddings)]
-        if mine in asked and (place := _place_of(other, asked)) is not None:
-            return {**asked, mine: place}
-    return asked
+    return _whole_map(model, asked)
 
 
-def _place_of(module: str, placed: Mapping[str, str | int]) -> str | int | None:
-    """The device of a module, as of the nearest that the map names."""
-    parts = module.split(".")
+def _whole_map(model: Any, asked: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Devices of parts that together are the model: what a map does not name is where the part around it is.
+
+    What shares a weight with another part lies beside it, since a weight has one place.
+    """
+    from accelerate.utils import find_tied_parameters
+
+    rest = next((device for device in asked.values() if device != "disk"), "cpu")
+    asked = {"": rest, **asked}
+    together: list[set[str]] = []
+    for parts in find_tied_parameters(model):
+        modules = {part.rpartition(".")[0] for part in parts}
+        for other in [one for one in together if one & modules]:
+            together.remove(other)
+            modules |= other
+        together.append(modules)
+    for modules in together:
+        place = _place_of(min(modules), asked)
+        if any(_place_of(module, asked) != place for module in modules):
+            asked |= dict.fromkeys(modules, place)
+    return dict(_parts_of("", model, asked, rest))
+
+
+def _parts_of(
+    name: str, module: Any, asked: Mapping[str, str | int], around: str | int
+) -> Iterator[tuple[str, str | int]]:
+    place = asked.get(name, around)
+    begin = f"{name}." if name else ""
+    within = {device for one, device in asked.items() if one and one.startswith(begin)}
+    if within <= {place}:
+        yield name, place
+        return
+    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    yield from ((f"{begin}{one}", asked.get(f"{begin}{one}", place)) for one, _ in own)
+    for child, held in module.named_children():
+        yield from _parts_of(f"{begin}{child}", held, asked, place)
+
+
+def _place_of(part: str, placed: Mapping[str, str | int]) -> str | int:
+    """The device of a part, as of the nearest around it that the map names."""
+    parts = part.split(".")
     around = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
-    return next((placed[name] for name in around if name in placed), None)
+    return next(placed[name] for name in around if name in placed)
 
 
 def architecture(picker: Any, config: Any, *, trust_remote_code: bool) -> Any:

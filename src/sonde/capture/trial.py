@@ -44,7 +44,8 @@ _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
 def how_read(loaded: LoadedModel) -> dict[str, str | float]:
     """How a model's weights were read, and how near to eager attention its attention was."""
     trial = _found.get(loaded.model)
-    found: dict[str, str | float] = {**loaded.facts}
+    dtype = str(loaded.model.dtype).removeprefix("torch.")
+    found: dict[str, str | float] = {"weights": dtype, **loaded.facts}
     return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
 
 

@@ -141,7 +141,7 @@ def _held_as(spec: ModelSpec, config: Any) -> str:
 
 def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
     """How the weights of a model were read, for ``run.json``."""
-    facts = {"weights": str(model.dtype).removeprefix("torch.")}
+    facts: dict[str, str] = {}
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:

@@ -386,7 +386,7 @@ def test_a_device_map_may_lie_in_a_file(saved: Saved, tmp_path: Path) -> None:
     path = tmp_path / "map.json"
     path.write_text(json.dumps({"": "disk"}))
     loaded = sonde.load_model(str(saved("llama")), device_map=path)
-    assert loaded.facts["placed"] == "1 modules on disk"
+    assert loaded.facts["placed"] == "1 module on disk"
 
 
 def test_few_bits_are_not_fetched_from_disk(saved: Saved) -> None:

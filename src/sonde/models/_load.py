@@ -147,7 +147,9 @@ def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
     if spec.adapter and spec.reinitialise is None:
         facts["adapter"] = "merged" if is_merged(model) else "beside the weights"
     if places := devices_of(model):
-        facts["placed"] = ", ".join(f"{count} modules on {device}" for device, count in places.items())
+        facts["placed"] = ", ".join(
+            f"{count} module{'s' * (count > 1)} on {device}" for device, count in places.items()
+        )
     return facts
 
 

@@ -80,7 +80,7 @@ def run() -> Iterator[dict[str, Any]]:
                 }
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{_table(lines)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n\n{_table(lines)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def _cases(folder: Path) -> Iterator[tuple[str, str, str, str, str]]:
@@ -140,7 +140,7 @@ def _line(model: str, read: str, base: str, name: str, device_map: str) -> Line:
     )
 
 
-def _moved(one: Float[np.ndarray, "..."], two: Float[np.ndarray, "..."]) -> Float[np.ndarray, " row"]:
+def _moved(one: Float[np.ndarray, ...], two: Float[np.ndarray, ...]) -> Float[np.ndarray, " row"]:
     """The share of each row's attention that goes elsewhere."""
     return np.abs(one - two).sum(axis=-1).ravel() / 2
 
@@ -180,9 +180,9 @@ def _table(lines: list[Line]) -> str:
         return "" if np.isnan(value) else f"{value:.2g}"
 
     rows = [
-        "| model | read as | nats of a subword, mean difference | bits a subword, change | attention that goes "
-        "elsewhere, mean share | attention probability, largest difference | mean state by the largest of its "
-        "layer, largest difference |",
+        "| model | read as | nats of a subword, mean difference | bits a subword, change | attention that "
+        "goes elsewhere, mean share | attention probability, largest difference | mean state by the largest "
+        "of its layer, largest difference |",
         "|---|---|---|---|---|---|---|",
     ]
     rows += [

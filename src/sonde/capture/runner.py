@@ -96,10 +96,8 @@ class Runner:
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
-        if self._loaded.alone:
-            batches = [[row] for batch in batches for row in batch]
-        elif not self._loaded.takes_padding:
-            batches = [same for batch in batches for same in of_one_length(batch)]
+        if self._loaded.alone or not self._loaded.takes_padding:
+            batches = [one for batch in batches for one in of_one_length(batch, alone=self._loaded.alone)]
         waiting = [list(batch) for batch in reversed(batches)]
         most: int | None = None
         while waiting:
@@ -219,10 +217,9 @@ class Runner:
         self, batch: Sequence[Row], last: Float[Tensor, "batch token d_model"]
     ) -> Float[Tensor, "position d_model"]:
         """The states at the positions that are scored, row after row."""
-        index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
-        query = np.concatenate([row.query for row in batch])
-        chosen = last[torch.from_numpy(index).to(last.device), torch.from_numpy(query).to(last.device)]
-        return chosen.to(self._device)
+        index = torch.from_numpy(np.repeat(np.arange(len(batch)), [len(row.query) for row in batch]))
+        query = torch.from_numpy(np.concatenate([row.query for row in batch]))
+        return last[index.to(last.device), query.to(last.device)].to(self._device)
 
     def _scored(
         self,
@@ -322,10 +319,7 @@ class Runner:
                 weights[row, place, start : max(start, stop)] = True
         chosen = _chosen([one.layers for one in wanted if one.pooling], len(states), "layer", self._name)
         on_device = torch.from_numpy(weights).to(self._device)
-        # Layers of a model over several devices leave their states where they computed them.
-        sums = {
-            layer: pool(states[layer].to(self._device), on_device).double().cpu().numpy() for layer in chosen
-        }
+        sums = {at: pool(states[at].to(self._device), on_device).double().cpu().numpy() for at in chosen}
         results: list[Float[np.ndarray, "layer segment d_model"] | None] = []
         for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
             if not one.pooling:

@@ -121,8 +121,10 @@ class Recorder:
         for reader in self._readers:
             if reader.side == side:
                 _same_batch(module, query, reader)
-                rows = attention_rows(query, key, mask, reader.columns, scaling, is_causal, position_bias)
-                reader.read(rows)
+                # Of a model over several devices a layer computes elsewhere than what reads it.
+                columns = reader.columns.to(query.device)
+                rows = attention_rows(query, key, mask, columns, scaling, is_causal, position_bias)
+                reader.read(rows.to(reader.columns.device))
 
     def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
         """Pick the rows from a whole matrix, as eager attention makes them.
@@ -137,7 +139,8 @@ class Recorder:
         for reader in self._readers:
             if reader.side == side:
                 _same_batch(module, matrix, reader)
-                reader.read(pick_rows(matrix, reader.columns).float())
+                rows = pick_rows(matrix, reader.columns.to(matrix.device)).float()
+                reader.read(rows.to(reader.columns.device))
 
 
 def _same_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:

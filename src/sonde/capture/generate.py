@@ -76,7 +76,7 @@ def _threads_that_pay(loaded: LoadedModel, rows: int) -> Generator[None]:
     """One thread where all of them take longer over a piece: in a small model they mostly wait."""
     threads = torch.get_num_threads()
     try:
-        if threads > 1 and next(loaded.model.parameters()).device.type == "cpu":
+        if threads > 1 and loaded.device.type == "cpu":
             took = {count: _seconds_a_piece(loaded, rows, count) for count in (threads, 1)}
             torch.set_num_threads(min(took, key=lambda count: took[count]))
         yield
@@ -100,9 +100,7 @@ def _seconds_a_piece(loaded: LoadedModel, rows: int, threads: int) -> float:
 @torch.inference_mode()
 def _written(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[str]:
     """The texts behind rows of one length."""
-    given: Int[torch.Tensor, "batch token"] = torch.tensor(
-        rows, device=next(loaded.model.parameters()).device
-    )
+    given: Int[torch.Tensor, "batch token"] = torch.tensor(rows, device=loaded.device)
     chosen: dict[str, Any] = {"do_sample": False, "num_beams": 1, "pad_token_id": loaded.special.pad}
     try:
         output = loaded.model.generate(

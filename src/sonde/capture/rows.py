@@ -61,8 +61,10 @@ class Row:
         return self.target - self.first
 
 
-def of_one_length(batch: Sequence[Row]) -> list[list[Row]]:
-    """A batch in parts that need no padding."""
+def of_one_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row]]:
+    """A batch in parts that need no padding, or one row each."""
+    if alone:
+        return [[row] for row in batch]
     parts: dict[int, list[Row]] = {}
     for row in batch:
         parts.setdefault(len(row.tokens), []).append(row)

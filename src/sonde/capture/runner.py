@@ -72,7 +72,7 @@ class Runner:
         self._head = head.widened()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
-        self._device = next(loaded.model.parameters()).device
+        self._device = loaded.device
         on_cpu = self._device.type == "cpu"
         # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
@@ -106,8 +106,8 @@ class Runner:
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
-        if not self._loaded.takes_padding:
-            batches = [same for batch in batches for same in of_one_length(batch)]
+        if self._loaded.alone or not self._loaded.takes_padding:
+            batches = [one for batch in batches for one in of_one_length(batch, alone=self._loaded.alone)]
         waiting = [list(batch) for batch in reversed(batches)]
         while waiting:
             batch = waiting.pop()
@@ -362,9 +362,11 @@ def _as_they_are(scored: Sequence[RowResult]) -> list[RowResult]:
 
 
 def _at(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Sent]) -> Tensor:
-    """The states at the positions that are scored, row after row."""
+    """The states at the positions that are scored, row after row, where the batch was sent."""
     index, query = places
-    return last[index.tensor, query.tensor]
+    # Of a model over several devices the last layer need not lie where the first one reads.
+    found = last[index.tensor.to(last.device), query.tensor.to(last.device)]
+    return found.to(index.tensor.device)
 
 
 def _mask(batch: Sequence[Row], width: int) -> Int[np.ndarray, "batch token"]:

@@ -18,6 +18,7 @@ from sonde.capture.rows import Row
 from sonde.capture.transfer import Upload
 from sonde.languages._text import alike
 from sonde.models import LoadedModel
+from sonde.models._placing import devices_of
 from sonde.models._samples import near
 
 _LEAST = 16
@@ -151,7 +152,13 @@ def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
     """
     known = _probed.get(loaded.model)
     if known is None:
-        known = _probed[loaded.model] = loaded.capabilities.kind == "decoder" and _goes_on(loaded, body)
+        known = _probed[loaded.model] = (
+            # The caches of a model over several devices lie on as many.
+            loaded.capabilities.kind == "decoder"
+            and not loaded.alone
+            and len({one for one in devices_of(loaded.model) if one not in ("cpu", "disk")}) < 2
+            and _goes_on(loaded, body)
+        )
     return known
 
 
@@ -162,7 +169,7 @@ def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
     size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
     if size < 3:
         return False
-    device = next(loaded.model.parameters()).device
+    device = loaded.device
     ids = torch.arange(size, device=device)[None]
     whole = body(input_ids=ids, use_cache=False).last_hidden_state
     read = body(input_ids=ids[:, :2], use_cache=True)

@@ -67,7 +67,9 @@ class PooledStates:
             [one.layers for one in self._wanted if one.pooling], len(held), "layer", self._model
         )
         within = inside(start, stop, held[0].shape[1])
-        self._fetched = download.add(torch.stack([pool(held[layer], within) for layer in self._layers]))
+        self._fetched = download.add(
+            torch.stack([pool(held[layer].to(within.device), within) for layer in self._layers])
+        )
 
     def results(self) -> list[Float[np.ndarray, "layer segment d_model"] | None]:
         """The sums of each row, once they were fetched."""

@@ -100,7 +100,9 @@ class Download:
             return
         # Wide types first, so that each begins at a multiple of its own size.
         held.sort(key=lambda one: -one[0].element_size())
-        flat = [tensor.contiguous().view(-1).view(torch.uint8) for tensor, _ in held]
+        # Layers of a model over several devices give theirs to that of the first tensor.
+        there = held[0][0].device
+        flat = [tensor.to(there).contiguous().view(-1).view(torch.uint8) for tensor, _ in held]
         bytes_here = torch.cat(flat).cpu().numpy()
         begin = 0
         for (tensor, fetched), part in zip(held, flat, strict=True):

@@ -42,9 +42,10 @@ _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
 
 
 def how_read(loaded: LoadedModel) -> dict[str, str | float]:
-    """Precision of a model's weights, and how near to eager attention its attention was read."""
+    """How a model's weights were read, and how near to eager attention its attention was."""
     trial = _found.get(loaded.model)
-    found: dict[str, str | float] = {"weights": str(loaded.model.dtype).removeprefix("torch.")}
+    dtype = str(loaded.model.dtype).removeprefix("torch.")
+    found: dict[str, str | float] = {"weights": dtype, **loaded.facts}
     return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
 
 
@@ -67,7 +68,8 @@ def _tried(loaded: LoadedModel) -> AttentionTrial:
     how = loaded.capabilities.attention
     if how not in ("interface", "eager"):
         raise _refused(loaded, "it has none")
-    rows = some_rows(loaded, _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2)
+    together = _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2
+    rows = some_rows(loaded, together[:1] if loaded.alone else together)
     usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
     expected = _expected(loaded, rows)
     reason = ""
@@ -119,7 +121,7 @@ def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
 def _recorded(loaded: LoadedModel, rows: Sequence[list[int]], way: str) -> tuple[_Matrices, list[Tensor]]:
     """The matrices that are read from one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
-    device = next(loaded.model.parameters()).device
+    device = loaded.device
     readers = {
         side: RowReader(side, torch.arange(width, device=device).expand(len(rows), -1))
         for side in _sides(loaded)

@@ -16,6 +16,8 @@ from sonde.base.times import seconds_of
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS
+from sonde.models import QUANTISATIONS
+from sonde.models._naming import NONE
 
 MODES = ("corrected", "paper")
 DTYPES = ("auto", "float32", "float16", "bfloat16")
@@ -57,6 +59,18 @@ class Experiment:
     include_seen: Annotated[bool, Help("score items too that a model was trained on", "--include-seen")] = (
         False
     )
+    quantise: Annotated[
+        str,
+        OneOf(QUANTISATIONS),
+        Help(
+            "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
+            "--quantise",
+        ),
+    ] = field(default=NONE, metadata=ADDED)
+    adapter: Annotated[
+        str,
+        Help("a PEFT adapter over each model; over one alone as NAME?adapter=PATH", "--adapter"),
+    ] = field(default="", metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -97,7 +111,23 @@ class Execution:
     ] = ""
     merges: str = ""
     device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
-    dtype: Annotated[str, OneOf(DTYPES), Help("type of the numbers in a model", "--dtype")] = "auto"
+    device_map: Annotated[
+        str,
+        Help(
+            "where the parts of a model lie: auto, another policy of accelerate, or a JSON object or file of "
+            "devices by module, cpu and disk among them",
+            "--device-map",
+            "all on the device",
+        ),
+    ] = ""
+    dtype: Annotated[
+        str,
+        OneOf(DTYPES),
+        Help(
+            "type of the numbers in a model; auto is that of its weights, but on a processor not float16",
+            "--dtype",
+        ),
+    ] = "auto"
     batch_tokens: Annotated[
         Count | None,
         Help(

@@ -234,7 +234,7 @@ def observing(job: ObserveJob) -> Work:
     """An observation: what its lenses do with its items."""
     model = job.model
     return Work(
-        subject=f"{model.name}@{model.revision}" if model.revision else model.name,
+        subject=model.full_name,
         does=frozenset(part.lens.name for part in job.parts),
         where=f"{job.corpus} {job.language}",
         size=len(job.item_ids),
@@ -244,4 +244,4 @@ def observing(job: ObserveJob) -> Work:
 
 def training(job: TrainJob) -> Work:
     """A training run."""
-    return Work(subject=job.model.name, does=frozenset({job.method.name}), where=job.corpus, size=1)
+    return Work(subject=job.model.full_name, does=frozenset({job.method.name}), where=job.corpus, size=1)

@@ -10,7 +10,7 @@ from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, language_of_path, read_text
 from sonde.languages import LANGUAGES
-from sonde.models import ModelSpec, load_tokenizer, split_revision
+from sonde.models import load_tokenizer, spec_of
 
 
 def token_table(file: Path, model: str, language: str | None, *, merged: bool) -> pl.DataFrame:
@@ -37,9 +37,7 @@ def token_table(file: Path, model: str, language: str | None, *, merged: bool) -
 
 def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
     """The token table of a text for a model's tokenizer; arguments and errors as of `token_table`."""
-    bare, revision = split_revision(model)
-    tokenizer = load_tokenizer(ModelSpec(name=bare, revision=revision))
-    return align_table(tokenizer, text, language, merged=merged)
+    return align_table(load_tokenizer(spec_of(model)), text, language, merged=merged)
 
 
 def write_table(table: pl.DataFrame, output: Path) -> None:

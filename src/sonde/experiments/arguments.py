@@ -12,13 +12,17 @@ from sonde.base.options import Option
 from sonde.corpora import read_lock
 from sonde.executors import cores
 from sonde.experiments._experiment import Execution, Experiment, load_experiment
-from sonde.experiments.overrides import default_output, overridden, written_options
+from sonde.experiments.overrides import default_output, overridden, with_full_names, written_options
+from sonde.models import device_map_text
 
 Place = str | os.PathLike[str]
 """A file or folder."""
 
 Names = Place | Sequence[Place]
 """One name, or several; what is handed in as a file may be named by its path."""
+
+DeviceMap = Place | Mapping[str, str | int]
+"""Where the parts of a model lie: a policy of accelerate, devices by module, or a file of them."""
 
 GivenOptions = Mapping[str, Mapping[str, Option | Sequence[Option]]] | Sequence[str]
 """Options by lens and name, or each as a text ``LENS.NAME=VALUE``."""
@@ -44,6 +48,8 @@ def from_arguments(
     bos: str | None = None,
     mode: str | None = None,
     quirks: Names | None = None,
+    adapter: Place | None = None,
+    quantise: str | None = None,
     seed: int | None = None,
     options: GivenOptions | None = None,
     include_seen: bool | None = None,
@@ -55,6 +61,7 @@ def from_arguments(
     budget: str | None = None,
     workers: int | None = None,
     device: str | None = None,
+    device_map: DeviceMap | None = None,
     dtype: str | None = None,
     batch_tokens: int | None = None,
     trust_remote_code: bool = False,
@@ -76,6 +83,8 @@ def from_arguments(
         "corpora": several("corpora", corpora),
         "quirks": several("quirks", quirks),
         "mode": mode,
+        "adapter": None if adapter is None else os.fspath(adapter),
+        "quantise": quantise,
         "include_seen": include_seen,
         "unit": unit,
         "languages": several("languages", languages),
@@ -94,7 +103,7 @@ def from_arguments(
         source = _DEMO
     base = load_experiment(source) if source else experiment or Experiment()
     given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
-    wanted = overridden(base, given)
+    wanted = with_full_names(overridden(base, given))
     folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
     if shard is not None and output is None:
         folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
@@ -105,6 +114,7 @@ def from_arguments(
         "budget": budget,
         "workers": workers,
         "device": device,
+        "device_map": None if device_map is None else device_map_text(device_map),
         "dtype": dtype,
         "batch_tokens": batch_tokens,
     }

@@ -15,8 +15,9 @@ from sonde.experiments.choices import model_specs
 from sonde.experiments.plan import LensChoice
 from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Lens, ReadingLens, typed_options
-from sonde.models import Capabilities, describe, settle
+from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
+from sonde.models import Capabilities, ModelSpec, describe, settle, trainable
+from sonde.models._adapting import adapter_location
 from sonde.models._resolve import behind_a_server, locate
 
 _ANYWHERE = ("auto", "cpu")
@@ -38,9 +39,16 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
     specs = model_specs(experiment, execution)
+    if execution.device_map and execution.device != "auto":
+        raise UsageError(
+            f"--device-map says where each part of a model lies, --device {execution.device} that all lie "
+            "there; leave out one"
+        )
     for spec in specs:
         if not behind_a_server(spec):
             locate(spec)
+        if spec.adapter:
+            adapter_location(spec)
     for corpus in experiment.corpora:
         check_corpus(corpus)
     for lens in lenses:
@@ -92,13 +100,14 @@ def readable(lenses: Sequence[LensChoice], experiment: Experiment, execution: Ex
     Raises:
         UsageError: A lens can read none of them; says why and which it could.
     """
-    specs = model_specs(experiment, execution)
-    models = {name: describe(spec) for name, spec in zip(experiment.models, specs, strict=True)}
+    specs = dict(zip(experiment.models, model_specs(experiment, execution), strict=True))
+    models = {name: describe(spec) for name, spec in specs.items()}
     by_lens: dict[str, Mapping[str, Capabilities]] = {}
     left_out: list[Refused] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
-        reasons = {name: reason for name, one in models.items() if (reason := _refusal(lens, one))}
+        found = {name: _refusal(lens, one, specs[name]) for name, one in models.items()}
+        reasons = {name: reason for name, reason in found.items() if reason}
         able = {name: one for name, one in models.items() if name not in reasons}
         if isinstance(lens, ReadingLens):
             reasons |= lens.leaves_out(able, dict(choice.options))
@@ -111,7 +120,7 @@ def readable(lenses: Sequence[LensChoice], experiment: Experiment, execution: Ex
     return Readable(by_lens, tuple(left_out))
 
 
-def _refusal(lens: Lens, capabilities: Capabilities) -> str | None:
+def _refusal(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
     if capabilities.kind == "endpoint":
         able = [one.name for one in LENSES.headers() if "endpoint" in one.needs]
         if lens.name not in able:
@@ -119,4 +128,9 @@ def _refusal(lens: Lens, capabilities: Capabilities) -> str | None:
                 f"a server gives words alone, and lens {lens.name!r} reads states; "
                 f"use the lens {' or '.join(able)}"
             )
+    if isinstance(lens, TrainingLens) and not trainable(spec):
+        return (
+            f"lens {lens.name!r} trains all weights of a model; neither weights of fewer bits nor those "
+            "under a device map can be trained; leave out --quantise and --device-map"
+        )
     return lens.refuses(capabilities)

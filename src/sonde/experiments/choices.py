@@ -16,7 +16,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
-from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, split_revision
+from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
 
@@ -160,19 +160,16 @@ def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec
     if len(set(experiment.models)) < len(experiment.models):
         twice = next(name for name in experiment.models if experiment.models.count(name) > 1)
         raise UsageError(f"model {twice!r} is named twice; name each model once")
-    specs: list[ModelSpec] = []
-    for name in experiment.models:
-        bare, revision = split_revision(name)
-        specs.append(
-            ModelSpec(
-                name=bare,
-                revision=revision,
-                device=execution.device,
-                dtype=execution.dtype,
-                trust_remote_code=execution.trust_remote_code,
-            )
+    return tuple(
+        spec_of(
+            name,
+            device=execution.device,
+            dtype=execution.dtype,
+            device_map=execution.device_map,
+            trust_remote_code=execution.trust_remote_code,
         )
-    return tuple(specs)
+        for name in experiment.models
+    )
 
 
 def model_choices(
@@ -184,7 +181,9 @@ def model_choices(
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         if name not in read:
             continue
-        seen = frozenset[str]() if experiment.include_seen else seen_items(spec.name, ids)
+        seen = frozenset[str]()
+        for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
+            seen |= seen_items(trained, ids)
         choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
     return tuple(choices)
 

@@ -14,6 +14,8 @@ from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments._experiment import Experiment
 from sonde.lenses import DEFAULT_LENS, LENSES, typed_options
+from sonde.models import full_name
+from sonde.models._naming import NONE
 
 Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
@@ -46,6 +48,19 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
             for lens in {**start.options, **options}
         }
     return _laid_over(start, merged)
+
+
+def with_full_names(experiment: Experiment) -> Experiment:
+    """An experiment whose models say by their names what adapter and quantisation they have.
+
+    Raises:
+        UsageError: A name that cannot be read, or a model behind a server that is to have either.
+    """
+    names = [
+        full_name(name, adapter=experiment.adapter, quantise=experiment.quantise)
+        for name in experiment.models
+    ]
+    return dataclasses.replace(experiment, models=tuple(names), adapter="", quantise=NONE)
 
 
 def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:

@@ -11,7 +11,7 @@ from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.checks import Readable, check_names, readable
 from sonde.experiments.choices import components, lens_choices, model_choices, settled_options
-from sonde.experiments.overrides import with_current_names
+from sonde.experiments.overrides import with_current_names, with_full_names
 from sonde.experiments.plan import LensChoice, ModelChoice, Plan, Reading, plan
 from sonde.experiments.readings import read
 
@@ -27,7 +27,7 @@ def settled(
     Raises:
         SondeError: Something that is named does not exist, or does not go together.
     """
-    experiment, notices = with_current_names(experiment)
+    experiment, notices = with_current_names(with_full_names(experiment))
     session = Session.of(experiment, execution, progress)
     for notice in notices:
         session.progress.note(notice)

@@ -130,7 +130,8 @@ def observe_share(session: Session, stage: Plan) -> None:
         train(session, trainings)
     experiment, execution = session.experiment, session.execution
     kept = {
-        name: getattr(execution, name) for name in ("device", "dtype", "batch_tokens", "trust_remote_code")
+        name: getattr(execution, name)
+        for name in ("device", "device_map", "dtype", "batch_tokens", "trust_remote_code")
     }
     written = Written(
         shard=str(shard),

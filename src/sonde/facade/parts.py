@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from sonde.experiments.aligning import text_table, token_table
-from sonde.experiments.arguments import Names, Place, several
+from sonde.experiments.arguments import DeviceMap, Names, Place, several
 from sonde.experiments.labelling import Labelling, Labels
 from sonde.experiments.labelling import label as label_corpora
 from sonde.experiments.overrides import selection_of
-from sonde.models import LoadedModel, ModelSpec, split_revision
+from sonde.models import LoadedModel, device_map_text, full_name, spec_of
 from sonde.models import load_model as load
 
 
@@ -116,23 +117,35 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
 
 
 def load_model(
-    name: str, *, device: str = "auto", dtype: str = "auto", trust_remote_code: bool = False
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    device_map: DeviceMap = "",
+    adapter: Place = "",
+    quantise: str = "none",
+    trust_remote_code: bool = False,
 ) -> LoadedModel:
     """A model with its tokenizer, held against a plain forward, ready for `sonde.capture`.
 
     Args:
-        name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``).
+        name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``);
+            ``name?adapter=PATH&quantise=8bit`` as for a run.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
-        dtype: ``"auto"`` (float32 on a CPU), ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        dtype: ``"auto"`` (that of its weights, but float32 for float16 on a processor), ``"float32"``,
+            ``"bfloat16"``, ``"float16"``.
+        device_map: Where its parts lie: ``"auto"``, or devices by module, ``"cpu"`` and ``"disk"`` among
+            them.
+        adapter: A PEFT adapter over it.
+        quantise: ``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes.
         trust_remote_code: Let a hub model run its code.
 
     Raises:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached or read.
     """
-    bare, revision = split_revision(name)
+    named = full_name(name, adapter=os.fspath(adapter), quantise=quantise)
+    placed = device_map_text(device_map)
     return load(
-        ModelSpec(
-            name=bare, revision=revision, device=device, dtype=dtype, trust_remote_code=trust_remote_code
-        )
+        spec_of(named, device=device, dtype=dtype, device_map=placed, trust_remote_code=trust_remote_code)
     )

@@ -21,7 +21,7 @@ from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_task
 from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.observe import pack, subwords_of, unpack
-from sonde.models import ModelSpec, load_model, resolve_revision, settle, split_revision
+from sonde.models import load_model, resolve_revision, settle, spec_of
 from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
 from sonde.tasks import TASKS
@@ -191,11 +191,13 @@ def _states(
     layer: int,
 ) -> Float[np.ndarray, "place width"]:
     """States of functions or places as the run would have stored them; NaN where there is none."""
-    name, revision = split_revision(model.name)
     ran = run.summary.get("execution") or {}
     spec = settle(
-        ModelSpec(
-            name=name, revision=revision, device=ran.get("device", "auto"), dtype=ran.get("dtype", "auto")
+        spec_of(
+            model.name,
+            device=ran.get("device", "auto"),
+            dtype=ran.get("dtype", "auto"),
+            device_map=ran.get("device_map", ""),
         )
     )
     if resolve_revision(spec) != model.facts.get("revision"):

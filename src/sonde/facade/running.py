@@ -8,7 +8,7 @@ from dataclasses import replace
 from sonde.base.errors import UsageError
 from sonde.experiments import Experiment, Progress
 from sonde.experiments._progress import Silent
-from sonde.experiments.arguments import GivenOptions, Names, Place, from_arguments
+from sonde.experiments.arguments import DeviceMap, GivenOptions, Names, Place, from_arguments
 from sonde.experiments.run import run as carry_out
 from sonde.facade.after_scores import Wanted
 from sonde.facade.finished import Run
@@ -34,6 +34,8 @@ def run(
     bos: str | None = None,
     mode: str | None = None,
     quirks: Names | None = None,
+    adapter: Place | None = None,
+    quantise: str | None = None,
     seed: int | None = None,
     options: GivenOptions | None = None,
     include_seen: bool | None = None,
@@ -44,6 +46,7 @@ def run(
     budget: str | None = None,
     workers: int | None = None,
     device: str | None = None,
+    device_map: DeviceMap | None = None,
     dtype: str | None = None,
     batch_tokens: int | None = None,
     trust_remote_code: bool = False,
@@ -61,7 +64,8 @@ def run(
     Args:
         experiment: What is measured, as plain data.
         file: Or an experiment file (TOML).
-        models: Paths, hub names (``name@revision``) or bundled names.
+        models: Paths, hub names (``name@revision``) or bundled names; ``name?adapter=PATH&quantise=8bit``
+            for one with an adapter, or with weights of fewer bits.
         lenses: Public names or ``.py`` files; ``sonde list lenses``.
         tasks: Run these instead of the defaults, public names or ``.py`` files; ``sonde list tasks``.
         corpora: ``stdlib``, ``local:DIR``, ...; ``sonde list corpora``.
@@ -75,6 +79,8 @@ def run(
         bos: Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``.
         mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
         quirks: Single quirks of a paper that are switched on.
+        adapter: A PEFT adapter over each model.
+        quantise: ``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes.
         seed: Seed of sampling and of everything random.
         options: Options of lenses, ``{"probe": {"folds": 3}}``, or as on the command line,
             ``["probe.folds=3"]``; ``sonde list options``.
@@ -89,6 +95,8 @@ def run(
             own.
         workers: Processes at a time; by default 1 with a model, else one a core.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
+        device_map: Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file),
+            ``"cpu"`` and ``"disk"`` among them; by default all on the device.
         dtype: ``"auto"`` by default, ``"float32"``, ``"bfloat16"``, ``"float16"``.
         batch_tokens: Subwords that a model reads at once; fewer take less memory and change no score.
         trust_remote_code: Let a hub model run its code.
@@ -118,6 +126,8 @@ def run(
         bos=bos,
         mode=mode,
         quirks=quirks,
+        adapter=adapter,
+        quantise=quantise,
         seed=seed,
         options=options,
         include_seen=include_seen,
@@ -128,6 +138,7 @@ def run(
         budget=budget,
         workers=workers,
         device=device,
+        device_map=device_map,
         dtype=dtype,
         batch_tokens=batch_tokens,
         trust_remote_code=trust_remote_code,

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from sonde.base.options import Count, Options, Whole, option
-from sonde.models._resolve import PREFIX
+from sonde.models._naming import PREFIX
 from sonde.models._server import BASE_URL, KEY, ServerSettings
 
 

@@ -13,14 +13,17 @@ from sonde.models._load import (
     load_tokenizer,
     resolve_revision,
     settle,
+    trainable,
 )
-from sonde.models._resolve import split_family, split_revision
+from sonde.models._naming import QUANTISATIONS, full_name, spec_of, split_family, split_revision
+from sonde.models._placing import device_map_text
 from sonde.models._stored import stored
 
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
 
 __all__ = [
     "FAMILIES",
+    "QUANTISATIONS",
     "Capabilities",
     "DecoderFamily",
     "EncoderDecoderFamily",
@@ -35,7 +38,9 @@ __all__ = [
     "derive",
     "describe",
     "describe_special",
+    "device_map_text",
     "frequencies",
+    "full_name",
     "known_models",
     "load_model",
     "load_tokenizer",
@@ -43,7 +48,9 @@ __all__ = [
     "resolve_revision",
     "seen_items",
     "settle",
+    "spec_of",
     "split_family",
     "split_revision",
     "stored",
+    "trainable",
 ]

@@ -16,6 +16,7 @@ from jaxtyping import UInt64
 
 from sonde.base.errors import UnknownNameError
 from sonde.base.registry import Header
+from sonde.models._naming import split_options, split_revision
 
 _PREFIX = "sonde/"
 
@@ -58,8 +59,12 @@ def bundled_folder(name: str) -> Path | None:
 
 
 def manifest(name: str) -> ManifestFiles:
-    """Where a model says what it was trained on; any folder may hold the files that bundled ones do."""
-    folder = bundled_folder(name) or Path(name).expanduser()
+    """Where a model says what it was trained on; any folder may hold the files that bundled ones do.
+
+    What stands behind a name, revision or quantisation, does not change what its weights have seen.
+    """
+    bare = split_revision(split_options(name)[0])[0]
+    folder = bundled_folder(bare) or Path(bare).expanduser()
     found = {
         field: path if (path := folder / f"{file}.parquet").is_file() else None
         for field, file in (("files", "manifest"), ("seen", "seen"), ("frequencies", "frequencies"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from sonde.base.fingerprint import ADDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +87,14 @@ class ModelSpec:
             ``./family.py:name`` is read by the model family of that file.
         revision: Hub revision; empty means the default branch.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-        dtype: ``"auto"``, ``"float32"``, ``"float16"``, ``"bfloat16"``; auto is float32 on CPU.
+        dtype: ``"auto"``, ``"float32"``, ``"float16"``, ``"bfloat16"``; auto is what the weights were saved
+            in, but float32 in the place of float16 on a processor.
         trust_remote_code: Off unless the user asks.
         reinitialise: Seed of the random weights of a control; None keeps the trained ones.
+        adapter: A PEFT adapter over the model, by path or hub name; empty for none.
+        quantise: ``"8bit"`` or ``"4bit"``: how bitsandbytes holds the linear layers; empty for as they are.
+        device_map: Where the parts of the model lie, as accelerate takes it: ``"auto"`` or the like, or a
+            JSON object of devices by module; empty for all on the device.
     """
 
     name: str
@@ -95,6 +103,17 @@ class ModelSpec:
     dtype: str = "auto"
     trust_remote_code: bool = False
     reinitialise: int | None = None
+    adapter: str = field(default="", metadata=ADDED)
+    quantise: str = field(default="", metadata=ADDED)
+    device_map: str = field(default="", metadata=ADDED)
+
+    @property
+    def full_name(self) -> str:
+        """The name with revision, adapter and quantisation: what tells the weights of a run apart."""
+        options = (("adapter", self.adapter), ("quantise", self.quantise))
+        asked = "&".join(f"{option}={value}" for option, value in options if value)
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{self.name}{revision}{'?' if asked else ''}{asked}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +129,8 @@ class LoadedModel:
         special: Its special-token policy.
         family: Public name of the family file that loaded it.
         takes_padding: Whether a row reads the same beside a longer one; else rows are batched by length.
+        alone: Whether what a row gives depends on the rows beside it, so that each is read by itself.
+        facts: How its weights were read, for ``run.json``.
     """
 
     spec: ModelSpec
@@ -120,6 +141,15 @@ class LoadedModel:
     special: SpecialTokens
     family: str
     takes_padding: bool = True
+    alone: bool = False
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def device(self) -> Any:
+        """Where inputs go: the device that computes the embeddings, wherever their weights lie."""
+        from sonde.models._placing import computing_device
+
+        return computing_device(self.model)
 
 
 @runtime_checkable

@@ -57,7 +57,8 @@ def revision_of(place: Location) -> str:
 def _commit(place: Location) -> str:
     from transformers.utils.hub import extract_commit_hash
 
-    found = None if place.local else _fetched(place, "config.json", place.revision or "main")
+    files = () if place.local else ("config.json", "adapter_config.json")
+    found = next(filter(None, (_fetched(place, name, place.revision or "main") for name in files)), None)
     commit = extract_commit_hash(None if found is None else str(found), None)
     if commit is None:
         # An answer that was not had is asked for again.

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from sonde.models._placing import present, spread
 
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
 
@@ -81,10 +84,18 @@ class WholeHead:
     """
 
     def __init__(self, shell: Any, states: str, *, wide: bool = False) -> None:
-        self._shell = shell
+        self._given = shell
         self._states = states
         self.wide = wide
-        self._run = _widened(shell, shell.get_output_embeddings()) if wide else shell
+
+    @cached_property
+    def _shell(self) -> Any:
+        """The model without its bodies; what lies elsewhere is fetched when the head is first asked."""
+        return present(self._given) if spread(self._given) else self._given
+
+    @cached_property
+    def _run(self) -> Any:
+        return _widened(self._shell, self._shell.get_output_embeddings()) if self.wide else self._shell
 
     def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
         """Logits over the whole vocabulary."""
@@ -92,8 +103,8 @@ class WholeHead:
 
     def widened(self) -> WholeHead:
         """The head in float32: logits in half precision are rounded to ties, which decide ranks."""
-        dtypes = {one.dtype for one in self._shell.parameters() if one.is_floating_point()}
-        return self if dtypes <= {torch.float32} else WholeHead(self._shell, self._states, wide=True)
+        dtypes = {one.dtype for one in self._given.parameters() if one.is_floating_point()}
+        return self if dtypes <= {torch.float32} else WholeHead(self._given, self._states, wide=True)
 
     def narrowed(self, ids: Int[Tensor, " candidate"]) -> Head:
         """The head that gives the logits of some ids alone.
@@ -139,7 +150,9 @@ class _NarrowHead:
 
 
 def _logits(shell: Any, states: str, given: Float[Tensor, "*axes d_model"]) -> Tensor:
-    logits = shell(**{states: given.reshape(1, -1, given.shape[-1])}).logits
+    place = next(shell.parameters(), given).device
+    # A model over several devices ends on another than it begins on.
+    logits = shell(**{states: given.to(place).reshape(1, -1, given.shape[-1])}).logits.to(given.device)
     return logits.reshape(*given.shape[:-1], logits.shape[-1])
 
 
@@ -147,7 +160,7 @@ def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
     """A copy of a shell with some rows of its output embeddings; None where they cannot be told."""
     projection = shell.get_output_embeddings()
     named = [name for name, module in shell.named_modules() if module is projection]
-    if not isinstance(projection, nn.Linear) or not named:
+    if not _is_plain(projection) or not named:
         return None
     rows = copy.copy(projection)
     rows._parameters = {
@@ -191,8 +204,11 @@ class _WideLinear(nn.Module):
 
 def _widened(module: Any, projection: Any) -> Any:
     """A copy of a module in float32; the projection on the vocabulary is widened when it is used."""
-    if module is projection and isinstance(module, nn.Linear):
+    if module is projection and _is_plain(module):
         return _WideLinear(module)
+    if any(one is not None and not one.is_floating_point() for one in module._parameters.values()):
+        # A quantised layer computes with its own numbers, in the type of what it is given.
+        return module
     one = copy.copy(module)
     one._modules = {
         # Embeddings look ids up, which a head does not.
@@ -205,6 +221,11 @@ def _widened(module: Any, projection: Any) -> Any:
     }
     one._buffers = {name: None if given is None else _wide(given) for name, given in module._buffers.items()}
     return one
+
+
+def _is_plain(module: Any) -> bool:
+    """Whether a module is a linear layer with its weights as they are."""
+    return isinstance(module, nn.Linear) and module.weight.is_floating_point()
 
 
 def _wide(given: Tensor) -> Tensor:

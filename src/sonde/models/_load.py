@@ -9,11 +9,21 @@ from functools import lru_cache
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError
+from sonde.models._adapting import adapter_hash, check_adapter, is_merged
 from sonde.models._bundled import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object, revision_of
+from sonde.models._naming import split_family
+from sonde.models._placing import computing_device, devices_of
 from sonde.models._plbart import FILE, plbart_tokenizer
 from sonde.models._preflight import check_config, check_tokenizer, check_vocabulary, tokenizer_fault
+from sonde.models._quantising import (
+    by_bitsandbytes,
+    check_quantisation,
+    quantisation_of,
+    quantiser,
+    without_outliers,
+)
 from sonde.models._resolve import (
     SERVED,
     SERVED_REVISION,
@@ -21,7 +31,6 @@ from sonde.models._resolve import (
     behind_a_server,
     content_hash,
     locate,
-    split_family,
 )
 from sonde.models._weights import check_files, device_of, dtype_of, one_line
 
@@ -41,8 +50,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     config = _config(spec)
     name, family = _family_of(spec, config)
     capabilities, special = _described(spec, family)
+    _check_how(spec, config)
     model = family.load(spec, config)
     _check_head(spec, family, model, capabilities)
+    kind = _held_as(spec, config)
     loaded = LoadedModel(
         spec=spec,
         revision=resolve_revision(spec),
@@ -51,6 +62,9 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         capabilities=capabilities,
         special=special,
         family=name,
+        # The columns that 8 bits spare are chosen over all rows of a batch.
+        alone=kind == "8bit",
+        facts=_facts(spec, model, kind),
     )
     return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
@@ -66,6 +80,11 @@ def settle(spec: ModelSpec) -> ModelSpec:
     device = device_of(spec)
     dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
     return dataclasses.replace(spec, device=str(device), dtype=dtype)
+
+
+def trainable(spec: ModelSpec) -> bool:
+    """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
+    return behind_a_server(spec) or not (spec.device_map or quantisation_of(spec, _config(spec)))
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:
@@ -89,10 +108,12 @@ def describe(spec: ModelSpec) -> Capabilities:
     """
     if behind_a_server(spec):
         return SERVED
-    _, family = _family_of(spec, _config(spec))
+    config = _config(spec)
+    _, family = _family_of(spec, config)
     capabilities, _ = _described(spec, family)
     if spec.reinitialise is None:
         check_files(spec)
+    _check_how(spec, config)
     return capabilities
 
 
@@ -105,8 +126,38 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
     return family.special_tokens(load_tokenizer(spec), config)
 
 
+def _check_how(spec: ModelSpec, config: Any) -> None:
+    """Refuse an adapter or a quantisation that cannot be read, before a weight is."""
+    check_quantisation(spec, config)
+    if spec.adapter:
+        check_adapter(spec)
+
+
+def _held_as(spec: ModelSpec, config: Any) -> str:
+    """How the linear layers are held: weights drawn at random are quantised by bitsandbytes alone."""
+    kind = quantisation_of(spec, config)
+    return kind if spec.reinitialise is None or by_bitsandbytes(kind) else ""
+
+
+def _facts(spec: ModelSpec, model: Any, kind: str) -> dict[str, str]:
+    """How the weights of a model were read, for ``run.json``."""
+    facts: dict[str, str] = {}
+    if kind:
+        facts["quantised"] = quantiser(kind)
+    if spec.adapter and spec.reinitialise is None:
+        facts["adapter"] = "merged" if is_merged(model) else "beside the weights"
+    if places := devices_of(model):
+        facts["placed"] = ", ".join(
+            f"{count} module{'s' * (count > 1)} on {device}" for device, count in places.items()
+        )
+    return facts
+
+
 def resolve_revision(spec: ModelSpec) -> str:
-    """What a name stands for now: a hub commit or a hash of files, and the seed of random weights."""
+    """What a name stands for now: a hub commit or a hash of files, and what was made of the weights.
+
+    That is the adapter by its content, the quantisation, and the seed of random weights.
+    """
     if behind_a_server(spec):
         return SERVED_REVISION
     place = locate(spec)
@@ -115,6 +166,10 @@ def resolve_revision(spec: ModelSpec) -> str:
         from sonde.models import FAMILIES
 
         revision += f"+{FAMILIES.source_hash(file)[:8]}"
+    if spec.adapter:
+        revision += f"+adapter-{adapter_hash(spec)}"
+    if kind := quantisation_of(spec, _config(spec)):
+        revision += f"+{quantiser(kind)}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
@@ -219,6 +274,14 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
             known = [header.name for header in known_models()]
             return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
         cause = cause.__cause__ or cause.__context__
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    if HF_HUB_OFFLINE:
+        revision = f" at {spec.revision!r}" if spec.revision else ""
+        return InputError(
+            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the cache of the hub on this machine does not "
+            f"hold it{revision}; fetch it once with a network, or name a folder"
+        )
     return InputError(
         f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "
         "see `sonde list models`"
@@ -247,7 +310,7 @@ def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
 def _takes_padding(loaded: LoadedModel) -> bool:
     from sonde.models._samples import takes_padding
 
-    with _one_line(loaded.spec, loaded.model):
+    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
         return takes_padding(loaded)
 
 
@@ -256,7 +319,9 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
 
     from sonde.models._heads import separates
 
-    some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=model.device)[None]
+    some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=computing_device(model))[
+        None
+    ]
     given = {"input_ids": some}
     if capabilities.kind == "encoder-decoder":
         given["decoder_input_ids"] = some

@@ -43,6 +43,11 @@ def check_config(spec: ModelSpec) -> None:
     for file in small_files(path.parent):
         check_size(file, spec.name, _VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
+    if file_of(place, "adapter_config.json") is not None:
+        raise InputError(
+            f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "
+            "would read the base that it names instead; move the adapter into a folder of its own"
+        )
     if "auto_map" in config:
         return
     from transformers import CONFIG_MAPPING, __version__
@@ -179,11 +184,18 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path]) -> None:
     import torch
 
     broken: list[str] = []
+    elsewhere = False
     for name, weight in model.named_parameters():
+        if weight.device.type == "meta":
+            elsewhere = True
+            continue
         # NaN and infinity survive a sum; only where there may be one is each number looked at.
         doubtful = weight.is_floating_point() and not weight.sum(dtype=torch.float32).isfinite()
         if doubtful and not weight.isfinite().all():
             broken.append(name)
+    if elsewhere:
+        # What was left on disk is looked at there.
+        broken += _broken_in(files)
     if not broken:
         return
     about = f"model {spec.name!r}: in {_some(broken)}"
@@ -191,6 +203,20 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path]) -> None:
     if dtype == "float16" and all(_finite_in(files, name, spec.name) for name in broken):
         raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
     raise InputError(f"{about} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
+
+
+def _broken_in(files: Iterable[Path]) -> list[str]:
+    """Names of weights with numbers that are NaN or infinite, one read at a time."""
+    from safetensors import safe_open
+
+    broken: list[str] = []
+    for file in files:
+        with safe_open(file, framework="pt") as held:
+            for name in held.keys():  # noqa: SIM118  no mapping
+                weight = held.get_tensor(name)
+                if weight.is_floating_point() and not weight.isfinite().all():
+                    broken.append(name)
+    return broken
 
 
 def _finite_in(files: Iterable[Path], name: str, model: str) -> bool:

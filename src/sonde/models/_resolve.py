@@ -14,9 +14,7 @@ from pathlib import Path
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models._bundled import bundled_folder, bundled_names
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
-
-PREFIX = "openai:"
-"""What stands before the name of a model that a server with OpenAI's protocol runs."""
+from sonde.models._naming import PREFIX, split_family, split_revision
 
 SERVED = Capabilities(
     kind="endpoint", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
@@ -45,32 +43,6 @@ class Location:
     revision: str
 
 
-def split_revision(name: str) -> tuple[str, str]:
-    """Split ``name@revision``; a folder whose path holds an ``@`` is a name.
-
-    >>> split_revision("bigcode/santacoder@dedup")
-    ('bigcode/santacoder', 'dedup')
-    >>> split_revision("gpt2")
-    ('gpt2', '')
-    """
-    if "@" not in name or Path(name).expanduser().is_dir():
-        return name, ""
-    bare, _, revision = name.rpartition("@")
-    return bare, revision
-
-
-def split_family(name: str) -> tuple[str, str]:
-    """Split ``FAMILY.py:MODEL`` into the file of a model family and the model; the file is empty without one.
-
-    >>> split_family("./my_family.py:./checkpoint")
-    ('./my_family.py', './checkpoint')
-    >>> split_family("gpt2")
-    ('', 'gpt2')
-    """
-    stem, found, model = name.partition(".py:")
-    return (f"{stem}.py", model) if found else ("", name)
-
-
 def behind_a_server(spec: ModelSpec) -> bool:
     """Whether a model is one of a server's."""
     return spec.name.startswith(PREFIX)
@@ -87,6 +59,11 @@ def locate(spec: ModelSpec) -> Location:
     revision = spec.revision or revision
     folder = bundled_folder(bare) or Path(bare).expanduser()
     if folder.is_dir():
+        folder = _snapshot(folder, revision)
+        if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+            raise InputError(
+                f"model {bare!r}: the folder holds an adapter alone; name its base, BASE?adapter={bare}"
+            )
         if not any((folder / file).is_file() for file in ("config.json", "tokenizer.json")):
             raise InputError(
                 f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
@@ -97,6 +74,33 @@ def locate(spec: ModelSpec) -> Location:
             "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
         )
     return Location(name=bare, local=False, revision=revision)
+
+
+def _snapshot(folder: Path, revision: str) -> Path:
+    """The files of a revision in a folder of the hub's cache (``models--OWNER--NAME``); else the folder.
+
+    Raises:
+        InputError: The cache holds no such revision.
+    """
+    held = folder / "snapshots"
+    if not held.is_dir() or (folder / "config.json").is_file():
+        return folder
+    named = folder / "refs" / (revision or "main")
+    commits = sorted(entry.name for entry in held.iterdir() if entry.is_dir())
+    wanted = named.read_text(encoding="utf-8").strip() if named.is_file() else revision
+    found = [commit for commit in commits if commit.startswith(wanted)]
+    if len(found) == 1:
+        return held / found[0]
+    raise InputError(
+        f"model {str(folder)!r}: this cache of the hub holds {', '.join(commits) or 'no snapshot'}, not "
+        f"{(wanted or revision or 'main')!r}; name one as {folder}@REVISION"
+    )
+
+
+def hub_name(folder: Path) -> str:
+    """The name on the hub of a snapshot in its cache; empty for any other folder."""
+    found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
+    return found.removeprefix("models--").replace("--", "/")
 
 
 def _is_hub_name(name: str) -> bool:

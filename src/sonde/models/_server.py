@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sonde.base.errors import InputError, UsageError
-from sonde.models._resolve import PREFIX
+from sonde.models._naming import PREFIX
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,22 +12,32 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
+from sonde.models._adapting import adapted
 from sonde.models._convert import converted
 from sonde.models._family import ModelSpec
 from sonde.models._files import revision_of, weights_of
-from sonde.models._headers import check_fetched, read_header
+from sonde.models._headers import Tensor, check_fetched, read_header
+from sonde.models._placing import architecture, check_map, dispatched, gone_with, mapped, offload_folder
 from sonde.models._preflight import check_finite, check_keys
+from sonde.models._quantising import (
+    bitsandbytes_settings,
+    by_bitsandbytes,
+    quantisation_of,
+    quantise_in_memory,
+    same_on_every_processor,
+)
 from sonde.models._resolve import Location, locate
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
 def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required: bool = True) -> Any:
-    """A model in evaluation mode on its device.
+    """A model in evaluation mode where it computes.
 
     Args:
         auto_class: Name of the transformers class that picks the architecture.
-        spec: What was asked for; with ``reinitialise`` no weight is read.
+        spec: What was asked for; with ``reinitialise`` no weight is read, and there is no adapter: one begins
+            as nothing.
         config: Its configuration.
         head_required: Whether a checkpoint without its head is refused.
 
@@ -34,37 +45,90 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required
         InputError: The weights are missing, incomplete, damaged, or refused by the reader of pickles.
         UsageError: An unknown device or precision.
     """
-    import torch
     import transformers
 
     device = device_of(spec)
     dtype = dtype_of(spec, config, device)
     picker = getattr(transformers, auto_class)
+    kind = quantisation_of(spec, config)
+    fewer = bitsandbytes_settings(kind, dtype) if by_bitsandbytes(kind) else None
+    placed = mapped(spec)
+    if isinstance(placed, dict):
+        skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
+        placed = check_map(spec, skeleton)
     if spec.reinitialise is not None:
-        with torch.random.fork_rng(devices=[]), quiet():
-            torch.manual_seed(derive_seed("reinitialise", spec.reinitialise))
-            model = picker.from_config(copy.deepcopy(config), trust_remote_code=spec.trust_remote_code)
-        model = model.to(dtype)
+        model = _drawn(picker, spec, config, dtype)
+        if fewer is not None:
+            model = quantise_in_memory(model, fewer)
     else:
-        place, files = _safe_place(spec)
+        # What is merged is whole in memory first.
+        at_once = None if spec.adapter and not kind else placed
+        model = _read(picker, spec, config, dtype, fewer, at_once, head_required=head_required)
+        if spec.adapter:
+            model = adapted(spec, model, merge=not kind)
+        placed = None if at_once else placed
+    if placed and not kind:
+        folder = offload_folder()
         try:
             with quiet():
-                model, report = picker.from_pretrained(
-                    place.name,
-                    revision=revision_of(place),
-                    config=config,
-                    dtype=dtype,
-                    use_safetensors=True,
-                    trust_remote_code=spec.trust_remote_code,
-                    output_loading_info=True,
-                    # Sizes that differ are named afterwards; transformers only logs which they are.
-                    ignore_mismatched_sizes=True,
-                )
-        except Exception as error:
-            raise InputError(f"model {spec.name!r}: cannot be loaded: {one_line(error)}") from error
-        check_keys(spec, model, report, head_required=head_required)
-        check_finite(spec, model, files)
-    return model.to(device).eval().requires_grad_(requires_grad=False)
+                model = dispatched(model, placed, folder)
+        except ValueError as error:
+            raise InputError(f"model {spec.name!r}: cannot be placed: {one_line(error)}") from error
+        gone_with(model, folder)
+    elif spec.reinitialise is not None or not (kind or spec.device_map):
+        model = model.to(device)
+    if kind == "4bit":
+        same_on_every_processor(model)
+    return model.eval().requires_grad_(requires_grad=False)
+
+
+def _drawn(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
+    """The architecture with random weights, in memory."""
+    import torch
+
+    config = copy.deepcopy(config)
+    # Weights that were never quantised are drawn, whatever the checkpoint holds.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    with torch.random.fork_rng(devices=[]), quiet():
+        torch.manual_seed(derive_seed("reinitialise", spec.reinitialise))
+        model = picker.from_config(config, trust_remote_code=spec.trust_remote_code)
+    return model.to(dtype)
+
+
+def _read(
+    picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any, *, head_required: bool
+) -> Any:
+    """The trained weights: in memory, or where a device map or a quantisation has them at once."""
+    files_place, files = _safe_place(spec)
+    more: dict[str, Any] = {}
+    folder = offload_folder() if placed else None
+    if spec.quantise:
+        more["quantization_config"] = fewer
+    if placed or quantisation_of(spec, config):
+        more["device_map"] = placed or {"": str(device_of(spec))}
+    try:
+        with quiet():
+            model, report = picker.from_pretrained(
+                files_place.name,
+                revision=revision_of(files_place),
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=spec.trust_remote_code,
+                output_loading_info=True,
+                # Sizes that differ are named afterwards; transformers only logs which they are.
+                ignore_mismatched_sizes=True,
+                offload_folder=folder,
+                **more,
+            )
+    except Exception as error:
+        raise InputError(f"model {spec.name!r}: cannot be loaded: {one_line(error)}") from error
+    if folder is not None:
+        gone_with(model, folder)
+    check_keys(spec, model, report, head_required=head_required)
+    check_finite(spec, model, files)
+    return model
 
 
 def check_files(spec: ModelSpec) -> None:
@@ -81,6 +145,22 @@ def check_files(spec: ModelSpec) -> None:
                 check_fetched(file, spec.name)
             else:
                 read_header(file, spec.name)
+
+
+def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
+    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
+
+    Raises:
+        InputError: A file is missing or damaged.
+    """
+    place = locate(spec)
+    weights = weights_of(place, spec.name) if place.local else None
+    if weights is None or weights.pickled:
+        return {}
+    held: dict[str, Tensor] = {}
+    for file in weights.files:
+        held |= read_header(file, spec.name)
+    return held
 
 
 def _safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
@@ -117,15 +197,31 @@ def device_of(spec: ModelSpec) -> Any:
 
 
 def dtype_of(spec: ModelSpec, config: Any, device: Any) -> Any:
-    """Auto is float32, and what the checkpoint was trained in where an accelerator runs bfloat16."""
+    """Auto is what the weights were saved in, but float32 for float16 where a processor computes.
+
+    Processors do not compute in float16: every number would be widened and rounded again at each step.
+    """
     import torch
 
     if spec.dtype in _DTYPES:
         return getattr(torch, spec.dtype)
     if spec.dtype != "auto":
         raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join(_DTYPES)}")
-    stored = getattr(config, "dtype", None)
-    return torch.bfloat16 if device.type != "cpu" and stored == torch.bfloat16 else torch.float32
+    stored = getattr(config, "dtype", None) or _dtype_of_files(spec)
+    if stored == torch.float16 and device.type == "cpu":
+        return torch.float32
+    return stored if stored in (torch.float16, torch.bfloat16) else torch.float32
+
+
+def _dtype_of_files(spec: ModelSpec) -> Any:
+    """The type of most numbers in the safetensors of a folder, where the configuration names none."""
+    import torch
+
+    sizes: Counter[str] = Counter()
+    for tensor in local_headers(spec).values():
+        sizes[tensor.dtype] += tensor.bytes
+    names = {"BF16": torch.bfloat16, "F16": torch.float16}
+    return names.get(max(sizes, key=lambda name: sizes[name], default=""))
 
 
 def one_line(error: BaseException) -> str:
@@ -135,10 +231,10 @@ def one_line(error: BaseException) -> str:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keep the progress bars, retries and advice of transformers and the hub out of the terminal."""
+    """Keep the progress bars, retries and advice of the libraries that load out of the terminal."""
     from transformers.utils import logging as transformers_logging
 
-    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub")]
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "accelerate", "peft")]
     levels = [logger.level for logger in loggers]
     bars = transformers_logging.is_progress_bar_enabled()
     for logger in loggers:

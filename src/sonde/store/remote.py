@@ -276,7 +276,7 @@ class _Sender(threading.Thread):
         self.lost: StoreError | None = None
 
     def run(self) -> None:
-        """Until the work is over, or the lease is another's: then the work ends, since nobody would see it."""
+        """Until the work is over, or the lease is another's: then the work ends, which nobody would see."""
         while not self._over.wait(min(_SECONDS_BETWEEN, self._held.expiry / 6)):
             try:
                 self._held.renew()

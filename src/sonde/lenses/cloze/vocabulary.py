@@ -8,12 +8,12 @@ from functools import lru_cache
 from sonde.alignment import surfaces as surfaces_of
 from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, load_tokenizer
+from sonde.models import load_tokenizer, spec_of
 
 
 def own_vocabulary(model: str) -> Vocabulary:
     """The vocabulary of a model by name; no weight is read."""
-    return vocabulary_of(surfaces_of(load_tokenizer(_spec(model))))
+    return vocabulary_of(surfaces_of(load_tokenizer(spec_of(model.strip()))))
 
 
 @lru_cache(maxsize=4)
@@ -25,7 +25,7 @@ def unified(models: tuple[str, ...]) -> frozenset[str]:
     """
     held: frozenset[str] | None = None
     for model in models:
-        tokenizer = load_tokenizer(_spec(model))
+        tokenizer = load_tokenizer(spec_of(model.strip()))
         special = {str(token) for token in tokenizer.all_special_tokens}
         mine = frozenset(own_vocabulary(model).ids) - special
         held = mine if held is None else held & mine
@@ -39,15 +39,10 @@ def unified(models: tuple[str, ...]) -> frozenset[str]:
 
 def segmented(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The pieces that a model's tokenizer makes of each level alone, without blanks and marks."""
-    tokenizer = load_tokenizer(_spec(model))
+    tokenizer = load_tokenizer(spec_of(model.strip()))
     vocabulary = own_vocabulary(model)
     encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
     return {
         level: tuple(text for number in ids if (text := vocabulary.texts[number]))
         for level, ids in zip(levels, encoded, strict=True)
     }
-
-
-def _spec(model: str) -> ModelSpec:
-    name, _, revision = model.strip().partition("@")
-    return ModelSpec(name=name, revision=revision)

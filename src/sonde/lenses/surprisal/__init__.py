@@ -33,7 +33,8 @@ from sonde.lenses.surprisal.served import unknown_metrics
 from sonde.lenses.surprisal.shared import shared
 from sonde.lenses.surprisal.sums import Sums, collect_sums
 from sonde.models import Capabilities
-from sonde.models._resolve import PREFIX, SERVED
+from sonde.models._naming import PREFIX
+from sonde.models._resolve import SERVED
 from sonde.results.memory import PERIOD
 from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.pairing import Compared

@@ -38,6 +38,22 @@ class ModelInfo:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _tail(name: str) -> str:
+    """A model's name without the folders above it and above its adapter.
+
+    >>> _tail("runs/base?adapter=./adapters/lora")
+    'base?adapter=lora'
+    """
+    base, mark, options = name.partition("?")
+    said = [option.rpartition("=") for option in options.split("&")] if mark else []
+    short = "&".join(f"{option}{equals}{_last(value)}" for option, equals, value in said)
+    return f"{_last(base)}{mark}{short}"
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1] or path
+
+
 class RunData:
     """Readers of one run directory; every one gives an empty table where the run lacks the file.
 
@@ -60,7 +76,7 @@ class RunData:
             names = self._scores["model"].unique(maintain_order=True).drop_nulls().to_list()
             facts = [{"name": name} for name in names]
         names = [str(entry["name"]) for entry in facts]
-        tails = [name.rstrip("/").rsplit("/", 1)[-1] or name for name in names]
+        tails = [_tail(name) for name in names]
         return tuple(
             ModelInfo(name, tail if tails.count(tail) == 1 else name, entry.get("slug") or slug(name), entry)
             for name, tail, entry in zip(names, tails, facts, strict=True)

@@ -103,7 +103,7 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
     whole = "last" if capabilities.kind == "decoder" else "mean"
     pointed = "first" if capabilities.kind != "decoder" and loaded.special.prefix else whole
     head = head_for(data, recipe, capabilities.d_model, whole, pointed)
-    device = next(loaded.model.parameters()).device
+    device = loaded.device
     return HeadedModel(LoadedBody(loaded), head.to(device), frozen=recipe.frozen)
 
 

@@ -1,0 +1,186 @@
+"""PEFT adapters: found beside a base, held against it, and merged into its weights where they can be."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.models._bundled import bundled_folder
+from sonde.models._family import ModelSpec
+from sonde.models._files import file_of, read_object
+from sonde.models._headers import Tensor, read_header
+from sonde.models._naming import split_family, split_revision
+from sonde.models._resolve import Location, content_hash, files_hash, hub_name, locate
+
+CONFIG, WEIGHTS, PICKLED = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+
+_PROMPTS = frozenset({"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE"})
+"""Kinds that stand before a text in the place of subwords, and so shift every position."""
+
+
+def adapter_location(spec: ModelSpec) -> Location:
+    """Where the adapter of a model is.
+
+    Raises:
+        InputError: No folder and no hub name is called so.
+    """
+    bare, revision = split_revision(spec.adapter)
+    folder = Path(bare).expanduser()
+    if folder.is_dir():
+        return Location(name=str(folder), local=True, revision="")
+    if bare.startswith((".", "/", "~")) or bare.count("/") != 1:
+        raise InputError(f"model {spec.name!r}: adapter {bare!r}: no such folder; name one that PEFT saved")
+    return Location(name=bare, local=False, revision=revision)
+
+
+def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
+    """The configuration and the weights of a model's adapter.
+
+    Raises:
+        InputError: One is missing, or the weights are a pickle.
+    """
+    about, place = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
+    config = file_of(place, CONFIG)
+    if config is None:
+        raise InputError(f"{about} holds no {CONFIG}; name a folder that PEFT saved")
+    weights = file_of(place, WEIGHTS)
+    if weights is None:
+        pickled = file_of(place, PICKLED) is not None
+        raise InputError(
+            f"{about} has its weights as a pickle, {PICKLED}, which can hold any program; save it again with "
+            "safe_serialization"
+            if pickled
+            else f"{about} holds no {WEIGHTS}; fetch it again"
+        )
+    return config, weights
+
+
+def adapter_hash(spec: ModelSpec) -> str:
+    """Hash an adapter's configuration and weights into 16 hexadecimal digits, with PEFT's version."""
+    return f"{files_hash(adapter_files(spec))[:16]}-peft-{version('peft')}"
+
+
+def check_adapter(spec: ModelSpec) -> None:
+    """Hold an adapter against its base by their configurations and headers; no weight is read.
+
+    Raises:
+        UsageError: PEFT is not installed.
+        InputError: The adapter is damaged, of a kind that is not read, or another model's.
+    """
+    if find_spec("peft") is None:
+        raise UsageError(f"model {spec.name!r}: adapters need PEFT: pip install 'sonde[peft]'")
+    settings, weights = adapter_files(spec)
+    about = f"model {spec.name!r}: adapter {spec.adapter!r}"
+    config = read_object(settings, spec.adapter)
+    kind = str(config.get("peft_type", ""))
+    if kind in _PROMPTS:
+        raise InputError(
+            f"{about} is of kind {kind}, learned vectors before a text in the place of subwords; sonde reads "
+            "adapters of weights, such as LORA"
+        )
+    named = str(config.get("base_model_name_or_path") or "")
+    if _is_another(spec, named):
+        raise InputError(
+            f"{about} was trained over {named!r}; name that as the model, or correct base_model_name_or_path "
+            f"in its {CONFIG}"
+        )
+    shapes = _shapes_of_base(spec)
+    for name, held in read_header(weights, spec.adapter).items():
+        _check_shape(about, name, held, shapes)
+
+
+def _is_another(spec: ModelSpec, named: str) -> bool:
+    """Whether an adapter's base is known to be another model than the one that was named."""
+    place = locate(spec)
+    bare = split_revision(split_family(spec.name)[1])[0]
+    if not named or named == bare:
+        return False
+    folder = Path(named).expanduser()
+    if folder.is_dir():
+        # A folder that has been moved or copied is known by what it holds.
+        return place.local and content_hash(str(folder)) != content_hash(place.name)
+    bundled = bundled_folder(bare) is not None
+    mine = bare if bundled or not place.local else hub_name(Path(place.name))
+    # A path of another machine says nothing, nor does a folder whose origin is not known.
+    return bool(mine) and named.count("/") <= 1 and named[:1] not in "./~" and named.lower() != mine.lower()
+
+
+def _shapes_of_base(spec: ModelSpec) -> dict[str, Tensor]:
+    """Weights of a local base by name; those of the hub and pickles are compared when they are read."""
+    from sonde.models._weights import local_headers
+
+    return local_headers(spec)
+
+
+def _check_shape(about: str, name: str, held: Tensor, base: dict[str, Tensor]) -> None:
+    """Refuse a LoRA matrix that does not fit the weight that it changes."""
+    module, found, which = name.removeprefix("base_model.model.").rpartition(".lora_")
+    weight = base.get(f"{module}.weight")
+    if not found or weight is None or len(weight.shape) != 2 or len(held.shape) != 2:
+        return
+    side = held.shape[1] if which.startswith("A") else held.shape[0]
+    # Conv1D of GPT-2 holds its matrix the other way round.
+    if which[:2] in ("A.", "B.") and side not in weight.shape:
+        raise InputError(
+            f"{about} is another model's: its {name!r} is {_times(held)}, and {module!r} of the base is "
+            f"{_times(weight)}; name the base that it was trained over"
+        )
+
+
+def _times(one: Tensor) -> str:
+    return " x ".join(map(str, one.shape))
+
+
+def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
+    """A base with its adapter.
+
+    Args:
+        spec: What was asked for.
+        model: The base, in memory.
+        merge: Whether the adapter may become part of the weights; not of rounded ones, which would be rounded
+            again.
+
+    Returns:
+        The model; an adapter that is not merged is in its layers, beside their weights.
+
+    Raises:
+        InputError: The adapter does not fit.
+    """
+    peft: Any = importlib.import_module("peft")
+    from sonde.models._weights import one_line
+
+    settings, _ = adapter_files(spec)
+    folder = str(settings.parent)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wrapped = peft.PeftModel(
+                model, peft.PeftConfig.from_pretrained(folder), autocast_adapter_dtype=False
+            )
+            told = wrapped.load_adapter(
+                folder, "default", torch_device=str(model.device), autocast_adapter_dtype=False
+            )
+            lost = [*told.missing_keys, *told.unexpected_keys]
+            if not lost and merge and hasattr(wrapped.base_model, "merge_and_unload"):
+                return wrapped.merge_and_unload(safe_merge=True)
+    except Exception as error:
+        raise InputError(
+            f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it: {one_line(error)}; name the "
+            "base that it was trained over"
+        ) from error
+    if lost:
+        raise InputError(
+            f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: {lost[0]!r} is in one of the "
+            "two alone; name the base that it was trained over"
+        )
+    return wrapped.get_base_model()
+
+
+def is_merged(model: Any) -> bool:
+    """Whether no adapter stands beside the weights of a model."""
+    return not any(hasattr(module, "base_layer") for module in model.modules())

@@ -46,8 +46,29 @@ def remembered(package: str) -> dict[str, Path]:
 
 
 def offered(package: str) -> dict[str, EntryPoint]:
-    """What installed packages offer in the entry-point group of a package, by name; nothing is imported."""
-    return {point.name: point for point in entry_points(group=package)}
+    """What installed packages offer in the entry-point group of a package, by name; nothing is imported.
+
+    What sonde itself offers so (`sonde.papers`) is hidden by no other package.
+    """
+    return {point.name: point for point in sorted(entry_points(group=package), key=is_own)}
+
+
+def is_own(point: EntryPoint) -> bool:
+    """Whether sonde itself offers an extension."""
+    return point.module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def source_of(point: EntryPoint) -> Path | None:
+    """The file of what a package offers, None where there is none to read; nothing is imported."""
+    first, *below = point.module.split(".")
+    spec = importlib.util.find_spec(first)
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    if not below and spec is not None and spec.origin is not None:
+        return Path(spec.origin)
+    for part in below:
+        places = [place / part for place in places]
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 def content_hash(path: Path) -> str:

@@ -11,7 +11,7 @@ from sonde.experiments.formats._form import Labelled
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._program import Program
-from sonde.languages._program_subtokens import masked
+from sonde.papers.cubert.subtokens import masked
 from sonde.tasks import Task
 from sonde.tasks._bugs import AS_WRITTEN
 from sonde.tasks._misuse import pointers

@@ -16,7 +16,7 @@ from sonde.corpora._decode import is_usable
 from sonde.corpora._entries import EntryError, Faults, not_json
 from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._program import Program, untokenize
-from sonde.languages._program_subtokens import Subtokens, characters, joined
+from sonde.papers.cubert.subtokens import Subtokens, characters, joined
 
 _SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 

@@ -10,23 +10,24 @@ A language's ``edits.scm`` captures, in one run:
 - ``@accessor`` functions that do nothing but give or set one field;
 - ``@no.type`` (or another of these names) what does not count as one after all.
 
-``edits.toml`` sorts the keywords into categories, names the kinds of node that are one token though the
-grammar takes them apart (``whole``), and says in ``[confused]`` which operator is mistaken for which.
+``edits.toml`` sorts the keywords into categories and says in ``[confused]`` which operator is mistaken for
+which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
+from sonde.languages._kept import Kept
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
-# Callers ask the same text for its tokens, its keywords and its blocks in turn.
+# Callers ask the same text for several kinds of places in turn.
 _KEPT = 8
 _WITHOUT = "no."
 
@@ -108,8 +109,8 @@ class QueryEdits:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("edits")
-        self._captured = lru_cache(maxsize=_KEPT)(self._capture)
-        self._cut = lru_cache(maxsize=_KEPT)(self._cut_all)
+        self._captured = Kept(self._capture)
+        self._cut = Kept(self._cut_all)
         self._placed = lru_cache(maxsize=_KEPT)(self._place_all)
 
     @property
@@ -189,25 +190,9 @@ class QueryEdits:
         return _ordered(_place(node, source, what) for node in nodes)
 
     def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
-        return tuple(self._tokens(text))
-
-    def _tokens(self, text: str) -> Iterator[TextPlace]:
-        source, parsed = self._language.syntax(text)
-        whole = frozenset(self._raw["whole"])
-        cursor = parsed.walk()
-        while True:
-            node = cursor.node
-            assert node is not None
-            inside = node.child_count > 0 and node.type not in whole
-            if inside and cursor.goto_first_child():
-                continue
-            if node.end_byte > node.start_byte and node.type not in self._comments:
-                place = _place(node, source, node.type)
-                if place.surface.strip():
-                    yield place
-            while not cursor.goto_next_sibling():
-                if not cursor.goto_parent():
-                    return
+        # A fault is put into code that parses as it is: no wrapper is looked for.
+        found = self._language.leaves_as_is(text)
+        return tuple(TextPlace(leaf.start, leaf.end, leaf.text, leaf.kind) for leaf in found)
 
 
 def _place(node: tree_sitter.Node, source: EncodedText, category: str) -> TextPlace:

@@ -16,15 +16,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf, ParsedText, leaves, nested, read
+from sonde.languages._kept import Kept
+from sonde.languages._leaves import Leaf, nested
 from sonde.languages._treesitter import TreeSitterLanguage
-
-_KEPT = 4
 
 Captured = Mapping[str, list[tree_sitter.Node]]
 
@@ -86,15 +84,11 @@ class MetricsFile:
     """What a `metrics.toml` says.
 
     Attributes:
-        wrappers: Text before and after a function that is no file of its own.
-        strings: Kinds of nodes that are one token.
         operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
             leaves are operators if the language's tokens say so.
         paper_operators: Signs that count wherever they stand, in the released labels.
     """
 
-    wrappers: tuple[tuple[str, str], ...]
-    strings: frozenset[str]
     operators: Mapping[str, Mapping[str, str]]
     paper_operators: frozenset[str]
 
@@ -103,8 +97,6 @@ def read_table(language: TreeSitterLanguage) -> MetricsFile:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
     return MetricsFile(
-        wrappers=tuple((before, after) for before, after in raw["wrappers"]),
-        strings=frozenset(raw["strings"]),
         operators=raw["operators"],
         paper_operators=frozenset(raw.get("paper_operators", ())),
     )
@@ -120,11 +112,9 @@ class MetricsOf:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         self.table = read_table(language)
-        tokens = language.settings.tokens
-        self._skipped = tokens.comments | tokens.layout
-        self.reading = lru_cache(maxsize=_KEPT)(self._read)
-        self.captured = lru_cache(maxsize=_KEPT)(self._capture)
-        self._leaves = lru_cache(maxsize=_KEPT)(self._list)
+        self.reading = language.reading
+        self.captured = Kept(self._capture)
+        self._leaves = Kept(self._list)
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
         """The tokens as a lexer lists them."""
@@ -220,16 +210,14 @@ class MetricsOf:
             "recursion": sum(reading.text(node) in names for node in found.get("called", [])),
         }
 
-    def _read(self, text: str) -> ParsedText:
-        return read(self.language, text, self.table.wrappers)
-
     def _capture(self, text: str) -> Captured:
         reading = self.reading(text)
         found = self.language.grammar.captures("metrics", reading.root)
         return {name: [node for node in nodes if reading.inside(node)] for name, nodes in found}
 
     def _list(self, text: str) -> tuple[Leaf, ...]:
-        return leaves(self.reading(text), self.table.strings, self._skipped)
+        layout = self.language.settings.tokens.layout
+        return tuple(leaf for leaf in self.language.leaves(text) if leaf.kind not in layout)
 
 
 def braces(listed: tuple[Leaf, ...]) -> int:

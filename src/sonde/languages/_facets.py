@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -19,16 +20,21 @@ from sonde.base.registry import Registry
 F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
-BY_QUERY = frozenset({"bugs", "edits", "flow"})
-"""Facets that are the same code over every language's query and table."""
+BY_QUERY: Mapping[str, tuple[str, ...]] = {
+    "bugs": ("locals.scm", "bugs.scm", "bugs.toml"),
+    "edits": ("edits.scm", "edits.toml"),
+    "flow": ("locals.scm", "flow.scm"),
+    "metrics": ("metrics.scm", "metrics.toml"),
+}
+"""Facets that are the same code over every language's queries and tables, with the files that say them."""
 
 
 def facet_of(language: str, name: str, protocol: type[F]) -> F:
     """A facet of a language.
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and gives an object with the methods of ``protocol``. What a query and a table can say whole (`BY_QUERY`)
-    needs no module: a folder with ``<name>.scm`` has the facet.
+    and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
+    needs no module: a folder with the files has the facet.
 
     Args:
         language: Public name of the language.
@@ -63,7 +69,8 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    said = name in BY_QUERY and (files(package) / f"{name}.scm").is_file()
+    folder = files(package)
+    said = name in BY_QUERY and all((folder / file).is_file() for file in BY_QUERY[name])
     return f"{LANGUAGE_PACKAGE}._{name}" if said else ""
 
 

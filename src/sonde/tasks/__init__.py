@@ -11,6 +11,7 @@ from sonde.tasks._task import (
     Task,
     ablations_of,
     languages_of,
+    quirk_lines,
     quirks_of,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "languages_of",
     "more_clusters",
     "needs_imports",
+    "quirk_lines",
     "quirks_of",
     "repositories",
 ]

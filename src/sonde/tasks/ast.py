@@ -4,7 +4,7 @@ INSPECT's first token task, set aside because it mixes what KTX and IDN ask apar
 and ``KOB`` words for an object (this, super, new; self, cls and super in Python), ``KOT`` constants (true,
 null), ``STR`` and ``NUM`` literals; words that declare (class, extends, def) are with the modifiers.
 INSPECT had twenty classes, two of them of one word each (import, enum): no word is in two splits here, so
-such a class could not be asked. ``paper`` is the same definition.
+such a class could not be asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TokenNodes(TokenClasses):
     labels = AST_CLASSES
     needs_imports = True
 
-    def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Tokens with their class."""
         return tagging(item.language).nodes(item.text, imports)
 

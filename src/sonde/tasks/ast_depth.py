@@ -12,9 +12,9 @@ class SyntaxDepth(Measured):
     """Depth of the syntax tree."""
 
     name = "ast_depth"
-    corrected = binned("1-8", "9-10", "11-12", "13-15", "16-")
+    classes = binned("1-8", "9-10", "11-12", "13-15", "16-")
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Depth of the tree."""
         return metrics(language).depth(text)
 

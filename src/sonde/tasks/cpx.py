@@ -7,14 +7,9 @@ Complexity starts at 1, so the classes are 1 to 10.
 - Python, as radon counts: if, elif, loops and their else, except, else of a try, cases, conditional
   expressions, ``and``, ``or``, comprehensions and their ifs, assert. Functions and classes inside are left
   out.
-
-``paper`` (quirk ``inspect.decisions``): decisions without the one, 0 to 9, with everything that the text
-holds.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -23,15 +18,11 @@ class CyclomaticComplexity(Measured):
     """Number of decisions plus one."""
 
     name = "cpx"
-    corrected = exact(1, 10)
-    paper = exact(0, 9)
-    quirks: Mapping[str, str] = {
-        "inspect.decisions": "complexity is the number of decisions, without the one that it starts at"
-    }
+    classes = exact(1, 10)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
-        """Cyclomatic complexity; in ``paper`` mode the number of decisions."""
-        return metrics(language).complexity(text, paper=paper)
+    def value(self, text: str, language: str) -> float:
+        """Cyclomatic complexity."""
+        return metrics(language).complexity(text)
 
 
 task = CyclomaticComplexity()

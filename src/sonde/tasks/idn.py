@@ -6,14 +6,9 @@ of their files are read beside them, see `beside`. A class is what is declared, 
 annotated as one; where only types could tell, the convention of the language decides (a capital before a
 dot in Java, PEP 8 in Python). Fields, parameters and keyword arguments are variables. Labels of jumps, and
 what an import takes out of a module without a capital, are none of the four.
-
-``paper`` (quirk ``inspect.leading_names``): a package is whatever leads a dotted expression, which is what
-the released labels look like; they are too inconsistent for any rule to reproduce them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.corpora import Item
 from sonde.languages._tagging import IDN_CLASSES, Tagged
@@ -26,11 +21,10 @@ class Identifiers(TokenClasses):
     name = "idn"
     labels = IDN_CLASSES
     needs_imports = True
-    quirks: Mapping[str, str] = {"inspect.leading_names": "a package is whatever leads a dotted expression"}
 
-    def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Identifiers with what they name."""
-        return tagging(item.language).identifiers(item.text, imports, paper=paper)
+        return tagging(item.language).identifiers(item.text, imports)
 
 
 task = Identifiers()

@@ -6,15 +6,9 @@ operators, ``SYM`` brackets and separators. A token's class is that of its place
 or unary. Python has no primitive types, so the names of built-in types stand for them (int, str, list,
 ...), and words that change a name or a definition for modifiers (global, async, def, ...). The tables are
 in each language's `tagging.toml`.
-
-``paper`` (quirk ``inspect.keyword_text``): Java's classes by the text alone, as in the released file, where
-class, new, extends and interface are modifiers, instanceof is control flow and every question mark and
-colon a unary operator.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.corpora import Item
 from sonde.languages._tagging import KTX_CLASSES, Tagged
@@ -26,13 +20,10 @@ class Keywords(TokenClasses):
 
     name = "ktx"
     labels = KTX_CLASSES
-    quirks: Mapping[str, str] = {
-        "inspect.keyword_text": "the class of a keyword or sign is that of its text, wherever it stands"
-    }
 
-    def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class."""
-        return tagging(item.language).keywords(item.text, paper=paper)
+        return tagging(item.language).keywords(item.text)
 
 
 task = Keywords()

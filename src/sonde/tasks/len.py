@@ -1,8 +1,7 @@
 """LEN: number of code tokens, in five bins.
 
 Tokens are those of a lexer: comments and layout are none, a string is one (with everything in it, in Python
-also the expressions of an f-string). Shorter than 21 or longer than 250 tokens no class fits. ``paper`` is
-the same definition.
+also the expressions of an f-string). Shorter than 21 or longer than 250 tokens no class fits.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ class Length(Measured):
     """Number of code tokens."""
 
     name = "len"
-    corrected = Classes((("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250)))
+    classes = Classes((("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250)))
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Number of tokens."""
         return len(metrics(language).leaves(text))
 

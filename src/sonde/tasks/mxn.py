@@ -2,14 +2,9 @@
 
 The function's body is 1. In Java a block, a class body, a switch and a single statement in the place of a
 block are one deeper; ``else if`` is not. In Python, which has no braces, a level of indentation is.
-
-``paper`` (quirk ``inspect.braces``): for Java the deepest curly brace, array initialisers included, layout
-and braceless bodies not.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -18,12 +13,11 @@ class MaximumNesting(Measured):
     """Depth of the deepest block."""
 
     name = "mxn"
-    corrected = exact(1, 5)
-    quirks: Mapping[str, str] = {"inspect.braces": "nesting is the deepest curly brace, whatever it opens"}
+    classes = exact(1, 5)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Depth of the deepest block."""
-        return metrics(language).nesting(text, paper=paper)
+        return metrics(language).nesting(text)
 
 
 task = MaximumNesting()

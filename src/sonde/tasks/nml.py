@@ -9,9 +9,9 @@ class Loops(Measured):
     """Number of for and while loops."""
 
     name = "nml"
-    corrected = exact(0, 3, above=True)
+    classes = exact(0, 3, above=True)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Number of loops."""
         return metrics(language).structures(text)["loop"]
 

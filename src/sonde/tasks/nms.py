@@ -12,9 +12,9 @@ class Ifs(Measured):
     """Number of if statements."""
 
     name = "nms"
-    corrected = exact(0, 3, above=True)
+    classes = exact(0, 3, above=True)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Number of ifs."""
         return metrics(language).structures(text)["if"]
 

@@ -4,15 +4,9 @@ What the language's grammar calls an operator where it operates: arithmetic, ass
 bits. In Java also ``instanceof`` and the arrow of a lambda; the conditional operator is one, angle brackets
 of types and the colon of a loop are none. In Python also ``and or not in is``, operators of two words being
 one; the signs that mark arguments are none.
-
-``paper`` (quirk ``inspect.any_sign``): for Java every such sign wherever it stands (angle brackets of
-types, colons of loops and labels, question marks of wildcards), without instanceof. 77 % of the released
-labels follow from this, and no definition was found that does better.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, metrics
 
@@ -21,14 +15,11 @@ class DistinctOperators(Measured):
     """Number of distinct operators."""
 
     name = "ocu"
-    corrected = exact(1, 10)
-    quirks: Mapping[str, str] = {
-        "inspect.any_sign": "signs count as operators wherever they stand, in types, labels and loops"
-    }
+    classes = exact(1, 10)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Number of distinct operators."""
-        return len(set(metrics(language).operators(text, paper=paper)))
+        return len(set(metrics(language).operators(text)))
 
 
 task = DistinctOperators()

@@ -17,7 +17,6 @@ from sonde.tasks._mutation import (
 )
 
 _DRAWS = 6
-_PUBLISHED_OLD, _PUBLISHED_NEW = ("==", "!=", "<=", ">="), ("+=", "-=", "*=", "/=")
 
 
 class RelationalToAssignment(Mutation):
@@ -31,9 +30,6 @@ class RelationalToAssignment(Mutation):
     an expression that becomes ``=``, save in arguments of a call; a parser answers. So the direction is the
     other one there, ``=`` becomes relational (``a == b`` for ``a = b``, a statement that does nothing), which
     parses and is mistyped as easily.
-
-    Paper mode: every ``== != <= >=`` becomes one of ``+= -= *= /=``, in Python too, and need not parse; that
-    none of the four is left gives every fault away.
     """
 
     name = "rea"
@@ -46,9 +42,6 @@ class RelationalToAssignment(Mutation):
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
         """An operator of the kind that faults put in."""
         edits = around.edits
-        if around.paper:
-            published = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
-            return () if published else None
         given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
         if not given or not taken:
             return None
@@ -57,10 +50,6 @@ class RelationalToAssignment(Mutation):
     def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
         """Mistake one operator; None where that would leave none of its kind."""
         edits = around.edits
-        if around.paper:
-            old = [p for p in edits.places(text, "relational") if p.surface in _PUBLISHED_OLD]
-            changes = [(place, draw.choice(_PUBLISHED_NEW)) for place in old]
-            return Fault(replaced(text, *changes), ()) if changes else None
         given = edits.places(text, edits.confusion.given)
         if len(given) < 2 or not around.survey:
             return None

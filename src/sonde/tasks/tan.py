@@ -13,9 +13,9 @@ class TokenMajority(Measured):
     """More keywords or more identifiers."""
 
     name = "tan"
-    corrected = Classes((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
+    classes = Classes((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Identifiers minus keywords."""
         measured = metrics(language)
         return len(measured.identifiers(text)) - measured.keywords(text)

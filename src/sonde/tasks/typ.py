@@ -22,8 +22,6 @@ class DetectInvalidTypes(Mutation):
     only, and nothing that is learned of one in training helps in the test. The function keeps at least one
     type that is spelt well, and is matched with an untouched one that looks as faulty by all its words: a
     parameter less of a known type would show.
-
-    Paper mode: all primitive types of the function are misspelt, whichever split it is in; one token answers.
     """
 
     name = "typ"
@@ -40,10 +38,6 @@ class DetectInvalidTypes(Mutation):
         """Misspell one type; None where the function has fewer than two."""
         types = around.edits.places(text, "type")
         reserved = around.edits.reserved
-        if around.paper:
-            words = [misspellings(place.surface, reserved) for place in types]
-            pairs = [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]
-            return Fault(replaced(text, *pairs), ()) if pairs else None
         if len(types) < 2:
             return None
         place = draw.choice(types)

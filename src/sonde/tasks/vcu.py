@@ -4,14 +4,9 @@ In Java also variables of loops, catches, lambdas, patterns and resources, and f
 Python every name that the function binds by assignment, loop, ``with``, ``except``, comprehension, case or
 ``:=`` is one (``self`` is a parameter); imports, functions and classes bind no variable. One name is one
 variable, in however many scopes.
-
-``paper`` (quirk ``inspect.local_declarations``): local declarations and fields of anonymous classes alone,
-no parameters.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sonde.tasks._measured import Measured, exact, flow
 
@@ -20,15 +15,12 @@ class DistinctVariables(Measured):
     """Number of distinct names of variables."""
 
     name = "vcu"
-    corrected = exact(1, 10)
-    quirks: Mapping[str, str] = {
-        "inspect.local_declarations": "variables are local ones and fields of inner classes, no parameters"
-    }
+    classes = exact(1, 10)
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """Number of distinct names of variables."""
         found = flow(language).variables(text)
-        return len({variable.name for variable in found if not paper or variable.kind != "parameter"})
+        return len({variable.name for variable in found})
 
 
 task = DistinctVariables()

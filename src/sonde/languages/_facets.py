@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
+from sonde.base.outside import offered
 from sonde.base.registry import Registry
 
 F = TypeVar("F")
@@ -25,8 +26,13 @@ BY_QUERY: Mapping[str, tuple[str, ...]] = {
     "edits": ("edits.scm", "edits.toml"),
     "flow": ("locals.scm", "flow.scm"),
     "metrics": ("metrics.scm", "metrics.toml"),
+    "relations": ("relations.toml",),
 }
 """Facets that are the same code over every language's queries and tables, with the files that say them."""
+
+
+ADDED = "sonde.facets"
+"""Entry points of facets that a package adds to a language of another, named ``<language>.<facet>``."""
 
 
 def facet_of(language: str, name: str, protocol: type[F]) -> F:
@@ -34,7 +40,7 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
     and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
-    needs no module: a folder with the files has the facet.
+    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`).
 
     Args:
         language: Public name of the language.
@@ -71,7 +77,10 @@ def _module(language: str, name: str) -> str:
         return f"{package}.{name}"
     folder = files(package)
     said = name in BY_QUERY and all((folder / file).is_file() for file in BY_QUERY[name])
-    return f"{LANGUAGE_PACKAGE}._{name}" if said else ""
+    if said:
+        return f"{LANGUAGE_PACKAGE}._{name}"
+    added = offered(ADDED).get(f"{language}.{name}")
+    return "" if added is None else added.module
 
 
 @functools.cache

@@ -1,11 +1,23 @@
-"""What Java 1.3 in Eclipse's tree of level JLS3 makes of newer constructs, as in CodeSyntax."""
+"""What Java 1.3 in Eclipse's tree of level JLS3 makes of newer constructs, as in CodeSyntax.
+
+A lambda, method reference, switch expression or text block is a leaf, the resources of a ``try`` are
+missing, and a method that holds what Java 1.3 cannot parse (``assert x > 0;``, a local enum or record,
+``yield``) has an empty body.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from sonde.languages.java._relations_nodes import Frame, Node, is_switch_expression, several_types
+from sonde.languages.java._relations_nodes import (
+    Frame,
+    Node,
+    Older,
+    Shaped,
+    is_switch_expression,
+    several_types,
+)
 
 _NEW_NUMBER = re.compile(r"0[bB]|.*_|0[xX].*[pP]", re.DOTALL)
 # What Java 1.3 cannot parse, what Eclipse's level JLS3 leaves out, and what is an empty leaf to it.
@@ -110,7 +122,7 @@ def _annotated_type(frame: Frame, text: str) -> Node:
     return frame.node()
 
 
-OLD_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
+OLD_SHAPES: Mapping[str, Shaped] = {
     **dict.fromkeys(_NAMES_ONCE, _named),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
@@ -120,3 +132,5 @@ OLD_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
     "cast_expression": _cast,
     "annotated_type": _annotated_type,
 }
+
+JAVA_1_3 = Older(old_leaf, is_unknown, is_left_out, is_empty, OLD_SHAPES)

@@ -12,11 +12,11 @@ import ast
 import warnings
 from collections.abc import Iterator, Set
 
-from sonde.languages._relations import Edge
-from sonde.languages.python._relations_places import Places, margin_begin
-from sonde.languages.python._relations_quirks import HANDLER_ORELSE, MARGIN, NEWLINE_ALONE, UNFILTERED_ELSE
-from sonde.languages.python._relations_rules import (
-    CHILDREN,
+from sonde.languages._relations import CHILDREN, Edge
+from sonde.languages.python._relations_words import margin_begin
+from sonde.papers.codesyntax.python.places import Places
+from sonde.papers.codesyntax.python.quirks import HANDLER_ORELSE, MARGIN, NEWLINE_ALONE, UNFILTERED_ELSE
+from sonde.papers.codesyntax.python.rules import (
     IF_ELSE,
     RelationRule,
     is_function,

@@ -152,26 +152,26 @@ class QueryBugs:
     @property
     def version(self) -> str:
         """Raised when an answer changes."""
-        return str(self._raw["version"])
+        return str(self._raw.get("version", 1))
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
         """For each operator, the others of its row."""
         return {
             operator: tuple(other for other in row if other != operator)
-            for row in self._raw["rows"]
+            for row in self._raw.get("rows", ())
             for operator in row
         }
 
     @cached_property
     def swappable(self) -> frozenset[str]:
         """Operators whose operands may not be swapped."""
-        return frozenset(self._raw["swappable"])
+        return frozenset(self._raw.get("swappable", ()))
 
     @cached_property
     def exceptions(self) -> tuple[str, ...]:
         """Types of exceptions."""
-        return tuple(self._raw["exceptions"])
+        return tuple(self._raw.get("exceptions", ()))
 
     def variables(self, text: str) -> OwnVariables:
         """The variables that a function defines."""
@@ -278,5 +278,5 @@ def _inside(spot: Spot, literals: list[Spot]) -> bool:
 
 
 def facet(language: TreeSitterLanguage) -> QueryBugs:
-    """The facet ``bugs`` of every language whose folder has the query and the table."""
+    """The facet ``bugs`` of every language with its files; ``misuse`` where variables are told."""
     return QueryBugs(language)

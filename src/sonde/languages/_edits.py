@@ -10,8 +10,8 @@ A language's ``edits.scm`` captures, in one run:
 - ``@accessor`` functions that do nothing but give or set one field;
 - ``@no.type`` (or another of these names) what does not count as one after all.
 
-``edits.toml`` sorts the keywords into categories and says in ``[confused]`` which operator is mistaken for
-which.
+Without the query, tokens and names are all that there is. ``edits.toml`` sorts the keywords into categories
+and says in ``[confused]`` which operator is mistaken for which.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 # Callers ask the same text for several kinds of places in turn.
 _KEPT = 8
-_WITHOUT = "no."
+_WITHOUT, _NAME = "no.", "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class QueryEdits:
     @property
     def version(self) -> str:
         """Raised when an answer changes."""
-        return str(self._raw["version"])
+        return str(self._raw.get("version", 1))
 
     @cached_property
     def keywords(self) -> Mapping[str, tuple[str, ...]]:
         """Categories of keywords with all of their keywords."""
-        return {category: tuple(words) for category, words in self._raw["keywords"].items()}
+        return {category: tuple(words) for category, words in self._raw.get("keywords", {}).items()}
 
     @cached_property
     def confusion(self) -> Confusion:
@@ -147,7 +147,7 @@ class QueryEdits:
         )
 
     def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
-        """What a capture of ``edits.scm`` names."""
+        """What a capture of ``edits.scm`` names; names are identifiers where a language has none."""
         return self._placed(text, what)
 
     def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
@@ -173,6 +173,12 @@ class QueryEdits:
         return {word: category for category, words in self.keywords.items() for word in words}
 
     @cached_property
+    def _known(self) -> frozenset[str]:
+        """What the query captures at all."""
+        query = self._language.grammar.query("edits")
+        return frozenset(query.capture_name(index) for index in range(query.capture_count))
+
+    @cached_property
     def _names(self) -> frozenset[str]:
         return self._language.settings.tokens.identifiers
 
@@ -185,6 +191,12 @@ class QueryEdits:
 
     def _place_all(self, text: str, what: str) -> tuple[TextPlace, ...]:
         source, captured = self._language.syntax(text)[0], self._captured(text)
+        if what == _NAME and _NAME not in self._known:
+            return tuple(
+                TextPlace(one.start, one.end, one.surface, _NAME)
+                for one in self.tokens(text)
+                if one.category in self._names
+            )
         out = {node.start_byte for node in captured.get(_WITHOUT + what, ())}
         nodes = (node for node in captured.get(what, ()) if node.start_byte not in out)
         return _ordered(_place(node, source, what) for node in nodes)
@@ -209,5 +221,5 @@ def _first(block: tuple[TextPlace, ...]) -> int:
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdits:
-    """The facet ``edits`` of every language whose folder has the query and the table."""
+    """The facet ``edits`` of every language; its query and table add kinds of places."""
     return QueryEdits(language)

@@ -17,18 +17,32 @@ from typing import Any, TypeVar
 from sonde.base.errors import UsageError
 from sonde.base.outside import offered
 from sonde.base.registry import Registry
+from sonde.languages._settings import has_grammar
 
 F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
-BY_QUERY: Mapping[str, tuple[str, ...]] = {
-    "bugs": ("locals.scm", "bugs.scm", "bugs.toml"),
-    "edits": ("edits.scm", "edits.toml"),
-    "flow": ("locals.scm", "flow.scm"),
-    "metrics": ("metrics.scm", "metrics.toml"),
-    "relations": ("relations.toml",),
+BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "tokens": ("metrics", ()),
+    "edits": ("edits", ()),
+    "keywords": ("edits", ("edits.toml",)),
+    "places": ("edits", ("edits.scm",)),
+    "operators": ("edits", ("edits.scm", "edits.toml")),
+    "program": ("program_tokens", ()),
+    "metrics": ("metrics", ("metrics.scm",)),
+    "tagging": ("tagging", ("tagging.toml",)),
+    "flow": ("flow", ("locals.scm",)),
+    "dependencies": ("flow", ("locals.scm", "flow.scm")),
+    "misuse": ("bugs", ("locals.scm",)),
+    "bugs": ("bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
+    "relations": ("relations", ("relations.toml",)),
+    "edges": ("relation_query", ("relations.scm",)),
 }
-"""Facets that are the same code over every language's queries and tables, with the files that say them."""
+"""Facets that are the same code over every language: its module here, and the files that have to say it.
+
+What needs no file is told by the tokens of a grammar. One module may answer several facets, the later ones
+of which ask for more of its files.
+"""
 
 
 ADDED = "sonde.facets"
@@ -75,10 +89,9 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    folder = files(package)
-    said = name in BY_QUERY and all((folder / file).is_file() for file in BY_QUERY[name])
-    if said:
-        return f"{LANGUAGE_PACKAGE}._{name}"
+    module, needed = BY_QUERY.get(name, ("", ()))
+    if module and has_grammar(package) and all((files(package) / file).is_file() for file in needed):
+        return f"{LANGUAGE_PACKAGE}._{module}"
     added = offered(ADDED).get(f"{language}.{name}")
     return "" if added is None else added.module
 

@@ -94,16 +94,17 @@ def read(
     return ParsedText(source, tree, 0, len(text))
 
 
-def leaves(reading: ParsedText, tree: Tree, rules: TokenRules) -> tuple[Leaf, ...]:
+def leaves(reading: ParsedText, tree: Tree, rules: TokenRules, *, comments: bool = False) -> tuple[Leaf, ...]:
     """The tokens of a text, in order.
 
     Args:
         reading: The parsed text.
         tree: Its tree as columns.
         rules: Which kinds are one token with everything in them, such as strings, and which are comments.
+        comments: Whether comments are listed.
 
     Returns:
-        Every leaf that shows a character and is no comment; runs of characters that the grammar skipped are
+        Every leaf that shows a character; runs of characters that the grammar skipped are
         tokens of kind ``"ERROR"``, but for those that only join lines.
     """
     before, characters = reading.before, tree.text
@@ -130,7 +131,7 @@ def leaves(reading: ParsedText, tree: Tree, rules: TokenRules) -> tuple[Leaf, ..
             found += _skipped(characters, covered, start, before, rules.layout)
         covered = max(covered, end)
         text = characters[start:end]
-        if name not in rules.comments and text.strip():
+        if (comments or name not in rules.comments) and text.strip():
             found.append(Leaf(name, tree.kinds[parent], start - before, end - before, text))
     found += _skipped(characters, covered, end_of_text, before, rules.layout)
     return tuple(found)

@@ -88,7 +88,7 @@ def read_table(language: TreeSitterLanguage) -> MetricsFile:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
     return MetricsFile(
-        operators=raw["operators"],
+        operators=raw.get("operators", {}),
     )
 
 
@@ -271,5 +271,5 @@ def _apart(found: Captured) -> list[tree_sitter.Node]:
 
 
 def facet(language: TreeSitterLanguage) -> MetricsOf:
-    """The facet ``metrics`` of every language whose folder has the query and the table."""
+    """The facet ``metrics`` of every language whose folder has the query; of others their ``tokens``."""
     return MetricsOf(language)

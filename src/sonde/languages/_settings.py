@@ -68,6 +68,16 @@ def read_table(package: str, name: str) -> dict[str, Any]:
     return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def has_table(package: str, name: str) -> bool:
+    """Whether a language's package holds a TOML file."""
+    return (files(package) / f"{name}.toml").is_file()
+
+
+def has_grammar(package: str) -> bool:
+    """Whether a language is read by a tree-sitter grammar."""
+    return has_table(package, "language") and "grammar" in read_table(package, "language")
+
+
 def read_settings(package: str) -> Settings:
     """Read the `language.toml` of a language's package."""
     raw = read_table(package, "language")

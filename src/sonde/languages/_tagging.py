@@ -9,7 +9,6 @@ objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -22,6 +21,12 @@ from sonde.languages._treesitter import TreeSitterLanguage
 KTX_CLASSES: tuple[str, ...] = ("KPT", "KFC", "KMD", "KEH", "OAR", "OAS", "ORE", "OLB", "OUT", "SYM")
 IDN_CLASSES: tuple[str, ...] = ("IDC", "IDM", "IDP", "IDV")
 AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KOB", "KOT", "STR", "NUM")
+
+
+_BY_ROLE = {
+    **dict.fromkeys(("class", "type", "decorator"), "IDC"),
+    **dict.fromkeys(("function", "call"), "IDM"),
+}
 
 
 class Tagged(NamedTuple):
@@ -81,14 +86,14 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
     raw = language.table("tagging")
     return TaggingTables(
         classes=surfaces(raw["classes"]),
-        under=raw["under"],
+        under=raw.get("under", {}),
         words=surfaces(raw.get("words", {})),
-        more=surfaces(raw["more"]),
+        more=surfaces(raw.get("more", {})),
     )
 
 
-class TaggingOf(ABC):
-    """The `Tagging` of a language by its tables; a language says what its names name.
+class TaggingOf:
+    """The `Tagging` of a language by its tables; a language may say better what its names name.
 
     Args:
         language: The language, whose folder holds `tagging.toml`, `tagging.scm` and what its metrics need.
@@ -97,7 +102,7 @@ class TaggingOf(ABC):
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         self.tables = read_tables(language)
-        self.metrics = facet_of(language.name, "metrics", MetricsOf)
+        self.metrics = facet_of(language.name, "tokens", MetricsOf)
         self.kinds = language.settings.tokens.identifiers
 
     def keywords(self, text: str) -> tuple[Tagged, ...]:
@@ -152,13 +157,13 @@ class TaggingOf(ABC):
                 roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
         return roles
 
-    @abstractmethod
     def packages(self, text: str, imports: str) -> set[int]:
-        """First characters of the names of packages or modules."""
+        """First characters of the names of packages or modules: those with that role."""
+        return {start for start, role in self.roles(text).items() if role == "module"}
 
-    @abstractmethod
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """What the name at a place names: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        """What the name at a place names, by its role: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        return _BY_ROLE.get(role, "IDV")
 
     def _class(self, leaf: Leaf) -> str:
         special = self.tables.under.get(leaf.parent, {}).get(leaf.kind)
@@ -182,3 +187,8 @@ def preceded(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
 def like_a_class(name: str) -> bool:
     """Whether a name is written as both languages write classes: a capital first, and not all capitals."""
     return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))
+
+
+def facet(language: TreeSitterLanguage) -> TaggingOf:
+    """The facet ``tagging`` of every language whose folder has the table."""
+    return TaggingOf(language)

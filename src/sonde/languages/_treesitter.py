@@ -22,7 +22,7 @@ from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of
 from sonde.languages._parse import columns
-from sonde.languages._settings import Settings, read_settings, read_table
+from sonde.languages._settings import Settings, has_table, read_settings, read_table
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
@@ -74,8 +74,8 @@ class TreeSitterLanguage:
         return Grammar(self.settings.grammar, self._package)
 
     def table(self, name: str) -> dict[str, Any]:
-        """What a TOML file of the folder says, ``name`` without its ``.toml``; for facets."""
-        return read_table(self._package, name)
+        """What a TOML file of the folder says, ``name`` without its ``.toml``, or nothing; for facets."""
+        return read_table(self._package, name) if has_table(self._package, name) else {}
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ class BugTask(ItemLabels):
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
-        bugs = facet_of(item.language, "bugs", Bugs)
+        bugs = facet_of(item.language, self.facet, Bugs)
         found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
@@ -159,7 +159,7 @@ def _make(part: ItemChunk[tuple[str, str, int]]) -> list[tuple[BugExample, ...]]
     name, language, seed = part.rule
     task = importlib.import_module(f"{__package__}.{name}").task
     assert isinstance(task, BugTask)
-    bugs = facet_of(language, "bugs", Bugs)
+    bugs = facet_of(language, task.facet, Bugs)
     return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
 
 

@@ -29,6 +29,7 @@ class KeywordSwitch(Mutation):
     the same keyword, as often; so no keyword tells the sides apart, be it rare or not.
     """
 
+    facet = "keywords"
     same_category: ClassVar[bool]
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:

@@ -55,14 +55,15 @@ def binned(*names: str) -> Classes:
 class Measured(ItemLabels):
     """A task about a number of the whole function.
 
-    A subclass gives ``name``, ``classes`` and `value`. Where published labels follow another definition,
-    that is a task of its own, see `sonde.tasks._published`.
+    A subclass gives ``name``, ``classes``, `value` and, where metrics are not what it asks, ``facet``. Where
+    published labels follow another definition, that is a task of its own, see `sonde.tasks._published`.
     """
 
     name: str
     version = "1"
     target = "item"
     needs_repository = False
+    facet = "metrics"
     classes: Classes
     quirks: Mapping[str, str] = MappingProxyType({})
 
@@ -97,6 +98,11 @@ class Pattern(Measured):
     def value(self, text: str, language: str) -> float:
         """How often the structure of the task's name occurs."""
         return metrics(language).patterns(text)[self.name]
+
+
+def tokens(language: str) -> Metrics:
+    """What the tokens of a language alone tell."""
+    return facet_of(language, "tokens", Metrics)
 
 
 def metrics(language: str) -> Metrics:

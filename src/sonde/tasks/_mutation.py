@@ -69,6 +69,7 @@ class Mutation(ItemLabels):
     target: ClassVar[str] = "mutation"
     labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
     needs_repository: ClassVar[bool] = False
+    facet: ClassVar[str] = "edits"
     levelled: ClassVar[bool] = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:

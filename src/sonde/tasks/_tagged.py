@@ -23,6 +23,7 @@ class TokenClasses(ItemLabels):
     target = "span"
     needs_repository = False
     needs_imports = False
+    facet = "tagging"
     quirks: Mapping[str, str] = MappingProxyType({})
 
     def label_rows(

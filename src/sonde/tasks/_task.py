@@ -209,7 +209,7 @@ class DrawingTask(CorpusTask, Protocol):
 
 def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
     """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
-    facet = getattr(task, "facet", "")
+    facet: str = getattr(task, "facet", "")
     return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 

@@ -20,6 +20,7 @@ class DataDependency(VariablePairs):
     """Whether one variable is computed from another."""
 
     name = "data_dependency"
+    facet = "dependencies"
     labels = ("NO", "YES")
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:

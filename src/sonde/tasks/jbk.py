@@ -20,6 +20,7 @@ class JumbledBlocks(Exchange):
     """
 
     name = "jbk"
+    facet = "places"
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
         """Two blocks of one depth, neither in the other."""

@@ -20,6 +20,7 @@ class JumbledStatements(Exchange):
     """
 
     name = "jst"
+    facet = "places"
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
         """Two statements of one block, the later one of which needs the earlier one."""

@@ -6,18 +6,19 @@ also the expressions of an f-string). Shorter than 21 or longer than 250 tokens 
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Classes, Measured, metrics
+from sonde.tasks._measured import Classes, Measured, tokens
 
 
 class Length(Measured):
     """Number of code tokens."""
 
     name = "len"
+    facet = "tokens"
     classes = Classes((("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250)))
 
     def value(self, text: str, language: str) -> float:
         """Number of tokens."""
-        return len(metrics(language).leaves(text))
+        return len(tokens(language).leaves(text))
 
 
 task = Length()

@@ -14,6 +14,7 @@ class MisuseRepair(BugTask):
     """
 
     name = "misuse_repair"
+    facet = "misuse"
     labels = (CORRECT, MISUSE)
     version = "2"
 

@@ -17,6 +17,7 @@ class NPath(Measured):
     """Number of acyclic paths."""
 
     name = "npt"
+    facet = "npath"
     classes = binned("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
 
     def value(self, text: str, language: str) -> float:

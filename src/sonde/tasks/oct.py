@@ -5,18 +5,19 @@ What is an operator is said at OCU.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks._measured import Measured, exact, tokens
 
 
 class Operators(Measured):
     """Number of operators."""
 
     name = "oct"
+    facet = "tokens"
     classes = exact(0, 8, above=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of operators."""
-        return len(metrics(language).operators(text))
+        return len(tokens(language).operators(text))
 
 
 task = Operators()

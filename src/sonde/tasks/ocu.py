@@ -8,18 +8,19 @@ one; the signs that mark arguments are none.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Measured, exact, metrics
+from sonde.tasks._measured import Measured, exact, tokens
 
 
 class DistinctOperators(Measured):
     """Number of distinct operators."""
 
     name = "ocu"
+    facet = "tokens"
     classes = exact(1, 10)
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct operators."""
-        return len(set(metrics(language).operators(text)))
+        return len(set(tokens(language).operators(text)))
 
 
 task = DistinctOperators()

@@ -18,6 +18,7 @@ class ProgramTokens:
     """
 
     name = "program_tokens"
+    facet = "program"
     version = "1"
     target = "corpus"
 

@@ -33,6 +33,7 @@ class RelationalToAssignment(Mutation):
     """
 
     name = "rea"
+    facet = "operators"
     levelled = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:

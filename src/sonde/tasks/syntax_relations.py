@@ -27,6 +27,7 @@ class SyntaxRelations:
     """
 
     name = TASK
+    facet = "relations"
     version = "1"
     target = "relation"
     needs_repository = False

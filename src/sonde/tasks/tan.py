@@ -6,18 +6,19 @@ majority in few functions only.
 
 from __future__ import annotations
 
-from sonde.tasks._measured import Classes, Measured, metrics
+from sonde.tasks._measured import Classes, Measured, tokens
 
 
 class TokenMajority(Measured):
     """More keywords or more identifiers."""
 
     name = "tan"
+    facet = "tokens"
     classes = Classes((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
 
     def value(self, text: str, language: str) -> float:
         """Identifiers minus keywords."""
-        measured = metrics(language)
+        measured = tokens(language)
         return len(measured.identifiers(text)) - measured.keywords(text)
 
 

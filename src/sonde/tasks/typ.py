@@ -25,6 +25,7 @@ class DetectInvalidTypes(Mutation):
     """
 
     name = "typ"
+    facet = "places"
     levelled = True
 
     def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:

@@ -14,6 +14,7 @@ class VariableMisuse(BugTask):
     """
 
     name = "variable_misuse"
+    facet = "misuse"
     labels = (CORRECT, MISUSE)
     version = "2"
 

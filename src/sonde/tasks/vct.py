@@ -9,6 +9,7 @@ class VariableUses(Measured):
     """Number of occurrences of variables."""
 
     name = "vct"
+    facet = "flow"
     classes = exact(1, 10)
 
     def value(self, text: str, language: str) -> float:

@@ -15,6 +15,7 @@ class DistinctVariables(Measured):
     """Number of distinct names of variables."""
 
     name = "vcu"
+    facet = "flow"
     classes = exact(1, 10)
 
     def value(self, text: str, language: str) -> float:

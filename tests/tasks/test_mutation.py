@@ -16,7 +16,7 @@ from sonde.tasks import TASKS
 from sonde.tasks._jumble import Exchange
 from sonde.tasks._mutation import Mutation, Surroundings
 from sonde.tasks._published import as_asked
-from sonde.tasks.typ import misspellings, of_split
+from sonde.tasks.faults.typ import misspellings, of_split
 
 JUMBLES = ("jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk")
 ONE_TOKEN = ("sri", "srk", "sck", "typ", "rea")

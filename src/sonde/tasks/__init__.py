@@ -1,4 +1,4 @@
-"""Tasks: questions about code, answered on characters before any tokenizer exists."""
+"""Tasks: questions about code, answered on characters before any tokenizer exists; a folder a family."""
 
 from sonde.base.registry import Registry
 from sonde.tasks._repository import importing, needs_imports, repositories
@@ -15,7 +15,7 @@ from sonde.tasks._task import (
     quirks_of,
 )
 
-TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask))
+TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402

@@ -10,7 +10,6 @@ Kanade et al. 2020, appendix B.2.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -156,8 +155,10 @@ def choice_of(seed: int, item: Item) -> Choice:
 
 def _make(part: ItemChunk[tuple[str, str, int]]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
+    from sonde.tasks import TASKS
+
     name, language, seed = part.rule
-    task = importlib.import_module(f"{__package__}.{name}").task
+    task = TASKS.load(name)
     assert isinstance(task, BugTask)
     bugs = facet_of(language, task.facet, Bugs)
     return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]

@@ -15,8 +15,8 @@ from sonde.papers.cubert.subtokens import masked
 from sonde.tasks import Task
 from sonde.tasks._bugs import AS_WRITTEN
 from sonde.tasks._misuse import pointers
-from sonde.tasks.exception_type import HOLE
-from sonde.tasks.function_docstring import summary
+from sonde.tasks.bugs.exception_type import HOLE
+from sonde.tasks.bugs.function_docstring import summary
 
 _DATASET = "dataset/sonde"
 _PUBLISHED = "dataset/"

@@ -13,12 +13,12 @@ from types import MappingProxyType
 from sonde.languages._edits import Edits
 from sonde.tasks._keywords import KeywordSwitch
 from sonde.tasks._mutation import Fault, Stratum, Surroundings, by_weight, replaced
-from sonde.tasks.jbl import JumbledTokens
-from sonde.tasks.rea import RelationalToAssignment
-from sonde.tasks.sck import SwitchCompatibleKeyword
-from sonde.tasks.sri import SwitchRandomIdentifier
-from sonde.tasks.srk import SwitchRandomKeyword
-from sonde.tasks.typ import DetectInvalidTypes, misspellings
+from sonde.tasks.faults.jbl import JumbledTokens
+from sonde.tasks.faults.rea import RelationalToAssignment
+from sonde.tasks.faults.sck import SwitchCompatibleKeyword
+from sonde.tasks.faults.sri import SwitchRandomIdentifier
+from sonde.tasks.faults.srk import SwitchRandomKeyword
+from sonde.tasks.faults.typ import DetectInvalidTypes, misspellings
 
 _OLD, _NEW = ("==", "!=", "<=", ">="), ("+=", "-=", "*=", "/=")
 _DRAWS = 20

@@ -14,13 +14,13 @@ from sonde.languages._metrics import MetricsOf
 from sonde.papers.inspect.paths import java_paths
 from sonde.papers.inspect.tables import tables
 from sonde.tasks._measured import exact, flow, metrics
-from sonde.tasks.cpx import CyclomaticComplexity
-from sonde.tasks.mxn import MaximumNesting
-from sonde.tasks.npt import NPath
-from sonde.tasks.oct import Operators
-from sonde.tasks.ocu import DistinctOperators
-from sonde.tasks.vct import VariableUses
-from sonde.tasks.vcu import DistinctVariables
+from sonde.tasks.complexity.cpx import CyclomaticComplexity
+from sonde.tasks.complexity.mxn import MaximumNesting
+from sonde.tasks.complexity.npt import NPath
+from sonde.tasks.complexity.oct import Operators
+from sonde.tasks.complexity.ocu import DistinctOperators
+from sonde.tasks.complexity.vct import VariableUses
+from sonde.tasks.complexity.vcu import DistinctVariables
 
 _ANY_SIGN: Mapping[str, str] = MappingProxyType(
     {"inspect.any_sign": "signs count as operators wherever they stand, in types, labels and loops"}

@@ -11,8 +11,8 @@ from sonde.languages._leaves import Leaf
 from sonde.languages._tagging import Tagged, TaggingOf, follows, preceded
 from sonde.papers.inspect.tables import tables
 from sonde.tasks._measured import metrics
-from sonde.tasks.idn import Identifiers
-from sonde.tasks.ktx import Keywords
+from sonde.tasks.tokens.idn import Identifiers
+from sonde.tasks.tokens.ktx import Keywords
 
 
 class KeywordText(Keywords):

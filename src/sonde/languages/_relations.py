@@ -161,7 +161,7 @@ class Relations(Protocol):
 
 
 @runtime_checkable
-class Edges(Protocol):
+class EdgeLabeller(Protocol):
     """The facet ``edges`` of a language: words and relations as they are meant.
 
     Which of the words are candidates, `RelationsOf` says.
@@ -177,7 +177,7 @@ class Edges(Protocol):
 
 
 @runtime_checkable
-class PublishedEdges(Protocol):
+class PublishedLabeller(Protocol):
     """The facet ``published_edges``: words and relations as a paper's own labeller has them."""
 
     @property
@@ -233,9 +233,9 @@ class RelationsOf:
         self.relation_types = table.relations
         self.averaged = table.averaged
         self.keywords = table.keywords
-        self._edges = facet_of(language.name, "edges", Edges)
+        self._edges = facet_of(language.name, "edges", EdgeLabeller)
         known = has_facet(language.name, "published_edges")
-        self._published = facet_of(language.name, "published_edges", PublishedEdges) if known else None
+        self._published = facet_of(language.name, "published_edges", PublishedLabeller) if known else None
         self.quirks: Mapping[str, str] = {} if self._published is None else self._published.quirks
 
     def words(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sonde.base.outside import published
 from sonde.languages import facet_of
 from sonde.languages._metrics import Metrics
 from sonde.languages._npath import ExecutionPaths
 from sonde.papers.inspect.measures import signs
-from sonde.tasks._published import published
+from sonde.tasks._published import GROUP
 
 
 def paths(language: str, text: str) -> int:
@@ -17,7 +18,7 @@ def paths(language: str, text: str) -> int:
 
 def value(task: str, text: str, language: str = "java") -> float:
     """The number of a task as INSPECT published it."""
-    return published(task).value(text, language)
+    return published(GROUP, task).value(text, language)
 
 
 # Java: text, complexity, NPath as checkstyle counts, decisions and NPath of the released labels.

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sonde.base.outside import published
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
 from sonde.languages._npath import ExecutionPaths
 from sonde.languages._tagging import Tagging
-from sonde.tasks._published import published
+from sonde.tasks._published import GROUP
 
 WORDS = {
     "java": "if ( ) { } else for ; : while do switch case default -> try catch finally return ? && || = < > "
@@ -34,8 +35,10 @@ def test_any_words_are_measured(language: str, data: st.DataObject) -> None:
     assert metrics.nesting(text) >= 0
     assert all(metrics.operators(text))
     assert facet_of(language, "npath", ExecutionPaths).count(text) >= 1
-    assert published("npt").value(text, language) >= 1
-    assert all(published(task).value(text, language) >= 0 for task in ("cpx", "mxn", "ocu", "oct", "vct"))
+    assert published(GROUP, "npt").value(text, language) >= 1
+    assert all(
+        published(GROUP, task).value(text, language) >= 0 for task in ("cpx", "mxn", "ocu", "oct", "vct")
+    )
     assert all(count >= 0 for count in (*metrics.structures(text).values(), *metrics.patterns(text).values()))
     assert metrics.depth(text) >= 1
     leaves = metrics.leaves(text)

@@ -7,10 +7,11 @@ import token
 
 import pytest
 
+from sonde.base.outside import published
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
-from sonde.tasks._published import published
+from sonde.tasks._published import GROUP
 
 JAVA = """\
 @Override public <T> void run(int a, java.util.List<T> b) throws E {
@@ -49,7 +50,7 @@ def test_keywords_of_java_by_their_place() -> None:
 def released(task: str, text: str) -> tuple[Tagged, ...]:
     """The tokens of a Java text as INSPECT published their classes."""
     item = Item("i", text, "java", "function", "A.java", "f", 0, "c", "r")
-    return published(task).tags(item, "")
+    return published(GROUP, task).tags(item, "")
 
 
 def test_keywords_of_the_released_file_by_their_text() -> None:

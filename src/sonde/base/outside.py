@@ -6,6 +6,7 @@ inherit the environment variable that holds where each one lies.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import json
@@ -15,6 +16,7 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint, hash_text
@@ -50,12 +52,39 @@ def offered(package: str) -> dict[str, EntryPoint]:
 
     What sonde itself offers so (`sonde.papers`) is hidden by no other package.
     """
+    return _offered(package, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=64)
+def _offered(package: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """The same for one path of modules: reading the metadata of all distributions takes a while."""
     return {point.name: point for point in sorted(entry_points(group=package), key=is_own)}
 
 
 def is_own(point: EntryPoint) -> bool:
     """Whether sonde itself offers an extension."""
     return point.module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def published(group: str, name: str) -> Any:
+    """What a paper published of something with a name here, out of a group of entry points, or None."""
+    return _published(group, name, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1024)
+def _published(group: str, name: str, path: tuple[str, ...]) -> Any:
+    point = offered(group).get(name)
+    return None if point is None else point.load()
+
+
+def check_published(group: str) -> None:
+    """Refuse to do as published where nothing is known of it: sonde was not installed, or too early.
+
+    Raises:
+        InputError: The group is empty.
+    """
+    if not offered(group):
+        raise InputError("what papers published is not registered; install sonde again (pip install -e .)")
 
 
 def source_of(point: EntryPoint) -> Path | None:

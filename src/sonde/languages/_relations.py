@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.languages._facets import facet_of, has_facet
+from sonde.base.outside import check_published
+from sonde.languages._facets import ADDED, facet_of, has_facet
 from sonde.languages._treesitter import TreeSitterLanguage
 
 MODES = ("corrected", "paper")
@@ -247,7 +248,7 @@ class RelationsOf:
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Words:
         """The words of a text, see `Relations.words`."""
-        on = quirks_on(mode, quirks, self.quirks)
+        on = self._on(mode, quirks)
         if self._published is None or not on:
             found = self._edges.words(text, delimiters)
         else:
@@ -263,12 +264,17 @@ class RelationsOf:
         delimiters: Delimiters = AS_PUBLISHED,
     ) -> Related:
         """The words of a text and the edges between them, see `Relations.relate`."""
-        on = quirks_on(mode, quirks, self.quirks)
+        on = self._on(mode, quirks)
         if self._published is None or not on:
             found = self._edges.relate(text, delimiters)
         else:
             found = self._published.relate(text, delimiters, on)
         return replace(found, words=_candidates(found.words, mode, delimiters))
+
+    def _on(self, mode: str, quirks: Set[str]) -> frozenset[str]:
+        if mode == "paper":
+            check_published(ADDED)
+        return quirks_on(mode, quirks, self.quirks)
 
 
 def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from sonde.alignment.quirks import (
+from sonde.alignment.spans import Subwords
+from sonde.base.errors import UnknownNameError
+from sonde.languages import LANGUAGES
+from sonde.papers.perplexed.tags import (
     BYTE_COLUMNS,
     FIRST_OVERLAP,
     NOT_AVAILABLE,
@@ -13,9 +16,6 @@ from sonde.alignment.quirks import (
     byte_columns,
     quirky_tags,
 )
-from sonde.alignment.spans import Subwords
-from sonde.base.errors import UnknownNameError
-from sonde.languages import LANGUAGES
 
 PYTHON = LANGUAGES.load("python")
 

@@ -116,3 +116,16 @@ def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
 def _name(tree: Tree, row: int) -> str:
     above = int(tree.parent[row])
     return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
+
+
+class CodeTokenizersTags:
+    """What stands in for the tags of the lens `surprisal`."""
+
+    quirks = QUIRKS
+
+    def tags(self, subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
+        """The tag of each subword with some quirks on."""
+        return quirky_tags(subwords, tree, quirks)
+
+
+published = CodeTokenizersTags()

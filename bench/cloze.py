@@ -26,7 +26,7 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import Captured, LensSettings, reading_lens
 from sonde.models import FAMILIES, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
-from sonde.tasks.api_cloze import task
+from sonde.tasks.apis.api_cloze import task
 
 _FILES = ("argparse.py", "ast.py", "calendar.py", "inspect.py", "pdb.py", "shutil.py", "tarfile.py")
 _REPEATS = 5

@@ -12,7 +12,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Item, Selection, read_files, read_items
 from sonde.experiments.labelling import Labelling, write_label_file
-from sonde.languages._program_subtokens import escaped, joined, unescaped
+from sonde.papers.cubert.subtokens import escaped, joined, unescaped
 from sonde.tasks import build
 from sonde.tasks._misuse import pointers
 

@@ -37,7 +37,7 @@ from sonde.store.rundir import slug
 from sonde.tasks import EXAMPLE_SCHEMA, LABEL_SCHEMA
 from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._relation_rows import RELATION_SCHEMA
-from sonde.tasks.call_origin import CALL_SCHEMA
+from sonde.tasks.calls.call_origin import CALL_SCHEMA
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
 DECODER, ENCODER = "sonde/mini-decoder", "sonde/mini-encoder"

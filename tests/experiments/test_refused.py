@@ -129,9 +129,9 @@ from sonde.tasks._measured import Measured, binned
 
 class Lines(Measured):
     name = "lines_of_mine"
-    corrected = binned("1-2", "3-")
+    classes = binned("1-2", "3-")
 
-    def value(self, text, language, paper):
+    def value(self, text, language):
         return text.count("\\n") + 1
 
 

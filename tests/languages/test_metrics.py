@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from sonde.base.outside import published
 from sonde.languages import facet_of
 from sonde.languages._metrics import Metrics
+from sonde.languages._npath import ExecutionPaths
+from sonde.papers.inspect.measures import signs
+from sonde.tasks._published import GROUP
+
+
+def paths(language: str, text: str) -> int:
+    return facet_of(language, "npath", ExecutionPaths).count(text)
+
+
+def value(task: str, text: str, language: str = "java") -> float:
+    """The number of a task as INSPECT published it."""
+    return published(GROUP, task).value(text, language)
+
 
 # Java: text, complexity, NPath as checkstyle counts, decisions and NPath of the released labels.
 JAVA = [
@@ -61,9 +75,9 @@ def test_paths_of_java(
     java: Metrics, text: str, complexity: int, npath: int, decisions: int, released: int
 ) -> None:
     assert java.complexity(text) == complexity
-    assert java.npath(text) == npath
-    assert java.complexity(text, paper=True) == decisions
-    assert java.npath(text, paper=True) == released
+    assert paths("java", text) == npath
+    assert value("cpx", text) == decisions
+    assert value("npt", text) == released
 
 
 PYTHON = [
@@ -100,8 +114,8 @@ PYTHON = [
 @pytest.mark.parametrize(("text", "complexity", "npath"), PYTHON)
 def test_paths_of_python(python: Metrics, text: str, complexity: int, npath: int) -> None:
     assert python.complexity(text) == complexity
-    assert python.npath(text) == npath
-    assert python.complexity(text, paper=True) >= complexity - 1
+    assert paths("python", text) == npath
+    assert value("cpx", text, "python") >= complexity - 1
 
 
 # Text, deepest block, deepest brace.
@@ -120,7 +134,7 @@ NESTING = [
 @pytest.mark.parametrize(("text", "blocks", "braces"), NESTING)
 def test_nesting_of_java(java: Metrics, text: str, blocks: int, braces: int) -> None:
     assert java.nesting(text) == blocks
-    assert java.nesting(text, paper=True) == braces
+    assert value("mxn", text) == braces
 
 
 def test_operators_of_java_operate_and_the_released_ones_stand_anywhere(java: Metrics) -> None:
@@ -128,7 +142,7 @@ def test_operators_of_java_operate_and_the_released_ones_stand_anywhere(java: Me
         "void f() { Map<B, ? extends T> m = a instanceof B ? -c : c; for (X x : xs) x += 1; g(y -> y > 1); }"
     )
     assert java.operators(text) == ("=", "instanceof", "?:", "-", "+=", "->", ">")
-    assert java.operators(text, paper=True) == ("<", "?", ">", "=", "?", "-", ":", ":", "+=", "->", ">")
+    assert signs(text, "java") == ("<", "?", ">", "=", "?", "-", ":", ":", "+=", "->", ">")
 
 
 def test_operators_of_python_are_signs_and_words_that_operate(python: Metrics) -> None:
@@ -176,11 +190,11 @@ def test_deep_code_does_not_end_the_stack(java: Metrics, python: Metrics) -> Non
         "void f() { x = " + "(" * depth + "a && b" + ")" * depth + "; " + "if (a) { " * 500 + "}" * 500 + " }"
     )
     assert java.complexity(text) == 502
-    assert java.npath(text) == 501
+    assert paths("java", text) == 501
     assert java.nesting(text) == 501
     assert java.depth(text) > depth
     text = "def f():\n    return " + " + ".join(["a"] * depth) + "\n"
-    assert python.npath(text) == 1
+    assert paths("python", text) == 1
     assert python.depth(text) > depth
 
 

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sonde.base.outside import published
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
+from sonde.languages._npath import ExecutionPaths
 from sonde.languages._tagging import Tagging
+from sonde.tasks._published import GROUP
 
 WORDS = {
     "java": "if ( ) { } else for ; : while do switch case default -> try catch finally return ? && || = < > "
@@ -28,11 +31,14 @@ def test_any_words_are_measured(language: str, data: st.DataObject) -> None:
     words = data.draw(st.lists(st.sampled_from(WORDS[language].split(" ")), max_size=30))
     text = data.draw(st.sampled_from([" ", "\n", ""])).join(words)
     metrics = facet_of(language, "metrics", Metrics)
-    for paper in (False, True):
-        assert metrics.complexity(text, paper=paper) >= 1 - paper
-        assert metrics.npath(text, paper=paper) >= 1
-        assert metrics.nesting(text, paper=paper) >= 0
-        assert all(metrics.operators(text, paper=paper))
+    assert metrics.complexity(text) >= 1
+    assert metrics.nesting(text) >= 0
+    assert all(metrics.operators(text))
+    assert facet_of(language, "npath", ExecutionPaths).count(text) >= 1
+    assert published(GROUP, "npt").value(text, language) >= 1
+    assert all(
+        published(GROUP, task).value(text, language) >= 0 for task in ("cpx", "mxn", "ocu", "oct", "vct")
+    )
     assert all(count >= 0 for count in (*metrics.structures(text).values(), *metrics.patterns(text).values()))
     assert metrics.depth(text) >= 1
     leaves = metrics.leaves(text)
@@ -52,7 +58,8 @@ def test_any_words_are_measured(language: str, data: st.DataObject) -> None:
 @given(text=st.text(max_size=40))
 def test_any_characters_are_measured(language: str, text: str) -> None:
     metrics = facet_of(language, "metrics", Metrics)
-    assert metrics.complexity(text) >= 1 and metrics.npath(text) >= 1
+    assert metrics.complexity(text) >= 1
+    assert facet_of(language, "npath", ExecutionPaths).count(text) >= 1
     assert all(text[leaf.start : leaf.end] == leaf.text for leaf in metrics.leaves(text))
     assert facet_of(language, "tagging", Tagging).nodes(text) is not None
     assert facet_of(language, "flow", Flow).variables(text) is not None

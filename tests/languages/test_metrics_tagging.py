@@ -7,8 +7,11 @@ import token
 
 import pytest
 
+from sonde.base.outside import published
+from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
+from sonde.tasks._published import GROUP
 
 JAVA = """\
 @Override public <T> void run(int a, java.util.List<T> b) throws E {
@@ -44,8 +47,14 @@ def test_keywords_of_java_by_their_place() -> None:
     ]
 
 
+def released(task: str, text: str) -> tuple[Tagged, ...]:
+    """The tokens of a Java text as INSPECT published their classes."""
+    item = Item("i", text, "java", "function", "A.java", "f", 0, "c", "r")
+    return published(GROUP, task).tags(item, "")
+
+
 def test_keywords_of_the_released_file_by_their_text() -> None:
-    found = dict(words(JAVA, facet("java").keywords(JAVA, paper=True)))
+    found = dict(words(JAVA, released("ktx", JAVA)))
     expected = {"instanceof": "KFC", "new": "KMD", "synchronized": "KMD", ":": "OUT", "-": "OAR", "<": "ORE"}
     assert {text: found[text] for text in expected} == expected
     assert "this" not in found and "<<" not in found
@@ -62,7 +71,7 @@ def test_a_token_alone_has_its_released_class(text: str) -> None:
         "throws": "KEH",
         "--": "OUT",
     }
-    assert words(text, facet("java").keywords(text, paper=True)) == [(text, classes[text])]
+    assert words(text, released("ktx", text)) == [(text, classes[text])]
 
 
 def test_keywords_of_python() -> None:
@@ -136,7 +145,7 @@ def test_imports_are_packages() -> None:
 
 def test_in_the_released_labels_a_package_leads_a_dotted_expression() -> None:
     text = "void f() { System.out.println(a.b); c(); }"
-    found = words(text, facet("java").identifiers(text, paper=True))
+    found = words(text, released("idn", text))
     assert [word for word, label in found if label == "IDP"] == ["System", "a"]
 
 

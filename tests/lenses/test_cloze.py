@@ -21,7 +21,7 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.plan import ONE, SEVERAL
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
-from sonde.tasks.api_cloze import task
+from sonde.tasks.apis.api_cloze import task
 
 TEXT = """
 import numpy as np

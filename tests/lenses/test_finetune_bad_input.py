@@ -21,9 +21,9 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.languages import facet_of
 from sonde.languages._program import Program
-from sonde.languages._program_subtokens import masked
 from sonde.lenses import LensSettings, Method, Training, training_lens
 from sonde.models import ModelSpec
+from sonde.papers.cubert.subtokens import masked
 
 LENS = training_lens("finetune")
 OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens"}

@@ -14,7 +14,8 @@ from sonde.lenses import LENSES
 ROOT = Path(sonde.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 EXTENSION_FOLDERS = (
-    "lenses", "tasks", "corpora", "executors", "models", "languages",
+    "lenses", "corpora", "executors", "models", "languages",
+    *(f"tasks/{folder.name}" for folder in sorted((ROOT / "tasks").glob("[a-z]*")) if folder.is_dir()),
     *(f"report/{folder.name}" for folder in sorted((ROOT / "report").glob("[a-z]*")) if folder.is_dir()),
 )  # fmt: skip
 

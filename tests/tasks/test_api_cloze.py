@@ -17,7 +17,7 @@ from sonde.tasks._cloze_queries import Queries, QueryRules, queries
 from sonde.tasks._cloze_segments import blanks, segments
 from sonde.tasks._cloze_statements import aliased, plain
 from sonde.tasks._names import gather
-from sonde.tasks.api_cloze import task
+from sonde.tasks.apis.api_cloze import task
 
 OTHERS = "".join(f"import other{number} as o{number}\n" for number in range(12))
 TEXT = f'''{OTHERS}

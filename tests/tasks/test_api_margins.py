@@ -12,7 +12,7 @@ from sonde.corpora import SourceFile
 from sonde.tasks import TASKS, Dataset, DrawingTask, _cloze_fakes
 from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._cloze_fakes import SLACK, Fakes, Spelling, halves, words_of
-from sonde.tasks.api_deprecated import gathered
+from sonde.tasks.apis.api_deprecated import gathered
 
 DEPRECATED, FAKES = TASKS.load("api_deprecated"), TASKS.load("api_fakes")
 

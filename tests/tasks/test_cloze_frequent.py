@@ -13,7 +13,7 @@ from sonde.tasks._cloze_frequent import NEVER, FrequentPieces
 from sonde.tasks._cloze_queries import QueryRules, queries
 from sonde.tasks._cloze_segments import REFERENCE, segments
 from sonde.tasks._names import gather
-from sonde.tasks.api_cloze import task
+from sonde.tasks.apis.api_cloze import task
 
 LIBRARIES = [f"lib{number}" for number in range(6)]
 

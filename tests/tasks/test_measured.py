@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item
-from sonde.tasks import LABEL_SCHEMA, TASKS
+from sonde.tasks import LABEL_SCHEMA, TASKS, quirks_of
 from sonde.tasks._measured import binned, exact
 from sonde.tasks._task import classes_of
 
@@ -102,7 +102,7 @@ def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
     inner = "new R() { int k = {{{1}}}; void h() { if (a > 1 && k) b(); } }"
     text = f"int f(int a) {{ g({inner}); for (X x : y) z(); }}"
     task = TASKS.load(name)
-    (quirk,) = task.quirks  # type: ignore[attr-defined]
+    (quirk,) = quirks_of(task)
     assert quirk.startswith("inspect.")
     rows = [
         task.label([item(text, "java")], {}, **asked)["id"].row(0)

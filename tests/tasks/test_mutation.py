@@ -15,7 +15,8 @@ from sonde.languages._edits import Edits
 from sonde.tasks import TASKS
 from sonde.tasks._jumble import Exchange
 from sonde.tasks._mutation import Mutation, Surroundings
-from sonde.tasks.typ import misspellings, of_split
+from sonde.tasks._published import as_asked
+from sonde.tasks.faults.typ import misspellings, of_split
 
 JUMBLES = ("jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk")
 ONE_TOKEN = ("sri", "srk", "sck", "typ", "rea")
@@ -65,19 +66,19 @@ def edits(language: str) -> Edits:
     return facet_of(language, "edits", Edits)
 
 
-def mutation(name: str) -> Mutation:
-    task = TASKS.load(name)
+def mutation(name: str, paper: bool = False) -> Mutation:
+    task = as_asked(TASKS.load(name), "paper" if paper else "corrected", frozenset())
     assert isinstance(task, Mutation)
     return task
 
 
 def around(name: str, language: str, split: str = "train", paper: bool = False) -> Surroundings:
-    survey = mutation(name).survey(TEXTS[language], edits(language))
-    return Surroundings(edits(language), split, paper, survey)
+    survey = mutation(name, paper).survey(TEXTS[language], edits(language))
+    return Surroundings(edits(language), split, survey)
 
 
 def faults(name: str, language: str, paper: bool = False) -> list[tuple[str, str]]:
-    surroundings, task = around(name, language, paper=paper), mutation(name)
+    surroundings, task = around(name, language, paper=paper), mutation(name, paper)
     found = [
         (text, fault.text)
         for number, text in enumerate(TEXTS[language])

@@ -10,7 +10,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import SourceFile
 from sonde.tasks._releases import KEPT, NEW, names_by_release
-from sonde.tasks.api_cloze import task
+from sonde.tasks.apis.api_cloze import task
 
 CLIENT = """
 import demo_shape

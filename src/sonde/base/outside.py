@@ -6,6 +6,7 @@ inherit the environment variable that holds where each one lies.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import json
@@ -15,6 +16,7 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint, hash_text
@@ -46,8 +48,56 @@ def remembered(package: str) -> dict[str, Path]:
 
 
 def offered(package: str) -> dict[str, EntryPoint]:
-    """What installed packages offer in the entry-point group of a package, by name; nothing is imported."""
-    return {point.name: point for point in entry_points(group=package)}
+    """What installed packages offer in the entry-point group of a package, by name; nothing is imported.
+
+    What sonde itself offers so (`sonde.papers`) is hidden by no other package.
+    """
+    return _offered(package, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=64)
+def _offered(package: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """The same for one path of modules: reading the metadata of all distributions takes a while."""
+    return {point.name: point for point in sorted(entry_points(group=package), key=is_own)}
+
+
+def is_own(point: EntryPoint) -> bool:
+    """Whether sonde itself offers an extension."""
+    return point.module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def published(group: str, name: str) -> Any:
+    """What a paper published of something with a name here, out of a group of entry points, or None."""
+    return _published(group, name, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1024)
+def _published(group: str, name: str, path: tuple[str, ...]) -> Any:
+    point = offered(group).get(name)
+    return None if point is None else point.load()
+
+
+def check_published(group: str) -> None:
+    """Refuse to do as published where nothing is known of it: sonde was not installed, or too early.
+
+    Raises:
+        InputError: The group is empty.
+    """
+    if not offered(group):
+        raise InputError("what papers published is not registered; install sonde again (pip install -e .)")
+
+
+def source_of(point: EntryPoint) -> Path | None:
+    """The file of what a package offers, None where there is none to read; nothing is imported."""
+    first, *below = point.module.split(".")
+    spec = importlib.util.find_spec(first)
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    if not below and spec is not None and spec.origin is not None:
+        return Path(spec.origin)
+    for part in below:
+        places = [place / part for place in places]
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 def content_hash(path: Path) -> str:

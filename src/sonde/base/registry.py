@@ -23,12 +23,14 @@ from typing_extensions import get_protocol_members
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.outside import (
     content_hash,
+    is_own,
     is_path,
     module_of,
     module_offered,
     offered,
     remember,
     remembered,
+    source_of,
 )
 
 T = TypeVar("T")
@@ -99,7 +101,9 @@ class Registry(Generic[T]):
         paths = {**remembered(self._package), **self._paths()}
         found = {name: _read_header(name, _init(path)) for name, path in paths.items()}
         for name, point in offered(self._package).items():
-            found.setdefault(name, Header(name, f"from the package {_package(point)}"))
+            source = source_of(point) if is_own(point) else None
+            told = Header(name, f"from the package {_package(point)}")
+            found.setdefault(name, _read_header(name, source) if source else told)
         return tuple(header for _, header in sorted(found.items()))
 
     def names(self) -> tuple[str, ...]:
@@ -120,7 +124,8 @@ class Registry(Generic[T]):
         if not is_path(name):
             return name
         path = Path(name)
-        if path.stem in self._paths():
+        own = {name for name, point in offered(self._package).items() if is_own(point)}
+        if path.stem in own | self._paths().keys():
             raise UsageError(
                 f"{self._kind} {name!r}: sonde has a {self._kind} {path.stem!r} of its own; rename the "
                 f"{'folder' if path.is_dir() else 'file'}"

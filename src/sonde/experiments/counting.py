@@ -184,7 +184,7 @@ def _bugs(asked: DatasetRequest, items: Sequence[Item], spread: Spread) -> Itera
     """Both examples of each eligible function."""
     task, edits = asked.task, edits_of(asked.language)
     assert isinstance(task, BugTask)
-    if not has_facet(asked.language, "bugs"):
+    if not has_facet(asked.language, task.facet):
         raise UsageError(f"task {task.name!r}: no bugs are put into {asked.language} code")
     parsed = tuple(item for item in items if edits is None or edits.parses(item.text))
     sides = {item.cluster: item.split or UNSPLIT for item in parsed}

@@ -38,7 +38,7 @@ from sonde.languages._text import blank
 from sonde.lenses import LensSettings
 from sonde.lenses._words import put_together, whole_words, word_by_word
 from sonde.lenses.attention.words import FACET, Edges, read_item, subwords_of
-from sonde.tasks.syntax_relations import task as relations_task
+from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
     from sonde.models import LoadedModel

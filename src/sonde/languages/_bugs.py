@@ -1,12 +1,8 @@
 """Places of a function where CuBERT's bugs are put in: variables, binary operators, caught exceptions.
 
-A language's ``bugs.scm`` captures, in one run:
+Where variables are defined and meant is said in a language's ``locals.scm`` (`_locals`). Its ``bugs.scm``
+captures:
 
-- ``@name`` every identifier;
-- ``@defined`` those of them that define a variable: formal arguments and targets of assignments;
-- ``@written`` others whose value is not read there;
-- ``@outer`` those that are declared to be variables of the module;
-- ``@other`` those that are no variables: attributes, names of functions, of arguments, of imports;
 - ``@string`` literals in which code may stand, which are one token;
 - ``@operation`` nodes with two operands and an operator between them, or several of each in a row;
 - ``@caught`` names of types of exceptions in a handler;
@@ -22,18 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
 from sonde.languages._facets import facet_of
 from sonde.languages._flow import Flow
+from sonde.languages._kept import Kept
+from sonde.languages._leaves import ParsedText
+from sonde.languages._locals import Locals
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
-# A function and what is made of it are asked in turn, for one task after the other.
-_KEPT = 16
+_DEFINED = frozenset(("parameter", "variable", "expression", "again"))
+"""Kinds of definitions whose names are variables here: formal arguments and targets of assignments."""
+
+_PLACES = _DEFINED | {"deleted"}
+"""Kinds of definitions that are places of a variable; every other place is a reference."""
 
 
 class Spot(NamedTuple):
@@ -145,31 +147,31 @@ class QueryBugs:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("bugs")
-        self._read = lru_cache(maxsize=_KEPT)(self._read_once)
+        self._read = Kept(self._read_once)
 
     @property
     def version(self) -> str:
         """Raised when an answer changes."""
-        return str(self._raw["version"])
+        return str(self._raw.get("version", 1))
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
         """For each operator, the others of its row."""
         return {
             operator: tuple(other for other in row if other != operator)
-            for row in self._raw["rows"]
+            for row in self._raw.get("rows", ())
             for operator in row
         }
 
     @cached_property
     def swappable(self) -> frozenset[str]:
         """Operators whose operands may not be swapped."""
-        return frozenset(self._raw["swappable"])
+        return frozenset(self._raw.get("swappable", ()))
 
     @cached_property
     def exceptions(self) -> tuple[str, ...]:
         """Types of exceptions."""
-        return tuple(self._raw["exceptions"])
+        return tuple(self._raw.get("exceptions", ()))
 
     def variables(self, text: str) -> OwnVariables:
         """The variables that a function defines."""
@@ -209,7 +211,7 @@ class QueryBugs:
         )
         caught = sorted(_spot(node, source) for node in captured.get("caught", ()))
         return _Read(
-            variables=_variables(captured, source, literals),
+            variables=_variables(self._language.reading(text), self._language.locals(text), literals),
             operations=tuple(operations),
             caught=tuple(spot for spot in caught if spot.surface in self.exceptions),
             undocumented=self._undocumented(captured, source),
@@ -249,24 +251,25 @@ def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
     return Spot(start, end, source.text[start:end])
 
 
-def _variables(
-    captured: Mapping[str, list[tree_sitter.Node]], source: EncodedText, literals: list[Spot]
-) -> OwnVariables:
-    def spots(what: str) -> set[Spot]:
-        return {_spot(node, source) for node in captured.get(what, ())}
+def _variables(reading: ParsedText, held: Locals, literals: list[Spot]) -> OwnVariables:
+    """The variables that the text's own definitions of some kinds name, wherever they are visible."""
 
-    defined = spots("defined")
-    names = {spot.surface for spot in defined} - {spot.surface for spot in spots("outer")}
+    def spot(node: tree_sitter.Node) -> Spot:
+        return Spot(*reading.span(node), reading.text(node))
+
+    outer = {name for scope in held.scopes for name in scope.declared}
+    kinds = {node.start_byte: kind for node, kind in held.definitions}
+    names = {reading.text(node) for node, kind in held.definitions if kind in _DEFINED} - outer
     places = [
-        spot
-        for spot in sorted(spots("name") - spots("other") - spots("outer"))
-        if spot.surface in names and not _inside(spot, literals)
+        (node.start_byte, spot(node))
+        for node, how in held.references
+        if not how and kinds.get(node.start_byte, "deleted") in _PLACES and reading.text(node) in names
     ]
-    written = defined | spots("written")
+    places = [(byte, one) for byte, one in places if not _inside(one, literals)]
     return OwnVariables(
         names=tuple(sorted(names)),
-        uses=tuple(spot for spot in places if spot not in written),
-        places=tuple(places),
+        uses=tuple(one for byte, one in places if byte not in kinds and byte not in held.written),
+        places=tuple(one for _, one in places),
     )
 
 
@@ -275,5 +278,5 @@ def _inside(spot: Spot, literals: list[Spot]) -> bool:
 
 
 def facet(language: TreeSitterLanguage) -> QueryBugs:
-    """The facet ``bugs`` of every language whose folder has the query and the table."""
+    """The facet ``bugs`` of every language with its files; ``misuse`` where variables are told."""
     return QueryBugs(language)

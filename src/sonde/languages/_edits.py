@@ -10,25 +10,26 @@ A language's ``edits.scm`` captures, in one run:
 - ``@accessor`` functions that do nothing but give or set one field;
 - ``@no.type`` (or another of these names) what does not count as one after all.
 
-``edits.toml`` sorts the keywords into categories, names the kinds of node that are one token though the
-grammar takes them apart (``whole``), and says in ``[confused]`` which operator is mistaken for which.
+Without the query, tokens and names are all that there is. ``edits.toml`` sorts the keywords into categories
+and says in ``[confused]`` which operator is mistaken for which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
+from sonde.languages._kept import Kept
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
-# Callers ask the same text for its tokens, its keywords and its blocks in turn.
+# Callers ask the same text for several kinds of places in turn.
 _KEPT = 8
-_WITHOUT = "no."
+_WITHOUT, _NAME = "no.", "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +109,19 @@ class QueryEdits:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("edits")
-        self._captured = lru_cache(maxsize=_KEPT)(self._capture)
-        self._cut = lru_cache(maxsize=_KEPT)(self._cut_all)
+        self._captured = Kept(self._capture)
+        self._cut = Kept(self._cut_all)
         self._placed = lru_cache(maxsize=_KEPT)(self._place_all)
 
     @property
     def version(self) -> str:
         """Raised when an answer changes."""
-        return str(self._raw["version"])
+        return str(self._raw.get("version", 1))
 
     @cached_property
     def keywords(self) -> Mapping[str, tuple[str, ...]]:
         """Categories of keywords with all of their keywords."""
-        return {category: tuple(words) for category, words in self._raw["keywords"].items()}
+        return {category: tuple(words) for category, words in self._raw.get("keywords", {}).items()}
 
     @cached_property
     def confusion(self) -> Confusion:
@@ -146,7 +147,7 @@ class QueryEdits:
         )
 
     def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
-        """What a capture of ``edits.scm`` names."""
+        """What a capture of ``edits.scm`` names; names are identifiers where a language has none."""
         return self._placed(text, what)
 
     def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
@@ -172,6 +173,12 @@ class QueryEdits:
         return {word: category for category, words in self.keywords.items() for word in words}
 
     @cached_property
+    def _known(self) -> frozenset[str]:
+        """What the query captures at all."""
+        query = self._language.grammar.query("edits")
+        return frozenset(query.capture_name(index) for index in range(query.capture_count))
+
+    @cached_property
     def _names(self) -> frozenset[str]:
         return self._language.settings.tokens.identifiers
 
@@ -184,30 +191,20 @@ class QueryEdits:
 
     def _place_all(self, text: str, what: str) -> tuple[TextPlace, ...]:
         source, captured = self._language.syntax(text)[0], self._captured(text)
+        if what == _NAME and _NAME not in self._known:
+            return tuple(
+                TextPlace(one.start, one.end, one.surface, _NAME)
+                for one in self.tokens(text)
+                if one.category in self._names
+            )
         out = {node.start_byte for node in captured.get(_WITHOUT + what, ())}
         nodes = (node for node in captured.get(what, ()) if node.start_byte not in out)
         return _ordered(_place(node, source, what) for node in nodes)
 
     def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
-        return tuple(self._tokens(text))
-
-    def _tokens(self, text: str) -> Iterator[TextPlace]:
-        source, parsed = self._language.syntax(text)
-        whole = frozenset(self._raw["whole"])
-        cursor = parsed.walk()
-        while True:
-            node = cursor.node
-            assert node is not None
-            inside = node.child_count > 0 and node.type not in whole
-            if inside and cursor.goto_first_child():
-                continue
-            if node.end_byte > node.start_byte and node.type not in self._comments:
-                place = _place(node, source, node.type)
-                if place.surface.strip():
-                    yield place
-            while not cursor.goto_next_sibling():
-                if not cursor.goto_parent():
-                    return
+        # A fault is put into code that parses as it is: no wrapper is looked for.
+        found = self._language.leaves_as_is(text)
+        return tuple(TextPlace(leaf.start, leaf.end, leaf.text, leaf.kind) for leaf in found)
 
 
 def _place(node: tree_sitter.Node, source: EncodedText, category: str) -> TextPlace:
@@ -224,5 +221,5 @@ def _first(block: tuple[TextPlace, ...]) -> int:
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdits:
-    """The facet ``edits`` of every language whose folder has the query and the table."""
+    """The facet ``edits`` of every language; its query and table add kinds of places."""
     return QueryEdits(language)

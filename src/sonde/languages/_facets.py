@@ -10,25 +10,51 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
+from sonde.base.outside import offered
 from sonde.base.registry import Registry
+from sonde.languages._settings import has_grammar
 
 F = TypeVar("F")
 
 LANGUAGE_PACKAGE = "sonde.languages"
-BY_QUERY = frozenset({"bugs", "edits", "flow"})
-"""Facets that are the same code over every language's query and table."""
+BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "tokens": ("metrics", ()),
+    "edits": ("edits", ()),
+    "keywords": ("edits", ("edits.toml",)),
+    "places": ("edits", ("edits.scm",)),
+    "operators": ("edits", ("edits.scm", "edits.toml")),
+    "program": ("program_tokens", ()),
+    "metrics": ("metrics", ("metrics.scm",)),
+    "tagging": ("tagging", ("tagging.toml",)),
+    "flow": ("flow", ("locals.scm",)),
+    "dependencies": ("flow", ("locals.scm", "flow.scm")),
+    "misuse": ("bugs", ("locals.scm",)),
+    "bugs": ("bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
+    "relations": ("relations", ("relations.toml",)),
+    "edges": ("relation_query", ("relations.scm",)),
+}
+"""Facets that are the same code over every language: its module here, and the files that have to say it.
+
+What needs no file is told by the tokens of a grammar. One module may answer several facets, the later ones
+of which ask for more of its files.
+"""
+
+
+ADDED = "sonde.facets"
+"""Entry points of facets that a package adds to a language of another, named ``<language>.<facet>``."""
 
 
 def facet_of(language: str, name: str, protocol: type[F]) -> F:
     """A facet of a language.
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and gives an object with the methods of ``protocol``. What a query and a table can say whole (`BY_QUERY`)
-    needs no module: a folder with ``<name>.scm`` has the facet.
+    and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
+    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`).
 
     Args:
         language: Public name of the language.
@@ -63,8 +89,11 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    said = name in BY_QUERY and (files(package) / f"{name}.scm").is_file()
-    return f"{LANGUAGE_PACKAGE}._{name}" if said else ""
+    module, needed = BY_QUERY.get(name, ("", ()))
+    if module and has_grammar(package) and all((files(package) / file).is_file() for file in needed):
+        return f"{LANGUAGE_PACKAGE}._{module}"
+    added = offered(ADDED).get(f"{language}.{name}")
+    return "" if added is None else added.module
 
 
 @functools.cache

@@ -49,9 +49,10 @@ class Grammar:
         return parser.parse(data)
 
     def query(self, name: str) -> tree_sitter.Query:
-        """The compiled query of a file, ``name`` without its ``.scm``."""
+        """The compiled query of a file, ``name`` without its ``.scm``; without a file it finds nothing."""
         if name not in self._queries:
-            text = (files(self._package) / f"{name}.scm").read_text(encoding="utf-8")
+            file = files(self._package) / f"{name}.scm"
+            text = file.read_text(encoding="utf-8") if file.is_file() else ""
             self._queries[name] = tree_sitter.Query(self.language, text)
         return self._queries[name]
 

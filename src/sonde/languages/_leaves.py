@@ -6,14 +6,20 @@ file: such a text is read again inside a wrapper, and positions are those of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import tree_sitter
+from jaxtyping import Int
 
+from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
-from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages._tree import Tree
+
+ERROR = "ERROR"
+"""The kind of nodes and characters that the grammar could not place."""
 
 
 class Leaf(NamedTuple):
@@ -40,15 +46,20 @@ class ParsedText:
 
     Attributes:
         source: What was parsed, with its way from bytes to characters.
-        root: The grammar's root node.
+        parsed: The grammar's own tree.
         before: Characters of the wrapper before the text.
         length: Characters of the text.
     """
 
     source: EncodedText
-    root: tree_sitter.Node
+    parsed: tree_sitter.Tree
     before: int
     length: int
+
+    @property
+    def root(self) -> tree_sitter.Node:
+        """The grammar's root node."""
+        return self.parsed.root_node
 
     def at(self, byte: int) -> int:
         """The character of the text at a byte of the source, kept inside the text."""
@@ -68,74 +79,86 @@ class ParsedText:
         return start >= 0 and self.source.at(node.end_byte) - self.before <= self.length
 
 
-def read(language: TreeSitterLanguage, text: str, wrappers: tuple[tuple[str, str], ...]) -> ParsedText:
+def read(
+    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]],
+    text: str,
+    wrappers: tuple[tuple[str, str], ...],
+) -> ParsedText:
     """Parse a text; where it does not parse, the first wrapper in which it does is kept around it."""
-    source, tree = language.syntax(text)
+    source, tree = syntax(text)
     if tree.root_node.has_error:
         for before, after in wrappers:
-            wrapped, inside = language.syntax(before + text + after)
+            wrapped, inside = syntax(before + text + after)
             if not inside.root_node.has_error:
-                return ParsedText(wrapped, inside.root_node, len(before), len(text))
-    return ParsedText(source, tree.root_node, 0, len(text))
+                return ParsedText(wrapped, inside, len(before), len(text))
+    return ParsedText(source, tree, 0, len(text))
 
 
-def leaves(reading: ParsedText, whole: frozenset[str], skipped: frozenset[str]) -> tuple[Leaf, ...]:
+def leaves(reading: ParsedText, tree: Tree, rules: TokenRules, *, comments: bool = False) -> tuple[Leaf, ...]:
     """The tokens of a text, in order.
 
     Args:
         reading: The parsed text.
-        whole: Kinds of nodes that are one token with everything in them, such as strings.
-        skipped: Kinds of leaves that are no token: comments and layout.
+        tree: Its tree as columns.
+        rules: Which kinds are one token with everything in them, such as strings, and which are comments.
+        comments: Whether comments are listed.
 
     Returns:
-        Every leaf that shows a character; runs of characters that the grammar skipped are tokens of kind
-        ``"ERROR"``.
+        Every leaf that shows a character; runs of characters that the grammar skipped are
+        tokens of kind ``"ERROR"``, but for those that only join lines.
     """
+    before, characters = reading.before, tree.text
+    end_of_text = before + reading.length
     found: list[Leaf] = []
-    covered = reading.before
-    end_of_text = reading.before + reading.length
-    source = reading.source
-    before, characters = reading.before, source.text
-    for node, kind, parent in _walk(reading.root, whole | skipped):
-        start, end = source.at(node.start_byte), source.at(node.end_byte)
+    covered = before
+    above = tree.parent
+    rows = _rows(tree, rules.whole | rules.comments)
+    spans = zip(
+        tree.start[rows].tolist(),
+        tree.end[rows].tolist(),
+        tree.kind[rows].tolist(),
+        tree.kind[above[rows]].tolist(),
+        strict=True,
+    )
+    for start, end, kind, parent in spans:
+        if end <= before or start >= end_of_text:
+            continue
+        name = tree.kinds[kind]
         # What the grammar could not place at all may be several words.
-        if end <= before or start >= end_of_text or node.is_error:
+        if name == ERROR:
             continue
         if covered < start and not characters[covered:start].isspace():
-            found += _gap(characters, covered, start, before, skipped)
+            found += _skipped(characters, covered, start, before, rules.layout)
         covered = max(covered, end)
         text = characters[start:end]
-        if kind not in skipped and text.strip():
-            found.append(Leaf(kind, parent, start - before, end - before, text))
-    found += _gap(characters, covered, end_of_text, before, skipped)
+        if (comments or name not in rules.comments) and text.strip():
+            found.append(Leaf(name, tree.kinds[parent], start - before, end - before, text))
+    found += _skipped(characters, covered, end_of_text, before, rules.layout)
     return tuple(found)
 
 
-def _walk(root: tree_sitter.Node, stop: frozenset[str]) -> Iterator[tuple[tree_sitter.Node, str, str]]:
-    """Nodes without children, or of a kind to stop at, with their kind and that of the node above."""
-    cursor = root.walk()
-    above = [""]
-    while True:
-        node = cursor.node
-        assert node is not None
-        kind = node.type
-        if kind not in stop and cursor.goto_first_child():
-            above.append(kind)
-            continue
-        if node.end_byte > node.start_byte:
-            yield node, kind, above[-1]
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-            above.pop()
+def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
+    """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
+    kinds = np.array([name in whole for name in tree.kinds], np.bool_)
+    held = np.flatnonzero(kinds[tree.kind] & tree.named)
+    if not len(held):
+        return tree.leaves
+    depth = np.zeros(len(tree) + 1, np.int32)
+    np.add.at(depth, held, 1)
+    np.add.at(depth, tree.last[held], -1)
+    inside = np.cumsum(depth)[:-1]
+    # A node of its own is inside itself once.
+    outermost = held[(inside[held] == 1) & (tree.end[held] > tree.start[held])]
+    free = tree.leaves[inside[tree.leaves] == 0]
+    return np.sort(np.concatenate([free, outermost]))
 
 
-def _gap(text: str, start: int, end: int, before: int, skipped: frozenset[str]) -> Iterator[Leaf]:
+def _skipped(text: str, start: int, end: int, before: int, layout: frozenset[str]) -> Iterator[Leaf]:
     position = start
     for run in text[start:end].split():
         position = text.index(run, position)
-        if run not in skipped:
-            yield Leaf("ERROR", "ERROR", position - before, position - before + len(run), run)
+        if run not in layout:
+            yield Leaf(ERROR, ERROR, position - before, position - before + len(run), run)
         position += len(run)
 
 

@@ -7,7 +7,8 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
 - ``decision``: a branching of the control flow, one each;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
-- ``block``: whatever stands one level deeper than the text around it;
+- ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
+  an if of its own;
 - ``ternary``, ``return``, ``boolean``: for NPath, see `_npath`, with one capture for each statement there.
 """
 
@@ -16,40 +17,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf, ParsedText, leaves, nested, read
+from sonde.languages._kept import Kept
+from sonde.languages._leaves import Leaf, nested
 from sonde.languages._treesitter import TreeSitterLanguage
-
-_KEPT = 4
 
 Captured = Mapping[str, list[tree_sitter.Node]]
 
 
 @runtime_checkable
 class Metrics(Protocol):
-    """What a language measures on the text of one function.
-
-    ``paper`` asks for the definition that reproduces INSPECT's released labels (``specs``), where the
-    paper's text or the standard definition says otherwise.
-    """
+    """What a language measures on the text of one function."""
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
         """The tokens as a lexer lists them: no comments, no layout, a string is one token."""
         ...
 
-    def complexity(self, text: str, *, paper: bool = False) -> int:
-        """Cyclomatic complexity: decisions plus one; in the paper's labels without the one."""
+    def complexity(self, text: str) -> int:
+        """Cyclomatic complexity: decisions plus one."""
         ...
 
-    def npath(self, text: str, *, paper: bool = False) -> int:
-        """Number of acyclic execution paths after Nejmeh (1988)."""
-        ...
-
-    def nesting(self, text: str, *, paper: bool = False) -> int:
+    def nesting(self, text: str) -> int:
         """How deep blocks stand in each other; the function's body is 1."""
         ...
 
@@ -57,7 +48,7 @@ class Metrics(Protocol):
         """Number of code structures: ``if``, ``loop``, ``switch``, ``try``."""
         ...
 
-    def operators(self, text: str, *, paper: bool = False) -> tuple[str, ...]:
+    def operators(self, text: str) -> tuple[str, ...]:
         """Every operator in text order, by its sign."""
         ...
 
@@ -86,32 +77,23 @@ class MetricsFile:
     """What a `metrics.toml` says.
 
     Attributes:
-        wrappers: Text before and after a function that is no file of its own.
-        strings: Kinds of nodes that are one token.
         operators: For a parent kind, what its leaves are as operators: a sign, or empty for none. Other
             leaves are operators if the language's tokens say so.
-        paper_operators: Signs that count wherever they stand, in the released labels.
     """
 
-    wrappers: tuple[tuple[str, str], ...]
-    strings: frozenset[str]
     operators: Mapping[str, Mapping[str, str]]
-    paper_operators: frozenset[str]
 
 
 def read_table(language: TreeSitterLanguage) -> MetricsFile:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
     return MetricsFile(
-        wrappers=tuple((before, after) for before, after in raw["wrappers"]),
-        strings=frozenset(raw["strings"]),
-        operators=raw["operators"],
-        paper_operators=frozenset(raw.get("paper_operators", ())),
+        operators=raw.get("operators", {}),
     )
 
 
 class MetricsOf:
-    """The `Metrics` of a language by its queries and table; NPath is the language's own.
+    """The `Metrics` of a language by its queries and table.
 
     Args:
         language: The language.
@@ -120,26 +102,22 @@ class MetricsOf:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         self.table = read_table(language)
-        tokens = language.settings.tokens
-        self._skipped = tokens.comments | tokens.layout
-        self.reading = lru_cache(maxsize=_KEPT)(self._read)
-        self.captured = lru_cache(maxsize=_KEPT)(self._capture)
-        self._leaves = lru_cache(maxsize=_KEPT)(self._list)
+        self.reading = language.reading
+        self.captured = Kept(self._capture)
+        self._leaves = Kept(self._list)
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
         """The tokens as a lexer lists them."""
         return self._leaves(text)
 
-    def complexity(self, text: str, *, paper: bool = False) -> int:
-        """Decisions plus one, those of definitions inside the function left out.
+    def complexity(self, text: str) -> int:
+        """Decisions plus one, those of definitions inside the function left out."""
+        return 1 + self.decisions(text)
 
-        The released labels count without the one and with every definition that the text holds.
-        """
-        found = self.captured(text)
-        decisions = found.get("decision", [])
-        if paper:
-            return len(decisions)
-        return 1 + len(self.own(text, decisions))
+    def decisions(self, text: str, *, everywhere: bool = False) -> int:
+        """Number of branchings of the control flow, on demand with those of definitions inside."""
+        found = self.captured(text).get("decision", [])
+        return len(found if everywhere else self.own(text, found))
 
     def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
         """The nodes in the bodies of the outermost functions, and in no definition inside them."""
@@ -152,7 +130,7 @@ class MetricsOf:
         apart = Cover(outermost([node for node in _apart(found) if inside_bodies.holds(node)]))
         return [node for node in nodes if inside_bodies.holds(node) and not apart.holds(node)]
 
-    def nesting(self, text: str, *, paper: bool = False) -> int:
+    def nesting(self, text: str) -> int:
         """The deepest block."""
         depths: list[int] = []
         for _, above in nested(self.blocks(text)):
@@ -160,18 +138,18 @@ class MetricsOf:
         return max(depths, default=0)
 
     def blocks(self, text: str) -> list[tree_sitter.Node]:
-        """Whatever stands one level deeper than the text around it."""
-        return self.captured(text).get("block", [])
+        """Whatever stands one level deeper than the text around it; ``else if`` goes no deeper."""
+        found = self.captured(text)
+        ifs = {node.id for node in found.get("structure.if", [])}
+        return found.get("block", []) + [node for node in found.get("block.else", []) if node.id not in ifs]
 
     def structures(self, text: str) -> Mapping[str, int]:
         """Number of code structures by kind, everything in the text included."""
         found = self.captured(text)
         return {kind: len(found.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
 
-    def operators(self, text: str, *, paper: bool = False) -> tuple[str, ...]:
+    def operators(self, text: str) -> tuple[str, ...]:
         """Every operator, by its sign."""
-        if paper and self.table.paper_operators:
-            return tuple(leaf.text for leaf in self.leaves(text) if leaf.text in self.table.paper_operators)
         return tuple(sign for sign in map(self.operator, self.leaves(text)) if sign)
 
     def operator(self, leaf: Leaf) -> str:
@@ -220,25 +198,14 @@ class MetricsOf:
             "recursion": sum(reading.text(node) in names for node in found.get("called", [])),
         }
 
-    def _read(self, text: str) -> ParsedText:
-        return read(self.language, text, self.table.wrappers)
-
     def _capture(self, text: str) -> Captured:
         reading = self.reading(text)
         found = self.language.grammar.captures("metrics", reading.root)
         return {name: [node for node in nodes if reading.inside(node)] for name, nodes in found}
 
     def _list(self, text: str) -> tuple[Leaf, ...]:
-        return leaves(self.reading(text), self.table.strings, self._skipped)
-
-
-def braces(listed: tuple[Leaf, ...]) -> int:
-    """How deep curly brackets stand in each other, by the tokens alone."""
-    depth = deepest_yet = 0
-    for leaf in listed:
-        depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
-        deepest_yet = max(deepest_yet, depth)
-    return deepest_yet
+        layout = self.language.settings.tokens.layout
+        return tuple(leaf for leaf in self.language.leaves(text) if leaf.kind not in layout)
 
 
 def outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
@@ -301,3 +268,8 @@ class Cover:
 
 def _apart(found: Captured) -> list[tree_sitter.Node]:
     return [*found.get("function", []), *found.get("apart", [])]
+
+
+def facet(language: TreeSitterLanguage) -> MetricsOf:
+    """The facet ``metrics`` of every language whose folder has the query; of others their ``tokens``."""
+    return MetricsOf(language)

@@ -9,10 +9,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import tree_sitter
 
 from sonde.languages._leaves import nested
+
+
+@runtime_checkable
+class ExecutionPaths(Protocol):
+    """The facet ``npath`` of a language."""
+
+    def count(self, text: str) -> int:
+        """Number of acyclic execution paths through a function."""
+        ...
 
 
 class OperatorPaths:

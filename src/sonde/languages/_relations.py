@@ -10,16 +10,22 @@ The name of a relation says what it joins: construct, part that holds the head, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.outside import check_published
+from sonde.languages._facets import ADDED, facet_of, has_facet
+from sonde.languages._treesitter import TreeSitterLanguage
 
 MODES = ("corrected", "paper")
+
+CHILDREN = "children:parent->child"
+"""From what a node begins with to each node directly under it."""
 
 
 class Edge(NamedTuple):
@@ -155,6 +161,122 @@ class Relations(Protocol):
         ...
 
 
+@runtime_checkable
+class EdgeLabeller(Protocol):
+    """The facet ``edges`` of a language: words and relations as they are meant.
+
+    Which of the words are candidates, `RelationsOf` says.
+    """
+
+    def words(self, text: str, delimiters: Delimiters) -> Words:
+        """The words of a text."""
+        ...
+
+    def relate(self, text: str, delimiters: Delimiters) -> Related:
+        """The words of a text and the relations between them."""
+        ...
+
+
+@runtime_checkable
+class PublishedLabeller(Protocol):
+    """The facet ``published_edges``: words and relations as a paper's own labeller has them."""
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """What the labeller does besides, by name."""
+        ...
+
+    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+        """The words of a text with some quirks on."""
+        ...
+
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+        """The words of a text and the relations between them with some quirks on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelationTable:
+    """What `relations.toml` says in every language.
+
+    Attributes:
+        relations: Every type of relation.
+        averaged: Those that the paper's averages are over.
+        keywords: What the keyword baseline looks for.
+    """
+
+    relations: tuple[str, ...]
+    averaged: tuple[str, ...]
+    keywords: tuple[str, ...]
+
+
+def relation_table(language: TreeSitterLanguage) -> RelationTable:
+    """Read a language's `relations.toml`."""
+    raw = language.table("relations")
+    left_out = frozenset(raw.get("not_averaged", ()))
+    relations = tuple(raw["relations"])
+    return RelationTable(
+        relations,
+        averaged=tuple(name for name in relations if name not in left_out),
+        keywords=tuple(raw["keywords"]),
+    )
+
+
+class RelationsOf:
+    """The `Relations` of a language: its own edges, and those published where quirks are on.
+
+    Args:
+        language: The language.
+    """
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        table = relation_table(language)
+        self.relation_types = table.relations
+        self.averaged = table.averaged
+        self.keywords = table.keywords
+        self._edges = facet_of(language.name, "edges", EdgeLabeller)
+        known = has_facet(language.name, "published_edges")
+        self._published = facet_of(language.name, "published_edges", PublishedLabeller) if known else None
+        self.quirks: Mapping[str, str] = {} if self._published is None else self._published.quirks
+
+    def words(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Words:
+        """The words of a text, see `Relations.words`."""
+        on = self._on(mode, quirks)
+        if self._published is None or not on:
+            found = self._edges.words(text, delimiters)
+        else:
+            found = self._published.words(text, delimiters, on)
+        return _candidates(found, mode, delimiters)
+
+    def relate(
+        self,
+        text: str,
+        *,
+        mode: str = "corrected",
+        quirks: Set[str] = frozenset(),
+        delimiters: Delimiters = AS_PUBLISHED,
+    ) -> Related:
+        """The words of a text and the edges between them, see `Relations.relate`."""
+        on = self._on(mode, quirks)
+        if self._published is None or not on:
+            found = self._edges.relate(text, delimiters)
+        else:
+            found = self._published.relate(text, delimiters, on)
+        return replace(found, words=_candidates(found.words, mode, delimiters))
+
+    def _on(self, mode: str, quirks: Set[str]) -> frozenset[str]:
+        if mode == "paper":
+            check_published(ADDED)
+        return quirks_on(mode, quirks, self.quirks)
+
+
 def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:
     """The quirks that are on: those asked for, and in the mode ``paper`` all that the language knows.
 
@@ -171,14 +293,13 @@ def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozense
     return frozenset(quirks) | (frozenset(known) if mode == "paper" else frozenset())
 
 
-def words_of(
-    surface: tuple[str, ...],
-    start: Int[np.ndarray, " word"],
-    end: Int[np.ndarray, " word"],
-    *,
-    mode: str,
-    delimiters: Delimiters,
-) -> Words:
+def plain_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
+    """Words, all of them candidates."""
+    starts, ends = np.array(start, np.int32), np.array(end, np.int32)
+    return Words(tuple(surface), starts, ends, np.ones(len(starts), np.bool_))
+
+
+def _candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
     """Words with the candidates among them, by the rule of `Words` and `Delimiters`.
 
     Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` alone.
@@ -190,5 +311,9 @@ def words_of(
         taken.update(("\n", "\r\n"))
     if delimiters.masked and not delimiters.semicolons:
         taken.add(";")
-    candidate = np.array([word not in taken for word in surface], np.bool_)
-    return Words(surface, start.astype(np.int32), end.astype(np.int32), candidate)
+    return replace(words, candidate=np.array([word not in taken for word in words.surface], np.bool_))
+
+
+def facet(language: TreeSitterLanguage) -> RelationsOf:
+    """The facet ``relations`` of every language whose folder has the table."""
+    return RelationsOf(language)

@@ -22,6 +22,7 @@ class TokenRules:
         comments: Comments.
         layout: Characters that only join or part lines, such as a backslash before a newline.
         literals: Kind to role (``string``, ``number``, ...).
+        whole: Kinds with children that are one token to tasks: strings.
         holds_text: Kinds with children whose own text, between the children, is a literal too.
         under: Parent kind to exceptions: kind to token kind.
     """
@@ -32,6 +33,7 @@ class TokenRules:
     comments: frozenset[str]
     layout: frozenset[str]
     literals: Mapping[str, str]
+    whole: frozenset[str]
     holds_text: frozenset[str]
     under: Mapping[str, Mapping[str, str]]
 
@@ -46,6 +48,7 @@ class Settings:
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
+        wrappers: Text before and after a function that is no file of its own.
         declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
         tokens: From leaves to code tokens.
     """
@@ -55,6 +58,7 @@ class Settings:
     rules: int
     suffixes: tuple[str, ...]
     builtins: frozenset[str]
+    wrappers: tuple[tuple[str, str], ...]
     declared_first: bool
     tokens: TokenRules
 
@@ -64,17 +68,28 @@ def read_table(package: str, name: str) -> dict[str, Any]:
     return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def has_table(package: str, name: str) -> bool:
+    """Whether a language's package holds a TOML file."""
+    return (files(package) / f"{name}.toml").is_file()
+
+
+def has_grammar(package: str) -> bool:
+    """Whether a language is read by a tree-sitter grammar."""
+    return has_table(package, "language") and "grammar" in read_table(package, "language")
+
+
 def read_settings(package: str) -> Settings:
     """Read the `language.toml` of a language's package."""
     raw = read_table(package, "language")
     tokens: dict[str, Any] = raw["tokens"]
-    lists = ("keywords", "identifiers", "operators", "comments", "layout", "holds_text")
+    lists = ("keywords", "identifiers", "operators", "comments", "layout", "whole", "holds_text")
     return Settings(
         grammar=raw["grammar"],
         distribution=raw["distribution"],
         rules=raw["rules"],
         suffixes=tuple(raw["suffixes"]),
         builtins=frozenset(raw["builtins"]),
+        wrappers=tuple((before, after) for before, after in raw.get("wrappers", ())),
         declared_first=raw.get("declared_first", False),
         tokens=TokenRules(
             **{name: frozenset(tokens[name]) for name in lists},

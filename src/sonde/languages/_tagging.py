@@ -9,11 +9,11 @@ objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NUM``).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from sonde.languages._facets import facet_of
 from sonde.languages._leaves import Leaf, surfaces
 from sonde.languages._metrics import MetricsOf
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -21,6 +21,12 @@ from sonde.languages._treesitter import TreeSitterLanguage
 KTX_CLASSES: tuple[str, ...] = ("KPT", "KFC", "KMD", "KEH", "OAR", "OAS", "ORE", "OLB", "OUT", "SYM")
 IDN_CLASSES: tuple[str, ...] = ("IDC", "IDM", "IDP", "IDV")
 AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KOB", "KOT", "STR", "NUM")
+
+
+_BY_ROLE = {
+    **dict.fromkeys(("class", "type", "decorator"), "IDC"),
+    **dict.fromkeys(("function", "call"), "IDM"),
+}
 
 
 class Tagged(NamedTuple):
@@ -35,18 +41,17 @@ class Tagged(NamedTuple):
 class Tagging(Protocol):
     """What a language says of the class of each token."""
 
-    def keywords(self, text: str, *, paper: bool = False) -> tuple[Tagged, ...]:
+    def keywords(self, text: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class in `KTX_CLASSES`; others are left out."""
         ...
 
-    def identifiers(self, text: str, imports: str = "", *, paper: bool = False) -> tuple[Tagged, ...]:
+    def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
         """Identifiers with their class in `IDN_CLASSES`: classes, methods, packages, variables.
 
         Args:
             text: The code.
             imports: The import statements of its file, see `imports`; what they name as a package or module
                 is one in the text.
-            paper: Whether a package is whatever leads a dotted expression, as the released labels look like.
         """
         ...
 
@@ -67,14 +72,12 @@ class TaggingTables:
         classes: From the kind of a leaf to its class.
         under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
         words: From the text of an identifier to its class.
-        paper: From the text of a leaf to its class in the released files.
         more: What AST adds: from the kind of a leaf (or the text of an identifier) to its class.
     """
 
     classes: Mapping[str, str]
     under: Mapping[str, Mapping[str, str]]
     words: Mapping[str, str]
-    paper: Mapping[str, str]
     more: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,15 +86,14 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
     raw = language.table("tagging")
     return TaggingTables(
         classes=surfaces(raw["classes"]),
-        under=raw["under"],
+        under=raw.get("under", {}),
         words=surfaces(raw.get("words", {})),
-        paper=surfaces(raw.get("paper", {})),
-        more=surfaces(raw["more"]),
+        more=surfaces(raw.get("more", {})),
     )
 
 
-class TaggingOf(ABC):
-    """The `Tagging` of a language by its tables; a language says what its names name.
+class TaggingOf:
+    """The `Tagging` of a language by its tables; a language may say better what its names name.
 
     Args:
         language: The language, whose folder holds `tagging.toml`, `tagging.scm` and what its metrics need.
@@ -100,18 +102,21 @@ class TaggingOf(ABC):
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         self.tables = read_tables(language)
-        self.metrics = MetricsOf(language)
+        self.metrics = facet_of(language.name, "tokens", MetricsOf)
         self.kinds = language.settings.tokens.identifiers
 
-    def keywords(self, text: str, *, paper: bool = False) -> tuple[Tagged, ...]:
+    def keywords(self, text: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class."""
-        found = ((leaf, self._class(leaf, paper)) for leaf in self.metrics.leaves(text))
+        found = ((leaf, self._class(leaf)) for leaf in self.metrics.leaves(text))
         return tuple(Tagged(leaf.start, leaf.end, label) for leaf, label in found if label)
 
-    def identifiers(self, text: str, imports: str = "", *, paper: bool = False) -> tuple[Tagged, ...]:
+    def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
         """Identifiers with their class."""
+        return self.named_in(text, self.packages(text, imports))
+
+    def named_in(self, text: str, packages: set[int]) -> tuple[Tagged, ...]:
+        """Identifiers with their class, given where the names of packages or modules begin."""
         listed = self.metrics.leaves(text)
-        packages = leading(listed, self.kinds) if paper else self.packages(text, imports)
         roles = self.roles(text)
         found: list[Tagged] = []
         for place, leaf in enumerate(listed):
@@ -131,7 +136,7 @@ class TaggingOf(ABC):
         for leaf in self.metrics.leaves(text):
             label = more.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
             if not label or leaf.kind in self.tables.under.get(leaf.parent, {}):
-                label = self._class(leaf, paper=False) or labels.get(leaf.start, "")
+                label = self._class(leaf) or labels.get(leaf.start, "")
             if label:
                 found.append(Tagged(leaf.start, leaf.end, label))
         return tuple(found)
@@ -152,32 +157,21 @@ class TaggingOf(ABC):
                 roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
         return roles
 
-    @abstractmethod
     def packages(self, text: str, imports: str) -> set[int]:
-        """First characters of the names of packages or modules."""
+        """First characters of the names of packages or modules: those with that role."""
+        return {start for start, role in self.roles(text).items() if role == "module"}
 
-    @abstractmethod
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """What the name at a place names: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        """What the name at a place names, by its role: ``IDC``, ``IDM``, ``IDV``, or empty."""
+        return _BY_ROLE.get(role, "IDV")
 
-    def _class(self, leaf: Leaf, paper: bool) -> str:
-        if paper and self.tables.paper:
-            return self.tables.paper.get(leaf.text, "")
+    def _class(self, leaf: Leaf) -> str:
         special = self.tables.under.get(leaf.parent, {}).get(leaf.kind)
         if special is not None:
             return special
         if leaf.kind in self.kinds:
             return self.tables.words.get(leaf.text, "")
         return self.tables.classes.get(leaf.kind, "")
-
-
-def leading(listed: tuple[Leaf, ...], kinds: frozenset[str]) -> set[int]:
-    """First characters of the names that lead a dotted expression."""
-    return {
-        leaf.start
-        for place, leaf in enumerate(listed)
-        if leaf.kind in kinds and follows(listed, place, ".") and not preceded(listed, place, ".")
-    }
 
 
 def follows(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
@@ -193,3 +187,8 @@ def preceded(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
 def like_a_class(name: str) -> bool:
     """Whether a name is written as both languages write classes: a capital first, and not all capitals."""
     return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))
+
+
+def facet(language: TreeSitterLanguage) -> TaggingOf:
+    """The facet ``tagging`` of every language whose folder has the table."""
+    return TaggingOf(language)

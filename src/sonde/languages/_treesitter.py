@@ -8,8 +8,6 @@ The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls
 from __future__ import annotations
 
 import importlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib.metadata import version
@@ -20,15 +18,14 @@ import tree_sitter
 from sonde.base.outside import public_stem
 from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
+from sonde.languages._kept import Kept
+from sonde.languages._leaves import Leaf, ParsedText, leaves, read
+from sonde.languages._locals import Locals, locals_of
 from sonde.languages._parse import columns
-from sonde.languages._settings import Settings, read_settings, read_table
+from sonde.languages._settings import Settings, has_table, read_settings, read_table
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
-
-# Callers ask the same text for its tree, its tokens and, when its batch has been forwarded, its constructs:
-# the trees of a job's functions, or of one large file.
-_KEPT_CHARACTERS = 200_000
 
 
 def _member(package: str) -> Any:
@@ -47,9 +44,16 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self._kept: OrderedDict[str, tuple[EncodedText, tree_sitter.Tree]] = OrderedDict()
-        self._characters = 0
-        self._lock = threading.Lock()
+        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]] = Kept(self._parse)
+        """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
+        self.parse: Callable[[str], Tree] = Kept(self._columns)
+        """The syntax tree as columns."""
+        self.reading: Callable[[str], ParsedText] = Kept(self._read)
+        """The tree of a function, perhaps inside a wrapper; for facets."""
+        self.leaves: Callable[[str], tuple[Leaf, ...]] = Kept(self._leaves)
+        """The tokens of a function as tasks see them: no comments, a string is one; for facets."""
+        self.locals: Callable[[str], Locals] = Kept(self._locals)
+        """What binds names in a function and what refers to them; for facets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _member, (self._package,)
@@ -70,8 +74,8 @@ class TreeSitterLanguage:
         return Grammar(self.settings.grammar, self._package)
 
     def table(self, name: str) -> dict[str, Any]:
-        """What a TOML file of the folder says, ``name`` without its ``.toml``; for facets."""
-        return read_table(self._package, name)
+        """What a TOML file of the folder says, ``name`` without its ``.toml``, or nothing; for facets."""
+        return read_table(self._package, name) if has_table(self._package, name) else {}
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -88,24 +92,6 @@ class TreeSitterLanguage:
         """Versions of tree-sitter and of the grammar, and the folder's rules number."""
         parts = (f"{name} {version(name)}" for name in ("tree-sitter", self.settings.distribution))
         return ", ".join([*parts, f"rules {self.settings.rules}"])
-
-    def syntax(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
-        """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
-        found = self._kept.get(text)
-        if found is None:
-            found = self._parse(text)
-            with self._lock:
-                if text not in self._kept:
-                    self._kept[text] = found
-                    self._characters += len(text)
-                while self._characters > _KEPT_CHARACTERS and len(self._kept) > 1:
-                    self._characters -= len(self._kept.popitem(last=False)[0])
-        return found
-
-    def parse(self, text: str) -> Tree:
-        """The syntax tree as columns."""
-        source, parsed = self.syntax(text)
-        return columns(parsed, source, self.name, self.grammar.language)
 
     def functions(self, text: str) -> tuple[Function, ...]:
         """Definitions with no enclosing function, methods included, in text order."""
@@ -137,6 +123,27 @@ class TreeSitterLanguage:
     def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
         source = EncodedText.of(text)
         return source, self.grammar.parse(source.data)
+
+    def _columns(self, text: str) -> Tree:
+        source, parsed = self.syntax(text)
+        return columns(parsed, source, self.name, self.grammar.language)
+
+    def _read(self, text: str) -> ParsedText:
+        return read(self.syntax, text, self.settings.wrappers)
+
+    def _locals(self, text: str) -> Locals:
+        return locals_of(self.grammar, self.reading(text).root)
+
+    def _leaves(self, text: str) -> tuple[Leaf, ...]:
+        reading = self.reading(text)
+        return leaves(reading, self.parse(reading.source.text), self.settings.tokens)
+
+    def leaves_as_is(self, text: str) -> tuple[Leaf, ...]:
+        """`leaves` of a text that stands in no wrapper, whether or not it parses so; for facets."""
+        if not self.reading(text).before:
+            return self.leaves(text)
+        source, parsed = self.syntax(text)
+        return leaves(ParsedText(source, parsed, 0, len(text)), self.parse(text), self.settings.tokens)
 
     def _sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
         source, parsed = self.syntax(text)

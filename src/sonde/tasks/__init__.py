@@ -1,4 +1,4 @@
-"""Tasks: questions about code, answered on characters before any tokenizer exists."""
+"""Tasks: questions about code, answered on characters before any tokenizer exists; a folder a family."""
 
 from sonde.base.registry import Registry
 from sonde.tasks._repository import importing, needs_imports, repositories
@@ -11,10 +11,11 @@ from sonde.tasks._task import (
     Task,
     ablations_of,
     languages_of,
+    quirk_lines,
     quirks_of,
 )
 
-TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask))
+TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)
 
 # The builder of data sets looks tasks up by name, so the registry has to be there before it.
 from sonde.corpora._spread import Spread  # noqa: E402
@@ -52,6 +53,7 @@ __all__ = [
     "languages_of",
     "more_clusters",
     "needs_imports",
+    "quirk_lines",
     "quirks_of",
     "repositories",
 ]

@@ -10,7 +10,6 @@ Kanade et al. 2020, appendix B.2.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +120,7 @@ class BugTask(ItemLabels):
 
     def as_written(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
-        bugs = facet_of(item.language, "bugs", Bugs)
+        bugs = facet_of(item.language, self.facet, Bugs)
         found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
@@ -156,10 +155,12 @@ def choice_of(seed: int, item: Item) -> Choice:
 
 def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
+    from sonde.tasks import TASKS
+
     name, language, seed = part.rule
-    task = importlib.import_module(f"{__package__}.{name}").task
+    task = TASKS.load(name)
     assert isinstance(task, BugTask)
-    bugs = facet_of(language, "bugs", Bugs)
+    bugs = facet_of(language, task.facet, Bugs)
     return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
 
 

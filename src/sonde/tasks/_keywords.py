@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import ClassVar
 
-from sonde.languages._edits import Edits, TextPlace
+from sonde.languages._edits import Edits
 from sonde.tasks._mutation import (
     Fault,
     Mutation,
@@ -27,11 +27,9 @@ class KeywordSwitch(Mutation):
 
     The new keyword is drawn as often as the corpus has it. An untouched function beside the faulty one has
     the same keyword, as often; so no keyword tells the sides apart, be it rare or not.
-
-    Paper mode: the new keyword is any that the language has, each as likely, and the code need not parse; in
-    the published files eleven rare keywords, and a parse error, give most faults away.
     """
 
+    facet = "keywords"
     same_category: ClassVar[bool]
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
@@ -43,8 +41,6 @@ class KeywordSwitch(Mutation):
         places = around.edits.keyword_places(text)
         if not places:
             return None
-        if around.paper:
-            return ()
         word = draw.choice(places).surface
         return word, capped(surfaces(places)[word])
 
@@ -53,10 +49,6 @@ class KeywordSwitch(Mutation):
         places = around.edits.keyword_places(text)
         if not places:
             return None
-        if around.paper:
-            place = draw.choice(places)
-            words = [word for word in self._words(place, around.edits) if word != place.surface]
-            return Fault(replaced(text, (place, draw.choice(words))), ()) if words else None
         if not around.survey:
             return None
         categories = {word: name for name, words in around.edits.keywords.items() for word in words}
@@ -72,11 +64,3 @@ class KeywordSwitch(Mutation):
                 if around.edits.parses(changed):
                     return Fault(changed, (word, capped(surfaces(places)[word] + 1)))
         return None
-
-    def _words(self, place: TextPlace, edits: Edits) -> list[str]:
-        return [
-            word
-            for category, words in edits.keywords.items()
-            if not self.same_category or category == place.category
-            for word in words
-        ]

@@ -11,6 +11,7 @@ from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
+from sonde.tasks._published import as_asked
 from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
@@ -54,26 +55,22 @@ def binned(*names: str) -> Classes:
 class Measured(ItemLabels):
     """A task about a number of the whole function.
 
-    A subclass gives ``name``, ``corrected`` and, where the released labels follow another definition, its
-    quirk (name and one line) and, where they have other classes, ``paper``.
+    A subclass gives ``name``, ``classes``, `value` and, where metrics are not what it asks, ``facet``. Where
+    published labels follow another definition, that is a task of its own, see `sonde.tasks._published`.
     """
 
     name: str
     version = "1"
     target = "item"
     needs_repository = False
-    corrected: Classes
-    paper: Classes | None = None
+    facet = "metrics"
+    classes: Classes
     quirks: Mapping[str, str] = MappingProxyType({})
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes of the corrected definition, in order."""
-        return self.corrected.names
-
-    def classes(self, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
-        """The classes of a mode, in order."""
-        return self._classes(self._is_paper(mode, quirks)).names
+        """The classes in order."""
+        return self.classes.names
 
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
@@ -82,31 +79,30 @@ class Measured(ItemLabels):
 
         A label that the item brings for this task is taken as it is.
         """
-        paper = self._is_paper(mode, quirks)
-        value = float(self.value(item.text, item.language, paper))
+        asked = as_asked(self, mode, quirks)
+        value = float(asked.value(item.text, item.language))
         given = next((one.label for one in item.given if one.task.lower() == self.name), None)
-        label = given if given is not None else self._classes(paper).of(value)
+        label = given if given is not None else asked.classes.of(value)
         return [(0, len(item.text), label, value)]
 
     @abstractmethod
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """The number before classes."""
-
-    def _is_paper(self, mode: str, quirks: Set[str]) -> bool:
-        return mode == "paper" or bool(quirks & self.quirks.keys())
-
-    def _classes(self, paper: bool) -> Classes:
-        return self.paper if paper and self.paper is not None else self.corrected
 
 
 class Pattern(Measured):
     """A task about whether a structure occurs; the number is how often. Subclasses give ``name``."""
 
-    corrected = Classes((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
+    classes = Classes((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
 
-    def value(self, text: str, language: str, paper: bool) -> float:
+    def value(self, text: str, language: str) -> float:
         """How often the structure of the task's name occurs."""
         return metrics(language).patterns(text)[self.name]
+
+
+def tokens(language: str) -> Metrics:
+    """What the tokens of a language alone tell."""
+    return facet_of(language, "tokens", Metrics)
 
 
 def metrics(language: str) -> Metrics:

@@ -76,7 +76,7 @@ def pointers(
         error: ``start`` and ``end`` of the example; None, or an empty stretch, for one without an error.
         repair: ``other_start`` and ``other_end``: one place of the variable that is right.
     """
-    places = facet_of(language, "bugs", Bugs).variables(text).places
+    places = facet_of(language, "misuse", Bugs).variables(text).places
     candidates = tuple((place.start, place.end) for place in places)
     if error is None or repair is None or error[0] == error[1]:
         return Pointers(candidates, None, ())

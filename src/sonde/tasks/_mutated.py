@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -22,6 +23,7 @@ from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._examples import Example, SplitExamples
 from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
 from sonde.tasks._pool import Pool, length_class
+from sonde.tasks._published import as_asked
 from sonde.tasks._words import leaning
 
 _SURVEYED = 2_000
@@ -40,14 +42,13 @@ def draw_mutated(pool: Pool, asked: DatasetRequest, name: str, spread: Spread = 
     Functions are read in the order of the pool: all of them where faults are levelled, else until there are
     enough.
     """
-    task = cast(Mutation, asked.task)
+    task = as_asked(cast(Mutation, asked.task), asked.mode, asked.quirks)
     sides = deal(_sizes(pool), asked.seed, pool.splits)
     wanted = split_sizes(asked.size // 2)
     counts: Counter[str] = Counter()
-    levelled = task.levelled and asked.mode != "paper"
     rule = _rule(pool, asked, name, sides)
     candidates = _candidates(pool, rule, counts, spread)
-    if levelled:
+    if task.levelled:
         candidates = _levelled(list(candidates))
     matching = {name: Matching[Example](task.labels) for name in wanted}
     for split, stratum, example in candidates:
@@ -78,7 +79,8 @@ class _Rule:
     Attributes:
         task: Name or path of the task, as `sonde.tasks.TASKS` loads it in any process.
         language: Of the functions.
-        paper: Whether faults are made as the published data has them.
+        mode: ``"corrected"``, or ``"paper"`` for faults as the published data has them.
+        quirks: Quirks that are on.
         survey: What the task counted in the pool.
         splits: The split of each cluster.
         tokens: Code tokens by item id.
@@ -87,7 +89,8 @@ class _Rule:
 
     task: str
     language: str
-    paper: bool
+    mode: str
+    quirks: AbstractSet[str]
     survey: Mapping[str, int]
     splits: Mapping[str, str]
     tokens: Mapping[str, int]
@@ -104,8 +107,9 @@ class _Rule:
 
 def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]) -> _Rule:
     edits = facet_of(asked.language, "edits", Edits)
-    survey = cast(Mutation, asked.task).survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    return _Rule(name, asked.language, asked.mode == "paper", survey, sides, pool.tokens, asked.seed)
+    task = as_asked(cast(Mutation, asked.task), asked.mode, asked.quirks)
+    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    return _Rule(name, asked.language, asked.mode, asked.quirks, survey, sides, pool.tokens, asked.seed)
 
 
 def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -> Iterator[Candidate]:
@@ -123,9 +127,9 @@ def _examples(part: ItemChunk[_Rule, Item]) -> list[tuple[Hashable, Example] | N
     from sonde.tasks import TASKS
 
     rule = part.rule
-    task = cast(Mutation, TASKS.load(rule.task))
+    task = as_asked(cast(Mutation, TASKS.load(rule.task)), rule.mode, rule.quirks)
     edits = facet_of(rule.language, "edits", Edits)
-    around = {name: Surroundings(edits, name, rule.paper, rule.survey) for name in SHARES}
+    around = {name: Surroundings(edits, name, rule.survey) for name in SHARES}
     return [
         _example(item, task, around[rule.splits[item.cluster]], rule.seed, rule.tokens[item.item_id])
         for item in part.items

@@ -21,6 +21,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._edits import Edits, TextPlace
+from sonde.tasks._published import as_asked
 from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
@@ -36,13 +37,11 @@ class Surroundings:
     Attributes:
         edits: The language's places.
         split: The split that the function is in.
-        paper: Whether faults are made as the published data has them.
         survey: What `Mutation.survey` counted in the pool.
     """
 
     edits: Edits
     split: str
-    paper: bool
     survey: Mapping[str, int]
 
 
@@ -70,6 +69,7 @@ class Mutation(ItemLabels):
     target: ClassVar[str] = "mutation"
     labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
     needs_repository: ClassVar[bool] = False
+    facet: ClassVar[str] = "edits"
     levelled: ClassVar[bool] = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
@@ -94,10 +94,10 @@ class Mutation(ItemLabels):
         given = [one for one in item.given if one.task.lower() == self.name]
         if given:
             return [(one.start, one.end, one.label, None) for one in given]
-        edits = facet_of(item.language, "edits", Edits)
-        around = Surroundings(edits, "train", mode == "paper", self.survey([item.text], edits))
+        edits, asked = facet_of(item.language, "edits", Edits), as_asked(self, mode, quirks)
+        around = Surroundings(edits, "train", asked.survey([item.text], edits))
         draw = Random(derive_seed(self.name, item.item_id))
-        label = ORIGINAL if self.stratum(item.text, around, draw) is not None else None
+        label = ORIGINAL if asked.stratum(item.text, around, draw) is not None else None
         return [(0, len(item.text), label, None)]
 
 

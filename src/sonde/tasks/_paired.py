@@ -33,6 +33,7 @@ class VariablePairs(ItemLabels):
     version = "1"
     target = "pair"
     needs_repository = False
+    facet = "flow"
     schema = PAIR_SCHEMA
 
     @abstractmethod
@@ -44,7 +45,7 @@ class VariablePairs(ItemLabels):
     ) -> list[tuple[Any, ...]]:
         """One row a pair; the first place is the earlier one."""
         flow = facet_of(item.language, "flow", Flow)
-        metrics = facet_of(item.language, "metrics", Metrics)
+        metrics = facet_of(item.language, "tokens", Metrics)
         return [
             (*pair.place, pair.label, pair.value, *pair.other)
             for pair in self.pairs(item.text, flow, metrics)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from sonde.corpora import Item, item_id
 from sonde.languages import facet_of
 from sonde.languages._tagging import Tagged, Tagging
+from sonde.tasks._published import as_asked
 from sonde.tasks._task import ItemLabels, LabelRow, Repository
 
 
@@ -22,6 +23,7 @@ class TokenClasses(ItemLabels):
     target = "span"
     needs_repository = False
     needs_imports = False
+    facet = "tagging"
     quirks: Mapping[str, str] = MappingProxyType({})
 
     def label_rows(
@@ -34,8 +36,7 @@ class TokenClasses(ItemLabels):
         given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
         known = repositories.get(item.repository)
         imports = known.imports.get(item.path, "") if known is not None else ""
-        paper = mode == "paper" or bool(quirks & self.quirks.keys())
-        found = given or self.tags(item, imports, paper)
+        found = given or as_asked(self, mode, quirks).tags(item, imports)
         return [(start, end, label, None) for start, end, label in found]
 
     def beside(
@@ -77,7 +78,7 @@ class TokenClasses(ItemLabels):
                 )
 
     @abstractmethod
-    def tags(self, item: Item, imports: str, paper: bool) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """The tokens with their classes; ``imports`` are the import statements of the item's file."""
 
 

@@ -13,6 +13,7 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, Definition, has_facet
 from sonde.results.columns import Columns, ColumnType, schema_of
 from sonde.tasks._examples import Dataset
+from sonde.tasks._published import as_asked, published_quirks
 
 LABEL_COLUMNS: Columns = {
     "start": (pl.Int32, "first labelled character of the item"),
@@ -139,9 +140,8 @@ class ItemLabels(ABC):
 
 
 def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
-    """The labels that can occur; a task with other ones in paper mode has ``classes(mode, quirks)``."""
-    classes = getattr(task, "classes", None)
-    return task.labels if classes is None else classes(mode, quirks)
+    """The labels that can occur."""
+    return as_asked(task, mode, quirks).labels
 
 
 @runtime_checkable
@@ -209,13 +209,18 @@ class DrawingTask(CorpusTask, Protocol):
 
 def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
     """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
-    facet = getattr(task, "facet", "")
+    facet: str = getattr(task, "facet", "")
     return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
 def quirks_of(task: Task | CorpusTask) -> frozenset[str]:
     """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
-    return frozenset(getattr(task, "quirks", ()))
+    return frozenset(quirk_lines(task))
+
+
+def quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
+    """A task's quirks with a line on each: those of its own, and how its published labels differ."""
+    return {**getattr(task, "quirks", {}), **published_quirks(task.name)}
 
 
 def ablations_of(task: Task | CorpusTask) -> frozenset[str]:

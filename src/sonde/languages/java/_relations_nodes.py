@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -83,23 +84,40 @@ class Frame:
         return Node(name, self.start, self.end, self.parts, operator=self.operator)
 
 
+Shaped = Callable[[Frame, str], Node]
+"""A node's shape by its frame and the text."""
+
+
 @dataclass(frozen=True, slots=True)
-class RelationTables:
-    """What `relations.toml` says.
+class Older:
+    """An older Java in the same tree: what it makes of newer constructs.
 
     Attributes:
-        relations: Every type of relation.
-        not_averaged: Those that the paper's averages leave out.
-        keywords: What the keyword baseline looks for.
+        leaf: A leaf as it has it, and whether it can be parsed there.
+        is_unknown: Whether it cannot parse a node.
+        is_left_out: Whether a node is not in the tree at all.
+        is_empty: Whether a node is a leaf, whatever it holds.
+        shapes: Shapes of its own by the grammar's name of a node.
+    """
+
+    leaf: Callable[[Node, str], tuple[Node, bool]]
+    is_unknown: Callable[[Frame], bool]
+    is_left_out: Callable[[Frame], bool]
+    is_empty: Callable[[Frame], bool]
+    shapes: Mapping[str, Shaped]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationTables:
+    """What `relations.toml` says of the grammar.
+
+    Attributes:
         open: Grammar nodes whose children stand under the node around them.
         comments: Grammar nodes that are comments.
         leaves: Names in Eclipse's tree of grammar nodes that nothing stands under.
         nodes: The same of other nodes.
     """
 
-    relations: tuple[str, ...]
-    not_averaged: frozenset[str]
-    keywords: tuple[str, ...]
     open: frozenset[str]
     comments: frozenset[str]
     leaves: dict[str, str]
@@ -113,9 +131,6 @@ def tables() -> RelationTables:
     leaves: dict[str, list[str]] = data["leaves"]
     nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(
-        relations=tuple(data["relations"]),
-        not_averaged=frozenset(data["not_averaged"]),
-        keywords=tuple(data["keywords"]),
         open=frozenset(data["open"]),
         comments=frozenset(data["comments"]),
         leaves={kind: name for name, kinds in leaves.items() for kind in kinds},

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from sonde.languages.java._relations_nodes import (
     Frame,
     Node,
+    Older,
     Part,
     is_switch_expression,
     several_types,
     tables,
 )
-from sonde.languages.java._relations_old import OLD_SHAPES, is_empty, is_left_out, is_unknown
 
 _DECLARATIONS = frozenset(("MethodDeclaration", "FieldDeclaration", "TypeDeclaration", "Initializer"))
 _BODIES = frozenset(("class_body", "interface_body", "enum_body_declarations", "annotation_type_body"))
@@ -31,34 +31,34 @@ _COMPARES = frozenset(("==", "!="))
 _SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
 
 
-def shape(frame: Frame, text: str, *, old: bool) -> list[Part] | None:
+def shape(frame: Frame, text: str, older: Older | None) -> list[Part] | None:
     """What a node of the grammar adds to the parts of the node around it.
 
     Args:
         frame: The node, whose parts have their shape already.
         text: The text that was parsed.
-        old: Whether the tree is to be Eclipse's at level JLS3 for Java 1.3.
+        older: An older Java that the tree is to be of.
 
     Returns:
-        Parts with their roles; None where ``old`` is on and Java 1.3 cannot parse the node.
+        Parts with their roles; None where an older Java cannot parse the node.
     """
     if frame.kind == "receiver_parameter":
         return []
-    if old and is_unknown(frame):
+    if older and older.is_unknown(frame):
         return None
-    if old and is_left_out(frame):
+    if older and older.is_left_out(frame):
         return []
-    if old and is_empty(frame):
+    if older and older.is_empty(frame):
         return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
     if frame.kind in _BODIES or frame.kind == "block":
         _documented(frame, text)
     anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
-    older = OLD_SHAPES.get(frame.kind) if old else None
+    own = older.shapes.get(frame.kind) if older else None
     if frame.kind in tables().open and not anonymous:
-        if older:
-            older(frame, text)
+        if own:
+            own(frame, text)
         return _opened(frame)
-    special = older or _SHAPES.get(frame.kind)
+    special = own or _SHAPES.get(frame.kind)
     node = special(frame, text) if special else frame.node("AnonymousClassDeclaration" if anonymous else "")
     node.parts = [part for part in node.parts if part[1].kind not in ("Super", "Dimensions")]
     if node.parts and node.parts[-1][1].reach == node.reach:

@@ -4,9 +4,8 @@ CodeSyntax reads Eclipse's tree at its level JLS3, with the parser left at its d
 is, where it begins and ends and what stands directly under it follow that tree; a node that would begin where
 its only child begins is left out, for no relation can tell the two apart.
 
-With ``old`` the tree is the authors': a lambda, method reference, switch expression or text block is a leaf,
-the resources of a ``try`` are missing, and a method that holds what Java 1.3 cannot parse (``assert x > 0;``,
-a local enum or record, ``yield``) has an empty body. Without it, newer constructs are read alike older ones.
+Newer constructs are read alike older ones, unless the tree is to be of an older Java, in which a method that
+holds what cannot be parsed there has an empty body.
 """
 
 from __future__ import annotations
@@ -14,33 +13,32 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._text import EncodedText
-from sonde.languages.java._relations_nodes import Frame, Node, tables
-from sonde.languages.java._relations_old import old_leaf
+from sonde.languages.java._relations_nodes import Frame, Node, Older, tables
 from sonde.languages.java._relations_shapes import shape
 
 _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_group", "labeled_statement"))
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: tree_sitter.Tree, *, old: bool) -> Node:
+def read_tree(source: EncodedText, tree: tree_sitter.Tree, older: Older | None = None) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
         source: The text that was parsed, with the way from its bytes to characters.
         tree: What tree-sitter made of it; it should hold no errors.
-        old: See the module.
+        older: An older Java that the tree is to be of.
     """
-    return _Walk(source, old).run(tree)
+    return _Walk(source, older).run(tree)
 
 
 class _Walk:
-    def __init__(self, source: EncodedText, old: bool) -> None:
+    def __init__(self, source: EncodedText, older: Older | None) -> None:
         self._source = source
-        self._old = old
+        self._older = older
         self._tables = tables()
         self._frames = [Frame("", "", 0, len(source.text), "")]
         self._methods = 0
-        # Whether the outermost method at hand holds what Java 1.3 cannot parse.
+        # Whether the outermost method at hand holds what the older Java cannot parse.
         self._lost = False
 
     def run(self, tree: tree_sitter.Tree) -> Node:
@@ -74,8 +72,8 @@ class _Walk:
         leaf = self._tables.leaves.get(kind)
         if leaf is not None:
             found = Node(leaf, start, end)
-            if self._old:
-                found, fits = old_leaf(found, self._source.text)
+            if self._older:
+                found, fits = self._older.leaf(found, self._source.text)
                 self._lost = self._lost or not fits
             around.parts.append((role, found))
             return False
@@ -89,7 +87,7 @@ class _Walk:
     def _leave(self) -> None:
         frame = self._frames.pop()
         around = self._frames[-1]
-        shaped = shape(frame, self._source.text, old=self._old)
+        shaped = shape(frame, self._source.text, self._older)
         self._lost = self._lost or shaped is None
         if self._is_method(frame):
             self._methods -= 1

@@ -8,10 +8,12 @@ a position is in the middle of a word.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sonde.languages.java._relations_lexer import LexerError, Word, begins_name, lex
+from sonde.languages._relations import Edge
+from sonde.languages.java._relations_lexer import LexerError, Word, lex
 from sonde.languages.java._relations_rules import Span
 
 _OPENING = frozenset("([{")
@@ -41,16 +43,12 @@ class WordFinder:
         words: Its words.
         newlines: Whether newlines are words, and end a dependent that stands directly before one.
         closing: Words that are trimmed from the end of a dependent.
-        glued: Take a word that touches a span from the left for the span's first.
-        drops_empty: Drop edges whose head or dependent is empty but for brackets, or ends in empty ones.
     """
 
     text: str
     words: list[Word]
     newlines: bool
     closing: frozenset[str]
-    glued: bool
-    drops_empty: bool
     _starts: list[int] = field(init=False)
     _ends: list[int] = field(init=False)
     _behind: list[int] = field(init=False)
@@ -82,18 +80,16 @@ class WordFinder:
         last = self._last(beyond, first)
         return None if last is None or last < first else (head, first, last)
 
+    def edges(self, found: Iterable[Span]) -> tuple[Edge, ...]:
+        """The edges of spans, without those that join no words."""
+        placed = ((span.relation, self.find(span)) for span in found)
+        return tuple(Edge(relation, *places) for relation, places in placed if places)
+
     def _before(self, position: int) -> int:
         """How many words stand before a position."""
         count = bisect_right(self._ends, position)
         if count < len(self.words) and self._starts[count] < position:
             return self._agreeing(0, self.text[:position] + _SENTINEL)
-        if (
-            self.glued
-            and count
-            and self._ends[count - 1] == position
-            and begins_name(self.words[count - 1].value[0])
-        ):
-            return count - 1
         return count
 
     def _inside(self, first: int, start: int, end: int) -> int:
@@ -120,7 +116,7 @@ class WordFinder:
         """The word that a span begins with: the first behind its opening brackets."""
         found = self._behind[min(at, len(self.words))]
         if found > at and (found == len(self.words) or self.words[found].value in self.closing):
-            return None if self.drops_empty else at
+            return at
         return found if found < len(self.words) else None
 
     def _opens(self, at: int) -> bool:
@@ -131,8 +127,7 @@ class WordFinder:
         """The word that a span ends with: the last before its closing brackets."""
         if self.newlines and beyond < len(self.words) and self.words[beyond].value == "\n":
             return beyond
-        found = self._before_closing[beyond - 1] if beyond else -1
-        return None if self.drops_empty and found != beyond - 1 and self._opens(found) else found
+        return self._before_closing[beyond - 1] if beyond else -1
 
 
 def closing(semicolons: bool) -> frozenset[str]:

@@ -14,12 +14,19 @@ from dataclasses import dataclass
 import tree_sitter
 
 from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
+from sonde.languages._imports import (
+    METHOD,
+    ApiCall,
+    Called,
+    FileNames,
+    Imported,
+    ImportedNames,
+    read_settings,
+    resolved,
+)
+from sonde.languages._locals import locals_of
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
-
-# What a lookup key of a method ends with, since methods and variables have separate names.
-_METHOD = "()"
 
 
 def facet(language: TreeSitterLanguage) -> JavaImports:
@@ -40,7 +47,7 @@ class JavaImports:
         """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        scopes = _scopes(captures, len(source.data))
+        names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
         imports: list[Imported] = []
         stars: list[str] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
@@ -49,32 +56,15 @@ class JavaImports:
                 stars.append(found.name)
                 continue
             imports.append(found)
-            scopes.bind_import(node.start_byte, found)
+            names.bind_import(node.start_byte, found)
             if found.member:
-                scopes.bind_import(node.start_byte, found, found.bound + _METHOD)
-        calls = _calls(captures, scopes, source, error_spans(tree.root_node))
+                names.bind_import(node.start_byte, found, found.bound + METHOD)
+        calls = _calls(captures, names, source, error_spans(tree.root_node))
         return FileNames(tuple(imports), tuple(calls), tuple(stars), 0)
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """The paths as they are: Java's imports are absolute."""
         return {path: path for path in paths}
-
-
-def _scopes(captures: Mapping[str, list[tree_sitter.Node]], end: int) -> Scopes:
-    spans = [
-        (node.start_byte, node.end_byte, kind)
-        for capture, kind in (
-            ("scope.function", "function"),
-            ("scope.class", "class"),
-            ("outside", "outside"),
-        )
-        for node in captures.get(capture, [])
-    ]
-    scopes = Scopes(spans, end, see_through_classes=True)
-    for capture, suffix in (("bind", ""), ("method", _METHOD)):
-        for node in captures.get(capture, []):
-            scopes.bind(node.start_byte, node_text(node) + suffix)
-    return scopes
 
 
 def _imported(node: tree_sitter.Node, source: EncodedText) -> Imported:
@@ -87,7 +77,7 @@ def _imported(node: tree_sitter.Node, source: EncodedText) -> Imported:
 
 def _calls(
     captures: Mapping[str, list[tree_sitter.Node]],
-    scopes: Scopes,
+    names: ImportedNames,
     source: EncodedText,
     errors: list[tuple[int, int]],
 ) -> Iterator[ApiCall]:
@@ -96,8 +86,8 @@ def _calls(
         called = _called(node, capture)
         if called is None or any(start <= called.start < end for start, end in errors):
             continue
-        key = called.levels[0] + _METHOD if capture == "bare" else None
-        call = resolved(scopes, called, (source.at(called.start), source.at(called.end)), key)
+        key = called.levels[0] + METHOD if capture == "bare" else None
+        call = resolved(names, called, (source.at(called.start), source.at(called.end)), key)
         if call is not None:
             yield call
 

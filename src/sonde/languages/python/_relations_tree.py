@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tree_sitter
 
 from sonde.languages._grammar import Match
-from sonde.languages._relations import Edge
+from sonde.languages._relations import CHILDREN, Edge
 from sonde.languages._text import EncodedText
-from sonde.languages.python._relations_places import Brackets, is_layout
-from sonde.languages.python._relations_rules import CHILDREN, RELATION_TYPES
+from sonde.languages.python._relations_words import Brackets, is_layout
 from sonde.languages.python._scan import Scan
 
-_RELATED: dict[str, list[tuple[str, str]]] = defaultdict(list)
-for _name in RELATION_TYPES:
-    _construct, _parts = _name.split(":")
-    if _name != CHILDREN:
-        _RELATED[_construct].append((_parts.split("->")[0], _parts.split("->")[1]))
 # The two values of a boolean operation are told apart by the query alone.
 _PARTS = {("BoolOp", "value", "value"): ("left", "right")}
 _HEAD_IS_LAST_WORD = frozenset({("Call", "func"), ("Call", "args")})
@@ -101,22 +95,40 @@ class Spans:
         return self._brackets.before(place, newlines=self._newlines)
 
 
-def edges(root: tree_sitter.Node, matches: list[Match], spans: Spans) -> tuple[Edge, ...] | None:
+Related = Mapping[str, Sequence[tuple[str, str]]]
+"""For each construct the parts that are related, head and dependent."""
+
+
+def related_parts(relations: Iterable[str]) -> Related:
+    """The parts of each construct by the names of the relations, those to children left out."""
+    found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name in relations:
+        construct, _, parts = name.partition(":")
+        head, _, dependent = parts.partition("->")
+        if name != CHILDREN:
+            found[construct].append((head, dependent))
+    return found
+
+
+def edges(
+    root: tree_sitter.Node, matches: list[Match], spans: Spans, related: Related
+) -> tuple[Edge, ...] | None:
     """The edges of a tree, by relation, head and dependent; None where a block is without a statement.
 
     Args:
         root: The tree.
         matches: Of `relations.scm`.
         spans: Finds words.
+        related: Which parts are related.
     """
     blocks = [match["block"][0] for match in matches if "block" in match]
     if any(all(child.type in _NOTHING for child in block.named_children) for block in blocks):
         return None
-    found = [*_constructs(matches, spans), *_children(root, spans)]
+    found = [*_constructs(matches, spans, related), *_children(root, spans)]
     return tuple(sorted(edge for edge in found if 0 < edge.head < edge.first <= edge.last))
 
 
-def _constructs(matches: list[Match], spans: Spans) -> Iterator[Edge]:
+def _constructs(matches: list[Match], spans: Spans, related: Related) -> Iterator[Edge]:
     """The edges between the parts of constructs."""
     merged: dict[tuple[str, int], dict[str, list[tree_sitter.Node]]] = defaultdict(lambda: defaultdict(list))
     nodes: dict[int, tree_sitter.Node] = {}
@@ -147,7 +159,7 @@ def _constructs(matches: list[Match], spans: Spans) -> Iterator[Edge]:
             continue
         if construct == "Slice":
             _bounds(parts)
-        for head, dependent in _RELATED[construct]:
+        for head, dependent in related[construct]:
             edge = _edge(construct, head, dependent, parts, spans)
             if edge is not None:
                 yield edge

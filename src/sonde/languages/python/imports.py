@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 import tree_sitter
 
 from sonde.languages._grammar import error_spans, node_text
-from sonde.languages._imports import ApiCall, Called, FileNames, Imported, Scopes, read_settings, resolved
+from sonde.languages._imports import (
+    ApiCall,
+    Called,
+    FileNames,
+    Imported,
+    ImportedNames,
+    read_settings,
+    resolved,
+)
+from sonde.languages._locals import locals_of
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -37,18 +46,18 @@ class PythonImports:
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`."""
         source, tree = self.language.syntax(text)
-        captures = _Captures.of(self.language.grammar.captures("imports", tree.root_node))
-        scopes = _scopes(captures, len(source.data))
+        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        held = ImportedNames(locals_of(self.language.grammar, tree.root_node))
         reader = _Reader(source, _package(path))
-        statements = sorted(captures.get("import"), key=lambda node: node.start_byte)
+        statements = sorted(captures.get("import", ()), key=lambda node: node.start_byte)
         imports: list[Imported] = []
         for node in statements:
             for found in reader.imported(node):
-                scopes.bind_import(node.start_byte, found)
+                held.bind_import(node.start_byte, found)
                 imports.append(found)
         if propagate:
-            _propagate(captures, scopes, source)
-        calls = _calls(captures, scopes, source, error_spans(tree.root_node))
+            _propagate(captures, held, source)
+        calls = _calls(captures, held, source, error_spans(tree.root_node))
         return FileNames(tuple(imports), tuple(calls), tuple(reader.stars), reader.unplaced)
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
@@ -83,69 +92,39 @@ def _package(path: str) -> list[str] | None:
     return path.split("/")[:-1] if path else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Captures:
-    nodes: Mapping[str, list[tree_sitter.Node]]
-
-    @classmethod
-    def of(cls, captures: list[tuple[str, list[tree_sitter.Node]]]) -> _Captures:
-        return cls(dict(captures))
-
-    def get(self, name: str) -> list[tree_sitter.Node]:
-        return self.nodes.get(name, [])
-
-
-def _scopes(captures: _Captures, end: int) -> Scopes:
-    spans = [
-        (node.start_byte, node.end_byte, kind)
-        for kind in ("function", "class", "comprehension")
-        for node in captures.get(f"scope.{kind}")
-    ]
-    spans += [(node.start_byte, node.end_byte, "outside") for node in captures.get("outside")]
-    for node in captures.get("scope.comprehension"):
-        clause = next((child for child in node.children if child.type == "for_in_clause"), None)
-        if clause is not None:
-            spans += [(n.start_byte, n.end_byte, "outside") for n in clause.children_by_field_name("right")]
-    scopes = Scopes(spans, end, see_through_classes=False)
-    for where in ("global", "nonlocal"):
-        for node in captures.get(where):
-            scopes.declare(node.start_byte, node_text(node), where)
-    for capture in ("bind", "bind.past"):
-        for node in captures.get(capture):
-            scopes.bind(node.start_byte, node_text(node), past_comprehensions=capture == "bind.past")
-    return scopes
+_Captures = Mapping[str, list[tree_sitter.Node]]
 
 
 def _calls(
-    captures: _Captures, scopes: Scopes, source: EncodedText, errors: list[tuple[int, int]]
+    captures: _Captures, held: ImportedNames, source: EncodedText, errors: list[tuple[int, int]]
 ) -> Iterator[ApiCall]:
-    for node in sorted(captures.get("called"), key=lambda node: (node.start_byte, node.end_byte)):
+    for node in sorted(captures.get("called", ()), key=lambda node: (node.start_byte, node.end_byte)):
         levels = _chain(node)
         if levels is None or any(start <= node.start_byte < end for start, end in errors):
             continue
         called = Called(levels, "call", node.start_byte, node.end_byte)
-        found = resolved(scopes, called, (source.at(node.start_byte), source.at(node.end_byte)))
+        found = resolved(held, called, (source.at(node.start_byte), source.at(node.end_byte)))
         if found is not None:
             yield found
 
 
-def _propagate(captures: _Captures, scopes: Scopes, source: EncodedText) -> None:
+def _propagate(captures: _Captures, held: ImportedNames, source: EncodedText) -> None:
     """Let ``x`` in ``x = m.C()`` stand for ``m.C``; all are resolved before any is bound, so one step far."""
     reached: list[tuple[tree_sitter.Node, Imported]] = []
-    for target in captures.get("assigned"):
+    for target in captures.get("assigned", ()):
         assert target.parent is not None
         value = target.parent.child_by_field_name("right")
         callee = None if value is None else value.child_by_field_name("function")
         levels = None if callee is None else _chain(callee)
         if callee is None or levels is None:
             continue
-        found = scopes.resolve(callee.start_byte, levels[0])
+        found = held.resolve(callee.start_byte, levels[0])
         if found is not None:
             name = ".".join([found.name, *levels[1:]])
             at = (source.at(target.parent.start_byte), source.at(target.parent.end_byte))
             reached.append((target, Imported(node_text(target), name, name, False, "", *at)))
     for target, value in reached:
-        scopes.propagate(target.start_byte, node_text(target), value)
+        held.propagate(target.start_byte, node_text(target), value)
 
 
 def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:

@@ -11,23 +11,18 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages._metrics import Cover, MetricsOf, holds, outermost
-from sonde.languages._npath import Branching, OperatorPaths, ancestors, branch, paths, row
+from sonde.languages._metrics import Cover, MetricsOf, outermost
+from sonde.languages._npath import ancestors
 from sonde.languages._treesitter import TreeSitterLanguage
-
-_EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
-_LOOPS = frozenset({"for_statement", "while_statement"})
 
 
 class PythonMetrics(MetricsOf):
-    """Python's `Metrics`; INSPECT released no labels of Python, ``paper`` leaves out complexity's one."""
+    """Python's `Metrics`."""
 
-    def complexity(self, text: str, *, paper: bool = False) -> int:
-        """Decisions plus one; without the one where ``paper`` asks for it."""
-        found = self.captured(text)
-        decisions = found.get("decision", [])
-        if not paper:
-            decisions = self.own(text, decisions)
+    def decisions(self, text: str, *, everywhere: bool = False) -> int:
+        """Number of branchings; an assert is one, and a case that takes everything none."""
+        found = self.captured(text).get("decision", [])
+        decisions = found if everywhere else self.own(text, found)
         asserted = Cover(outermost([node for node in decisions if node.type == "assert_statement"]))
         decisions = [
             node for node in decisions if node.type == "assert_statement" or not asserted.holds(node)
@@ -39,89 +34,7 @@ class PythonMetrics(MetricsOf):
             )
             if match is not None
         }
-        return len(decisions) - len(open_matches) + (not paper)
-
-    def npath(self, text: str, *, paper: bool = False) -> int:
-        """Paths after Nejmeh, by analogy where Python has its own construct.
-
-        - if: the sum over its branches, each with the operators of its condition, + 1 without an else;
-          a loop: body + 1 (or its else) + operators of its condition; a match: its cases with the operators
-          of their guards, + 1 where none takes everything. Operators are ``and`` and ``or``, one each, and
-          the conditional expression, two.
-        - A conditional expression elsewhere: 2 + the operators in it; ``return``: the operators in it, or 1.
-        - try: (body, times its else, + each except) times finally. ``with`` is its body.
-        - Functions and classes inside count apart; comprehensions are expressions and have one path.
-        """
-        found = self.captured(text)
-        own = self.own(text, found.get("path", []))
-        return paths(own, _Rule(own, found.get("boolean", [])).rule)
-
-
-class _Rule:
-    """What each region is worth.
-
-    Args:
-        own: Everything that branches.
-        signs: Expressions of ``and`` or ``or``.
-    """
-
-    def __init__(self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node]) -> None:
-        ternaries = [node for node in own if node.type == "conditional_expression"]
-        self._weights = OperatorPaths(signs, ternaries)
-
-    def operators(self, place: tree_sitter.Node | None) -> int:
-        """What the operators in a part add."""
-        return 0 if place is None else self._weights.between(place.start_byte, place.end_byte)
-
-    def rule(self, region: Branching) -> None:
-        """Set the value of one region."""
-        node, kind = region.node, region.node.type
-        field = node.child_by_field_name
-        if kind in _EXPRESSIONS:
-            region.value = 0 if _hidden(region) else max(self.operators(node), 1)
-        elif kind in ("if_statement", "elif_clause"):
-            others = node.children_by_field_name("alternative")
-            region.value = branch(region, field("consequence")) + self.operators(field("condition"))
-            if kind == "if_statement":
-                region.value += sum(
-                    part.value
-                    for part in region.parts
-                    if part.node.type == "elif_clause" and part.node in others
-                )
-                last = [other for other in others if other.type == "else_clause"]
-                region.value += branch(region, last[0]) if last else 1
-        elif kind in _LOOPS:
-            condition = field("condition") if kind == "while_statement" else field("right")
-            region.value = branch(region, field("body")) + branch(region, field("alternative"))
-            region.value += self.operators(condition)
-        elif kind == "match_statement":
-            cases = [part for part in region.parts if part.node.type == "case_clause"]
-            closed = any(takes_all(part.node) for part in cases)
-            region.value = sum(part.value for part in cases) + (not closed) + self.operators(field("subject"))
-        elif kind == "case_clause":
-            region.value = branch(region, field("consequence")) + self.operators(field("guard"))
-        elif kind == "except_clause":
-            region.value = max(row(region.parts), 1)
-        else:
-            kinds = {child.type: child for child in node.named_children}
-            body = row(region.within(field("body"), kinds.get("else_clause")))
-            handlers = sum(part.value for part in region.parts if part.node.type == "except_clause")
-            region.value = (max(body, 1) + handlers) * branch(region, kinds.get("finally_clause"))
-
-
-def _hidden(region: Branching) -> bool:
-    """Whether an expression counts with what stands around it: another one, or the head of a statement."""
-    for above in region.above():
-        kind = above.node.type
-        if kind in _EXPRESSIONS:
-            return True
-        fields = ("condition", "guard", "subject") if kind not in _LOOPS else ("condition", "right")
-        if any(
-            place is not None and holds(place, region.node)
-            for place in map(above.node.child_by_field_name, fields)
-        ):
-            return True
-    return False
+        return len(decisions) - len(open_matches)
 
 
 def takes_all(case: tree_sitter.Node) -> bool:

@@ -21,7 +21,7 @@ from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import LensSettings, Option
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.attention.words import FACET
-from sonde.tasks.syntax_relations import task
+from sonde.tasks.syntax.syntax_relations import task
 
 SUFFIX = "-snippet"
 """Ends its id, which so is that of no item, even of the same text."""

@@ -24,7 +24,7 @@ from sonde.languages._text import blank
 from sonde.lenses._lens import LensSettings
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.tasks._relation_rows import given_relations, relation_words
-from sonde.tasks.syntax_relations import NO_SEMICOLONS
+from sonde.tasks.syntax.syntax_relations import NO_SEMICOLONS
 
 FACET = "relations"
 TASK = "syntax_relations"

@@ -25,6 +25,7 @@ from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.tasks import TASKS as TASK_REGISTRY
+from sonde.tasks import quirk_lines
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -50,7 +51,7 @@ class Probe(LensDefaults):
     def quirks(self) -> Mapping[str, str]:
         """Those of the published protocol, and those of the published labels, which belong to their tasks."""
         tasks = (TASK_REGISTRY.load(name) for name in TASK_REGISTRY.names())
-        labels = [getattr(task, "quirks", {}) for task in tasks]
+        labels = [quirk_lines(task) for task in tasks]
         return {**QUIRKS, **{name: line for held in labels for name, line in held.items() if _own(name)}}
 
     def refuses(self, capabilities: Capabilities) -> str | None:

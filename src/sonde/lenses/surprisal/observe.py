@@ -15,14 +15,13 @@ import polars as pl
 from jaxtyping import Bool, Int
 
 from sonde.alignment import Alignment, stretches
-from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
-from sonde.alignment.quirks import quirky_tags
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES
 from sonde.lenses.surprisal.ancestors import ancestors
 from sonde.lenses.surprisal.calls import CallColumns, call_columns
 from sonde.lenses.surprisal.pools import Pooled, alternatives
 from sonde.lenses.surprisal.spans import Pieces, innermost, touched
+from sonde.lenses.surprisal.tags import published_tags
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 SHIFT = "perplexed.shift"
@@ -110,8 +109,11 @@ def observe_items(
     calls = call_columns(labels, laid.labels, laid.pieces, quirks)
     calls = CallColumns(*(column.where(~laid.layout) for column in (calls.origin, calls.part, calls.form)))
     tags: Pooled | Sequence[str] = laid.strings(lambda alignment: alignment.tag)
-    if quirks & TAG_QUIRKS.keys():
-        tags = _quirky(prepared, quirks & TAG_QUIRKS.keys())
+    as_published = published_tags()
+    if as_published is not None and quirks & as_published.quirks.keys():
+        on = quirks & as_published.quirks.keys()
+        each = (as_published.tags(one.alignment.subwords, one.tree, on) for one in prepared)
+        tags = list(chain.from_iterable(each))
     if SHIFT in quirks:
         tags = _of_previous(Pooled.of(tags), laid)
         calls = CallColumns(
@@ -173,11 +175,6 @@ def _series(name: str, values: Pooled | Sequence[str] | Sequence[None] | np.ndar
     if isinstance(values, Pooled):
         return values.series(name)
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
-
-
-def _quirky(prepared: Sequence[Prepared], quirks: Set[str]) -> list[str]:
-    tags = (quirky_tags(one.alignment.subwords, one.tree, quirks) for one in prepared)
-    return list(chain.from_iterable(tags))
 
 
 def _of_previous(column: Pooled, laid: Laid) -> Pooled:

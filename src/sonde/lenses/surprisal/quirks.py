@@ -1,14 +1,15 @@
 """The quirks of PERPLEXED and CODETOKENIZERS that the surprisal lens can reproduce.
 
-Each is implemented beside the rule that it replaces; docs/paper-modes.md says more.
+Those of tags are a function of what is aligned, which a paper offers (`sonde.papers.perplexed`); each other
+one is implemented beside the rule that it replaces. docs/paper-modes.md says more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sonde.alignment.quirks import QUIRKS as TAG_QUIRKS
 from sonde.base.errors import UnknownNameError
+from sonde.base.outside import check_published
 from sonde.lenses._lens import LensSettings
 from sonde.lenses.surprisal.before import FIRST_UNSCORED
 from sonde.lenses.surprisal.calls import ARGUMENT_NAMES, BARE_CALLS_ONLY, LOCAL_IS_EXTERNAL
@@ -16,9 +17,12 @@ from sonde.lenses.surprisal.observe import SHIFT
 from sonde.lenses.surprisal.origin import CALL_TAGS, UNWEIGHTED
 from sonde.lenses.surprisal.pads import PADS
 from sonde.lenses.surprisal.sums import DECODE_MERGE
+from sonde.lenses.surprisal.tags import GROUP, published_tags
+
+_TAGS = published_tags()
 
 QUIRKS: Mapping[str, str] = {
-    **TAG_QUIRKS,
+    **({} if _TAGS is None else _TAGS.quirks),
     SHIFT: "a loss is filed under the tag and call of the subword before it",
     FIRST_UNSCORED: "nothing is put before a text but what the tokenizer puts there, so the first subword is "
     "mostly not scored, nor is whatever lies beyond the first window",
@@ -37,7 +41,10 @@ def active(settings: LensSettings) -> frozenset[str]:
 
     Raises:
         UnknownNameError: A quirk of this lens's systems that does not exist.
+        InputError: Quirks are on, and what papers published is not registered.
     """
+    if settings.mode == "paper" or settings.quirks:
+        check_published(GROUP)
     for quirk in settings.quirks:
         if quirk.startswith(("perplexed.", "codetokenizers.")) and quirk not in QUIRKS:
             raise UnknownNameError("quirk", quirk, QUIRKS)

@@ -1,0 +1,235 @@
+"""Which identifier binds a name, where the name is seen, and which refers: one account for all that ask.
+
+A language's `locals.scm` is in tree-sitter's own convention:
+
+- ``@local.scope``; ``.function`` and ``.comprehension`` where only these count for some bindings, ``.class``
+  where nothing inside sees the names of the class. A block that is the body of a scope is no scope of its
+  own, so parameters and loop variables belong to the block they open.
+- ``@local.definition.KIND``: the name in a definition. Kinds: ``parameter``, ``variable``, ``exception``
+  (caught), ``pattern`` (taken by one), ``expression`` (belongs to the nearest function), ``again`` (given a
+  new value), ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own),
+  ``type``.
+- ``@local.reference``: every identifier; ``.fixed`` one that is never the place of a misuse.
+
+And what the convention has no word for:
+
+- ``@local.member``: an identifier that is no variable, such as the name of an attribute;
+- ``@local.written``: one whose variable gets a value there, which does not define it;
+- ``@local.outside``: what is evaluated in the scope around the innermost one, as a parameter's default is;
+- ``@local.global``, ``@local.nonlocal``: a name that its scope takes from outside.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import tree_sitter
+
+from sonde.languages._grammar import Grammar, node_text
+from sonde.languages._leaves import nested
+
+_SCOPES = ("function", "class", "comprehension")
+_DEFINITION, _SCOPE = "local.definition.", "local.scope"
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """One lexical scope.
+
+    Attributes:
+        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, or empty for other blocks.
+        parent: The scope around it; None for the file's own.
+        number: Its place among the scopes of the text.
+        declared: Names that belong elsewhere, with ``"global"`` or ``"nonlocal"``.
+    """
+
+    kind: str
+    parent: Scope | None
+    number: int
+    declared: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class _Region:
+    """Bytes that belong to a scope, which may be the one around the node that holds them."""
+
+    start: int
+    end: int
+    scope: Scope
+    within: _Region | None
+
+
+class Scopes:
+    """The scopes of a text by position.
+
+    Args:
+        spans: Byte spans with a scope's kind, or ``"outside"`` for what is evaluated in the scope around.
+        end: Length of the text in bytes.
+    """
+
+    def __init__(self, spans: Iterable[tuple[int, int, str]], end: int) -> None:
+        self.module = Scope("module", None, 0)
+        self._regions = [_Region(-1, end + 1, self.module, None)]
+        count = 1
+        region = self._regions[0]
+        for start, stop, kind in sorted(set(spans), key=lambda one: (one[0], -one[1], one[2] != "outside")):
+            while region.within is not None and region.end <= start:
+                region = region.within
+            around = region.scope.parent or region.scope
+            if kind == "outside":
+                scope = around
+            else:
+                scope = Scope(kind, region.scope, count)
+                count += 1
+            region = _Region(start, stop, scope, region)
+            self._regions.append(region)
+        self._starts = [region.start for region in self._regions]
+
+    def __iter__(self) -> Iterator[Scope]:
+        return iter({region.scope.number: region.scope for region in self._regions}.values())
+
+    def at(self, position: int) -> Scope:
+        """The scope in which the code at a byte is evaluated."""
+        region = self._regions[bisect_right(self._starts, position) - 1]
+        while region.within is not None and region.end <= position:
+            region = region.within
+        return region.scope
+
+    def seen(self, scope: Scope, name: str = "") -> Iterator[Scope]:
+        """The scopes that a name in a scope is looked up in, innermost first; without a name all that may be.
+
+        Names of a class are seen in its own scope alone, unless its language has them seen further in.
+        """
+        here, found = scope, scope
+        while True:
+            where = found.declared.get(name)
+            if where is not None and found is not self.module:
+                here = found = self.module if where == "global" else _enclosing(found) or self.module
+                continue
+            if found.kind != "class" or found is here:
+                yield found
+            if found.parent is None:
+                return
+            found = found.parent
+
+    def owner(
+        self, scope: Scope, name: str, bound: Callable[[Scope], Collection[str]], *, past: bool = False
+    ) -> Scope:
+        """The scope that a definition in a scope belongs to.
+
+        Args:
+            scope: Where it stands.
+            name: What it binds.
+            bound: Names that are bound already in a scope, which a ``nonlocal`` may mean.
+            past: Whether it belongs to no comprehension.
+        """
+        while past and scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        where = scope.declared.get(name)
+        if where == "global":
+            return self.module
+        around = _enclosing(scope) if where == "nonlocal" else None
+        while around is not None and around.kind != "module":
+            if name in bound(around):
+                return around
+            around = _enclosing(around)
+        return scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Locals:
+    """What `locals.scm` finds in a tree; nodes in text order.
+
+    Attributes:
+        definitions: Names in definitions with their kinds; of several kinds the last in the file.
+        references: Identifiers that are variables, definitions included, with empty or ``"fixed"``.
+        written: First bytes of names that get a value and are no definition.
+        outside: What is evaluated in the scope around.
+        scopes: The scopes, `outside` taken for what stands inside them.
+        evaluated: The scopes, `outside` where it is evaluated.
+    """
+
+    definitions: tuple[tuple[tree_sitter.Node, str], ...]
+    references: tuple[tuple[tree_sitter.Node, str], ...]
+    written: frozenset[int]
+    outside: tuple[tuple[int, int], ...]
+    scopes: Scopes
+    evaluated: Scopes
+
+
+def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
+    """Run a language's `locals.scm` over a tree."""
+    captured = dict(grammar.captures("locals", root))
+    spans = list(_spans(captured))
+    outside = [node.byte_range for node in captured.get("local.outside", ())]
+    scopes = Scopes(spans, root.end_byte)
+    evaluated = Scopes([*spans, *((start, end, "outside") for start, end in outside)], root.end_byte)
+    for where in ("global", "nonlocal"):
+        for node in captured.get(f"local.{where}", ()):
+            for held in (scopes, evaluated):
+                held.at(node.start_byte).declared[node_text(node)] = where
+    defined: dict[int, tuple[tree_sitter.Node, str]] = {}
+    for capture, nodes in captured.items():
+        if capture.startswith(_DEFINITION):
+            kind = capture.removeprefix(_DEFINITION)
+            defined |= {node.start_byte: (node, kind) for node in nodes}
+    members = {node.start_byte for node in captured.get("local.member", ())}
+    fixed = {node.start_byte for node in captured.get("local.reference.fixed", ())}
+    return Locals(
+        definitions=tuple(one for _, one in sorted(defined.items())),
+        references=tuple(
+            (node, "fixed" if node.start_byte in fixed else "")
+            for node in sorted(captured.get("local.reference", ()), key=lambda node: node.start_byte)
+            if node.start_byte not in members
+        ),
+        written=frozenset(node.start_byte for node in captured.get("local.written", ())),
+        outside=tuple(outside),
+        scopes=scopes,
+        evaluated=evaluated,
+    )
+
+
+def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[tuple[int, int, str]]:
+    """Where scopes begin and end, without blocks that are the body of one."""
+    kinds: dict[int, str] = {}
+    nodes: list[tree_sitter.Node] = []
+    for kind in ("", *_SCOPES):
+        found = captured.get(f"{_SCOPE}.{kind}" if kind else _SCOPE, [])
+        kinds |= {node.id: kind for node in found}
+        nodes += found
+    listed = nested(nodes)
+    for node, above in listed:
+        if above < 0 or listed[above][0].child_by_field_name("body") != node:
+            yield (*node.byte_range, kinds[node.id])
+
+
+def _enclosing(scope: Scope) -> Scope | None:
+    """The function around a scope."""
+    around = scope.parent
+    while around is not None and around.kind == "class":
+        around = around.parent
+    return around
+
+
+def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, dict[str, tuple[int, str]]]:
+    """The names that each scope defines, by its number: the first byte of a first definition, and its kind.
+
+    Args:
+        found: What the query found.
+        kinds: Kinds of definitions that count, and what each is. Names that a scope takes from outside are
+            defined in none.
+    """
+    names: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
+    for node, kind in found.definitions:
+        what = kinds.get(kind)
+        if what is None:
+            continue
+        scope, name = found.scopes.at(node.start_byte), node_text(node)
+        while kind == "expression" and scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        if name not in scope.declared and name not in names[scope.number]:
+            names[scope.number][name] = (node.start_byte, what)
+    return names

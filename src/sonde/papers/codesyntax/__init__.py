@@ -1,0 +1,1 @@
+"""CodeSyntax: "Benchmarking Language Models for Code Syntax Understanding"."""

@@ -1,0 +1,134 @@
+"""CodeSyntax's labels of Java: Eclipse's tree of an old level, on javalang's tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from sonde.languages._relations import Delimiters, Related, Words
+from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.java._relations_lexer import LexerError, Word, begins_name
+from sonde.languages.java._relations_rules import Span
+from sonde.languages.java._relations_words import WordFinder, closing
+from sonde.languages.java.edges import lexed, spans_in, words_of
+from sonde.papers.codesyntax.java.old import JAVA_1_3 as OLD_JAVA
+
+EMPTY_BRACKETS = "codesyntax.empty_brackets"
+GLUED = "codesyntax.glued"
+JAVA_1_3 = "codesyntax.java_1_3"
+JAVALANG_STRINGS = "codesyntax.javalang_strings"
+SHIFTED_OFFSETS = "codesyntax.shifted_offsets"
+
+QUIRKS: Mapping[str, str] = {
+    EMPTY_BRACKETS: "no edge whose head or dependent holds nothing but brackets, or whose dependent ends in "
+    "empty ones, as a call without arguments does",
+    GLUED: "what follows a name or keyword without a blank, as the block in try{f();}, begins with that word",
+    JAVA_1_3: "Java 1.3 in Eclipse's tree of level JLS3: nothing inside a lambda, method reference or switch "
+    "expression, no resources of a try, no body where there is an assert, a local enum or record, or a yield",
+    JAVALANG_STRINGS: "a text block is three words, and a text with an escape that javalang lacks has none",
+    SHIFTED_OFFSETS: "positions are counted in UTF-16 behind Java's Scanner: empty first lines, line ends of "
+    "two characters and characters beyond U+FFFF shift the words after them",
+}
+
+_LINE_END = re.compile("\r\n|[\n\r\u2028\u2029\u0085]")
+
+
+class PublishedJavaEdges:
+    """The facet ``published_edges`` of Java.
+
+    Args:
+        language: Java.
+    """
+
+    quirks: Mapping[str, str] = QUIRKS
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        self._language = language
+
+    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+        """The tokens of a text; none where it cannot be lexed."""
+        try:
+            return words_of(_lexed(text, delimiters, quirks))
+        except LexerError:
+            return words_of([])
+
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+        """The tokens of a text and the edges between them, with some quirks on."""
+        try:
+            words = _lexed(text, delimiters, quirks)
+        except LexerError as error:
+            return Related(words_of([]), problem=f"no words: {error}")
+        found = self._spans(text, quirks)
+        if found is None:
+            return Related(words_of(words), problem="does not parse")
+        finder = PublishedFinder(
+            text,
+            words,
+            delimiters.newlines,
+            closing(delimiters.semicolons),
+            glued=GLUED in quirks,
+            drops_empty=EMPTY_BRACKETS in quirks,
+        )
+        return Related(words_of(words), finder.edges(found))
+
+    def _spans(self, text: str, quirks: Set[str]) -> list[Span] | None:
+        """Relations in characters, or what is taken for them; None where the text does not parse."""
+        shifted = SHIFTED_OFFSETS in quirks
+        parsed = _as_scanned(text) if shifted else text
+        older = OLD_JAVA if JAVA_1_3 in quirks else None
+        # The authors read members of classes alone.
+        found = spans_in(self._language, parsed, older, files=quirks != QUIRKS.keys())
+        if found is None or not shifted or max(parsed, default="") <= "\uffff":
+            return found
+        units = [0]
+        for character in parsed:
+            units.append(units[-1] + (2 if character > "\uffff" else 1))
+        return [Span(name, units[head], units[start], units[end]) for name, head, start, end in found]
+
+
+@dataclass(slots=True)
+class PublishedFinder(WordFinder):
+    """Finds the words of spans with the oddities of the published labeller.
+
+    Attributes:
+        glued: Take a word that touches a span from the left for the span's first.
+        drops_empty: Drop edges whose head or dependent is empty but for brackets, or ends in empty ones.
+    """
+
+    glued: bool = False
+    drops_empty: bool = False
+
+    def _before(self, position: int) -> int:
+        count = WordFinder._before(self, position)
+        touches = self.glued and count and self._ends[count - 1] == position
+        return count - 1 if touches and begins_name(self.words[count - 1].value[0]) else count
+
+    def _first(self, at: int) -> int | None:
+        found = WordFinder._first(self, at)
+        empty = found == at and self._behind[min(at, len(self.words))] > at
+        return None if self.drops_empty and empty else found
+
+    def _last(self, beyond: int, first: int) -> int | None:
+        found = WordFinder._last(self, beyond, first)
+        if not self.drops_empty or found is None or found in (beyond, beyond - 1):
+            return found
+        return None if self._opens(found) else found
+
+
+def _as_scanned(text: str) -> str:
+    """A text as the authors' program reads it: without empty first lines and the last line's end."""
+    lines = _LINE_END.split(text)
+    if lines[-1] == "":
+        lines.pop()
+    first = next((place for place, line in enumerate(lines) if line), len(lines))
+    return "\n".join(lines[first:])
+
+
+def _lexed(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
+    return lexed(text, delimiters, text_blocks=JAVALANG_STRINGS not in quirks)
+
+
+def facet(language: TreeSitterLanguage) -> PublishedJavaEdges:
+    """The facet of the language."""
+    return PublishedJavaEdges(language)

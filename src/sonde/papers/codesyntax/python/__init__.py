@@ -1,0 +1,40 @@
+"""CodeSyntax's labels of Python: its labeller walks `ast`, one quirk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from sonde.languages._relations import Delimiters, Related, Words
+from sonde.languages._treesitter import TreeSitterLanguage
+from sonde.languages.python._scan import scan
+from sonde.languages.python.edges import LONE_RETURN, lone_returns, words_of_scan
+from sonde.papers.codesyntax.python.labels import edges, parsed
+from sonde.papers.codesyntax.python.places import Places
+from sonde.papers.codesyntax.python.quirks import QUIRKS
+
+
+class PublishedPythonEdges:
+    """The facet ``published_edges`` of Python."""
+
+    quirks: Mapping[str, str] = QUIRKS
+
+    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+        """The words of a text, which no quirk changes."""
+        return words_of_scan(scan(text))
+
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+        """The words of a text and the relations between them, with some quirks on."""
+        scanned = scan(text)
+        words = words_of_scan(scanned)
+        if lone_returns(text):
+            return Related(words, problem=LONE_RETURN)
+        tree = parsed(text, quirks)
+        if tree is None or not scanned.whole:
+            return Related(words, problem="does not parse")
+        places = Places(text, scanned, quirks, newlines=delimiters.newlines)
+        return Related(words, tuple(edges(tree, places, quirks)))
+
+
+def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:
+    """The facet of the language."""
+    return PublishedPythonEdges()

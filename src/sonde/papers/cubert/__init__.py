@@ -1,0 +1,1 @@
+"""CuBERT: "Learning and Evaluating Contextual Embedding of Source Code"."""

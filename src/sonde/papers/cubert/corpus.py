@@ -1,0 +1,206 @@
+"""Functions with the labels of a CuBERT data set."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sonde.base.errors import InputError, UsageError
+from sonde.corpora._bounded import numbered_lines
+from sonde.corpora._corpus import Given, Intake, SourceFile
+from sonde.corpora._decode import is_usable
+from sonde.corpora._entries import EntryError, Faults, not_json
+from sonde.languages import LANGUAGES, facet_of
+from sonde.languages._program import Program, untokenize
+from sonde.papers.cubert.subtokens import Subtokens, characters, joined
+
+_SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
+
+# `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
+_INFO = re.compile(r"\S+ (?P<repository>[^/ ]+/[^/ ]+)/(?P<path>.+?\.\w+) (?P<name>[^ /]+)")
+
+# Labels tell the tasks apart; only the sentence pair has a summary beside the function.
+_TASK_OF: Mapping[str, str] = {
+    "Variable misuse": "variable_misuse",
+    "Wrong binary operator": "wrong_operator",
+    "Swapped operands": "swapped_operand",
+}
+_HOLE = "__HOLE__"
+_LANGUAGE = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a file with where it stands."""
+
+    row: Mapping[str, Any]
+    number: int
+    split: str
+
+
+class Cubert:
+    """`cubert:PATH`: a file of JSON lines, or a folder with ``train``, ``dev`` and ``eval`` files of them.
+
+    In a folder the files say which split an example is in. Which task it is follows from the labels.
+    """
+
+    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+        """Yield one file an example, in the order of the files and lines.
+
+        Raises:
+            InputError: There is no such file, or lines hold no example: all of them are looked for, and the
+                first few are named by file and number.
+            UsageError: PATH is missing.
+        """
+        if not argument:
+            raise UsageError("corpus 'cubert' needs a file or folder; name it as cubert:PATH")
+        for name in languages:
+            LANGUAGES.load(name)
+        corpus = f"cubert:{argument}"
+        bad = Faults(corpus, "lines")
+        task = ""
+        for path, split in _paths(corpus, Path(argument).expanduser()):
+            lines = list(_lines(path, split, bad))
+            task = _task([line.row for line in lines], task, corpus, path) if lines else task
+            for line in lines:
+                try:
+                    file = _file(line, task, path)
+                except EntryError as error:
+                    bad.note(f"{path.name} line {line.number}", error)
+                    continue
+                wanted = not languages or file.language in languages
+                if not bad and wanted and is_usable(file.text, file.path, intake):
+                    yield file
+        bad.refuse()
+
+
+def _paths(corpus: str, path: Path) -> list[tuple[Path, str]]:
+    if path.is_file():
+        return [(path, "")]
+    if not path.is_dir():
+        raise InputError(f"corpus {corpus!r}: no such file or folder")
+    found = [
+        (one, split)
+        for begin, split in _SPLITS.items()
+        for one in sorted(path.glob(f"{begin}.json*"))
+        if one.is_file()
+    ]
+    if not found:
+        raise InputError(f"corpus {corpus!r}: no file named train.json*, dev.json* or eval.json* in it")
+    return found
+
+
+def _lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
+    with path.open("rb") as handle:
+        for number, line in numbered_lines(handle, f"cubert:{path}"):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                bad.note(f"{path.name} line {number}", not_json(error))
+                continue
+            if isinstance(row, dict):
+                yield _Line(row, number, split)
+            else:
+                bad.note(f"{path.name} line {number}", "not a JSON object")
+
+
+def _task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
+    """The task whose examples these are; that of the files before where they alone do not tell.
+
+    Raises:
+        InputError: They are of none, or of several.
+    """
+    found = {task for row in rows if (task := _told(row))} | ({before} - {""})
+    if len(found) == 1:
+        return found.pop()
+    names = ", ".join(sorted(found)) or "none"
+    raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task is needed")
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """The task that an example alone tells; empty where it has no bug and says nothing else."""
+    if "target_mask" in row:
+        return "misuse_repair"
+    if "docstring" in row:
+        return "function_docstring"
+    if isinstance(row.get("function"), str) and _HOLE in row["function"]:
+        return "exception_type"
+    return _TASK_OF.get(str(row.get("label")), "")
+
+
+def _file(line: _Line, task: str, path: Path) -> SourceFile:
+    row = line.row
+    if task == "misuse_repair":
+        text, given = _repair(row, line.split)
+        info = _string(row, "provenance")
+    else:
+        text, info, label = _string(row, "function"), _string(row, "info"), _string(row, "label")
+        start, end, other_start, other_end = 0, len(text), -1, -1
+        if task == "function_docstring":
+            words = _string(row, "docstring")
+            other_start, other_end = end + 1, end + 1 + len(words)
+            text = f"{text}\n{words}"
+        elif task == "exception_type":
+            start = max(text.find(_HOLE), 0)
+            end = start + len(_HOLE) if _HOLE in text else end
+        given = Given(task, label, start, end, other_start, other_end, line.split)
+    told = _INFO.match(info)
+    repository = told["repository"] if told else info
+    place = f"{repository}/{told['path']}" if told else info
+    return SourceFile(
+        path=f"{place}#{path.name}:{line.number}",
+        text=text,
+        language=_LANGUAGE,
+        cluster=repository,
+        repository=repository,
+        unit="function",
+        name=told["name"] if told else "",
+        identifier=info,
+        given=(given,),
+    )
+
+
+def _repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
+    """The function of a list of subtokens, with its masks as characters."""
+    pieces = row.get("function")
+    masks = [row.get(name) for name in ("error_location_mask", "target_mask", "candidate_mask")]
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise EntryError("'function' is not a list of subtokens")
+    for name, mask in zip(("error_location_mask", "target_mask", "candidate_mask"), masks, strict=True):
+        if not isinstance(mask, list) or len(mask) != len(pieces):
+            raise EntryError(f"{name!r} is not a list of {len(pieces)} numbers")
+    errors = [place for place, flag in enumerate(masks[0] or ()) if flag]
+    targets = [place for place, flag in enumerate(masks[1] or ()) if flag]
+    if len(errors) != 1:
+        raise EntryError(f"'error_location_mask' marks {len(errors)} places, not 1")
+    try:
+        whole = joined(pieces)
+        facet = facet_of(_LANGUAGE, "program", Program)
+        text = untokenize(facet, whole.pieces)
+        places = characters(facet, text, whole)
+    except ValueError as error:
+        raise EntryError(str(error)) from None
+    if errors[0] == 0 or not targets:
+        return text, Given("misuse_repair", "Correct", 0, 0, split=split)
+    error, repair = _spot(places, errors[0], whole), _spot(places, targets[0], whole)
+    return text, Given("misuse_repair", "Variable misuse", *error, *repair, split=split)
+
+
+def _spot(places: Mapping[int, tuple[int, int]], place: int, whole: Subtokens) -> tuple[int, int]:
+    if place not in places:
+        raise EntryError(f"subtoken {place} of {whole.size} begins no word of the function")
+    return places[place]
+
+
+def _string(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    if not isinstance(value, str):
+        raise EntryError(f"no {key!r}" if value is None else f"{key!r} is not a string")
+    return value
+
+
+source = Cubert()

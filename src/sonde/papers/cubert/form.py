@@ -1,0 +1,120 @@
+"""CuBERT's JSON lines: a function, its label and how it was made; subtokens with masks for repair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sonde.corpora import Item
+from sonde.experiments.formats._form import Labelled
+from sonde.languages import facet_of
+from sonde.languages._bugs import Bugs
+from sonde.languages._program import Program
+from sonde.papers.cubert.subtokens import masked
+from sonde.tasks import Task
+from sonde.tasks._bugs import AS_WRITTEN
+from sonde.tasks._misuse import pointers
+from sonde.tasks.bugs.exception_type import HOLE
+from sonde.tasks.bugs.function_docstring import summary
+
+_DATASET = "dataset/sonde"
+_PUBLISHED = "dataset/"
+
+
+class CubertForm:
+    """A line a labelled function, with the published fields.
+
+    - Classification: ``function``, ``label``, ``info``.
+    - `function_docstring`: ``function``, ``docstring`` (without quotes), ``label``, ``info``.
+    - `misuse_repair`: ``function`` (subtokens), ``target_mask``, ``error_location_mask``, ``candidate_mask``,
+      ``provenance``. The subtokens are whole program tokens: no vocabulary is asked for.
+    """
+
+    tasks: tuple[str, ...] = (
+        *("variable_misuse", "wrong_operator", "swapped_operand", "function_docstring", "exception_type"),
+        "misuse_repair",
+    )
+    whole = False
+
+    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+        """One line a row that has a label.
+
+        Raises:
+            UsageError: A function is in a language without program tokens.
+        """
+        rows = (
+            _LINES.get(task.name, _classified)(entry.item, row)
+            for entry in entries
+            for row in entry.rows
+            if row["label"] is not None
+        )
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _classified(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"function": item.text, "label": row["label"], "info": _info(item)}
+
+
+def _exception(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+    text, start, end = item.text, row["start"], row["end"]
+    return {
+        "function": text[:start] + HOLE + text[end:],
+        "label": row["label"],
+        "info": _info(item).removesuffix(f"/{AS_WRITTEN}"),
+    }
+
+
+def _documented(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+    if row.get("other_start") is None:
+        function = facet_of(item.language, "bugs", Bugs).undocumented(item.text).rstrip()
+        words = summary(item)
+    else:
+        function = item.text[row["start"] : row["end"]]
+        words = item.text[row["other_start"] : row["other_end"]]
+    return {"function": function, "docstring": words, "label": row["label"], "info": _info(item)}
+
+
+def _repaired(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+    found = row.get("other_start") is not None
+    error = (row["start"], row["end"]) if found else None
+    repair = (row["other_start"], row["other_end"]) if found else None
+    where = pointers(item.text, item.language, error, repair)
+    lines = masked(
+        facet_of(item.language, "program", Program),
+        item.text,
+        error=where.error,
+        targets=where.targets,
+        candidates=where.candidates,
+    )
+    info = _info(item)
+    if where.error is not None and 1 in lines.error and 1 in lines.targets and "VarMisuse " in info:
+        places = f"{lines.error.index(1)}/{lines.targets.index(1)}"
+        info = info.replace("VarMisuse ", f"VarMisuse@{places} ")
+    return {
+        "function": lines.subtokens,
+        "target_mask": lines.targets,
+        "error_location_mask": lines.error,
+        "candidate_mask": lines.candidates,
+        "provenance": info,
+    }
+
+
+_LINES = {
+    "exception_type": _exception,
+    "function_docstring": _documented,
+    "misuse_repair": _repaired,
+}
+
+
+def _info(item: Item) -> str:
+    """Where a function is from and what was done to it; published words stay as they are."""
+    name, _, edit = item.name.partition("/")
+    if item.identifier.startswith(_PUBLISHED):
+        if not edit:
+            return item.identifier
+        return f"{item.identifier.rpartition(':')[0].removesuffix(f'/{AS_WRITTEN}')}/{edit}"
+    return f"{_DATASET} {item.repository}/{item.path} {name}/{edit or AS_WRITTEN}"
+
+
+form = CubertForm()

@@ -1,0 +1,1 @@
+"""INSPECT: "INSPECT: Intrinsic and Systematic Probing Evaluation for Code Transformers"."""

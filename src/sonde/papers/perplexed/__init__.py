@@ -1,0 +1,1 @@
+"""PERPLEXED and CODETOKENIZERS: "PERPLEXED: Understanding When Large Language Models Are Confused"."""

@@ -1,0 +1,131 @@
+"""How CODETOKENIZERS tags subwords, one named quirk at a time, beside the rule that replaces each.
+
+The rule of `sonde.alignment.align`: a subword belongs to whatever its non-blank characters lie in. The quirks
+are those of code_tokenizers 0.0.6, described in "PERPLEXED: Understanding When Large Language Models Are
+Confused", section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+from jaxtyping import Int
+
+from sonde.alignment.align import inked, joined
+from sonde.alignment.spans import Subwords
+from sonde.base.errors import UnknownNameError
+from sonde.languages import Tree
+from sonde.languages._text import blank
+
+BYTE_COLUMNS = "codetokenizers.byte_columns"
+FIRST_OVERLAP = "codetokenizers.first_overlap"
+NOT_AVAILABLE = "codetokenizers.not_available"
+PADS = "codetokenizers.pads"
+WHOLE_STRINGS = "codetokenizers.whole_strings"
+
+QUIRKS: Mapping[str, str] = {
+    BYTE_COLUMNS: "columns in bytes are applied to lines in characters, so tags shift behind non-ASCII text",
+    FIRST_OVERLAP: "a subword over several leaves gets the tag of the first that holds one of its ends",
+    NOT_AVAILABLE: "whatever lies in no leaf is `< N/A >`, blanks included",
+    PADS: "a subword of no characters, as padding is, is tagged like the characters at its place",
+    WHOLE_STRINGS: "a string is one leaf, so what is interpolated into it has no tags of its own",
+}
+
+_LAYOUT = "layout"
+
+
+def quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
+    """Tags as ``<parent -> node>`` with the quirks asked for; with none, by the rule of `align` on leaves.
+
+    Args:
+        subwords: What a tokenizer made of the text.
+        tree: The syntax tree of the same text.
+        quirks: Names out of `QUIRKS`.
+
+    Raises:
+        UnknownNameError: A quirk that does not exist.
+    """
+    for quirk in sorted(quirks - QUIRKS.keys()):
+        raise UnknownNameError("quirk", quirk, QUIRKS)
+    leaves = _leaves_with_whole_strings(tree) if WHOLE_STRINGS in quirks else tree.leaves
+    start, end = tree.start[leaves], tree.end[leaves]
+    if BYTE_COLUMNS in quirks:
+        start, end = byte_columns(tree.text, start), byte_columns(tree.text, end)
+    find = _first_overlap if FIRST_OVERLAP in quirks else _all_overlaps
+    if FIRST_OVERLAP in quirks:
+        left, right = subwords.start, subwords.end
+    else:
+        left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
+    nothing = "< N/A >" if NOT_AVAILABLE in quirks else _LAYOUT
+    tags: list[str] = []
+    for place in range(len(subwords)):
+        empty = subwords.start[place] == subwords.end[place]
+        found = np.zeros(0, np.int64)
+        if not empty:
+            found = find(int(left[place]), int(right[place]), start, end)
+        elif PADS in quirks:
+            found = _first_overlap(int(subwords.start[place]), int(subwords.end[place]), start, end)
+        names = [_name(tree, int(leaves[leaf])) for leaf in found.tolist()]
+        tags.append(f"<{joined(names)}>" if names else nothing)
+    return tuple(tags)
+
+
+def byte_columns(text: str, positions: Int[np.ndarray, " position"]) -> Int[np.ndarray, " position"]:
+    """Where positions come to lie if their columns are counted in bytes and applied to characters.
+
+    A column beyond its line is cut at the line's end, as a slice of the line is.
+
+    >>> byte_columns("\u00e9 = b", np.array([0, 4, 5])).tolist()
+    [0, 5, 5]
+    """
+    lengths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in text], np.int64)
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    breaks = np.flatnonzero(np.array([character == "\n" for character in text], np.bool_))
+    line = np.searchsorted(breaks, positions, side="left")
+    begin, end = np.append(0, breaks + 1)[line], np.append(breaks, len(text))[line]
+    return np.minimum(begin + before[positions] - before[begin], end)
+
+
+def _first_overlap(
+    left: int, right: int, start: Int[np.ndarray, " leaf"], end: Int[np.ndarray, " leaf"]
+) -> Int[np.ndarray, " leaf"]:
+    holds_start = (start <= left) & (left < end)
+    holds_end = (start < right) & (right <= end)
+    return np.flatnonzero(holds_start | holds_end)[:1]
+
+
+def _all_overlaps(
+    left: int, right: int, start: Int[np.ndarray, " leaf"], end: Int[np.ndarray, " leaf"]
+) -> Int[np.ndarray, " leaf"]:
+    return np.flatnonzero((start < right) & (left < end)) if left < right else np.zeros(0, np.int64)
+
+
+def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
+    if "string" not in tree.kinds:
+        return tree.leaves
+    named = np.flatnonzero((tree.kind == tree.kinds.index("string")) & tree.named)
+    inside = np.zeros(len(tree) + 1, np.int64)
+    np.add.at(inside, named + 1, 1)
+    np.add.at(inside, tree.last[named], -1)
+    nested = np.cumsum(inside)[:-1] > 0
+    outermost = named[~nested[named]]
+    return np.unique(np.concatenate([tree.leaves[~nested[tree.leaves]], outermost]))
+
+
+def _name(tree: Tree, row: int) -> str:
+    above = int(tree.parent[row])
+    return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
+
+
+class CodeTokenizersTags:
+    """What stands in for the tags of the lens `surprisal`."""
+
+    quirks = QUIRKS
+
+    def tags(self, subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
+        """The tag of each subword with some quirks on."""
+        return quirky_tags(subwords, tree, quirks)
+
+
+published = CodeTokenizersTags()

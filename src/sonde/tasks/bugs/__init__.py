@@ -1,0 +1,1 @@
+"""Bugs that people make, put into functions."""

@@ -1,0 +1,31 @@
+"""CuBERT's variable misuse: is one variable of the function used in the place of another?"""
+
+from __future__ import annotations
+
+from sonde.languages._bugs import Bugs
+from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.tasks._misuse import MISUSE, misuse
+
+
+class VariableMisuse(BugTask):
+    """A function as written, or with one use of a variable replaced by another that the function defines.
+
+    Eligible are functions that define 2 to 50 variables and use one where another of them may be read.
+    """
+
+    name = "variable_misuse"
+    facet = "misuse"
+    labels = (CORRECT, MISUSE)
+    version = "2"
+
+    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+        """See `BugTask.variants`."""
+        found = misuse(text, bugs, choice)
+        if found is None:
+            return ()
+        return BugExample(CORRECT, text), BugExample(
+            MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
+        )
+
+
+task = VariableMisuse()

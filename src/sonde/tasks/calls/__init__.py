@@ -1,0 +1,1 @@
+"""Where calls and their arguments come from."""

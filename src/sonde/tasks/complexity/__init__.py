@@ -1,0 +1,1 @@
+"""How long, deep and branched a function is."""

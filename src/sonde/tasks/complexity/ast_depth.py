@@ -1,0 +1,22 @@
+"""AST depth: named nodes on the longest way from the function down its syntax tree, in five bins.
+
+Trees are those of the tree-sitter grammars: depths of different languages do not compare.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, binned, metrics
+
+
+class SyntaxDepth(Measured):
+    """Depth of the syntax tree."""
+
+    name = "ast_depth"
+    classes = binned("1-8", "9-10", "11-12", "13-15", "16-")
+
+    def value(self, text: str, language: str) -> float:
+        """Depth of the tree."""
+        return metrics(language).depth(text)
+
+
+task = SyntaxDepth()

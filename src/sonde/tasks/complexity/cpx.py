@@ -1,0 +1,28 @@
+"""CPX: cyclomatic complexity (McCabe 1976), exact values in ten classes.
+
+Complexity starts at 1, so the classes are 1 to 10.
+
+- Java, as checkstyle counts: if, loops, case labels, catch, ``?:``, ``&&``, ``||``. Methods of classes
+  inside the method are methods of their own; bodies of lambdas belong to the method.
+- Python, as radon counts: if, elif, loops and their else, except, else of a try, cases, conditional
+  expressions, ``and``, ``or``, comprehensions and their ifs, assert. Functions and classes inside are left
+  out.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, metrics
+
+
+class CyclomaticComplexity(Measured):
+    """Number of decisions plus one."""
+
+    name = "cpx"
+    classes = exact(1, 10)
+
+    def value(self, text: str, language: str) -> float:
+        """Cyclomatic complexity."""
+        return metrics(language).complexity(text)
+
+
+task = CyclomaticComplexity()

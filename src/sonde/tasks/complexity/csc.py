@@ -1,0 +1,23 @@
+"""CSC: number of code structures: if, loops, switch and try.
+
+In Java ``else if`` is an if of its own and try-with-resources a try. In Python elif is an if, match a switch;
+``with`` is not counted.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, metrics
+
+
+class CodeStructures(Measured):
+    """Number of ifs, loops, switches and tries."""
+
+    name = "csc"
+    classes = exact(0, 9)
+
+    def value(self, text: str, language: str) -> float:
+        """Number of code structures."""
+        return sum(metrics(language).structures(text).values())
+
+
+task = CodeStructures()

@@ -1,0 +1,24 @@
+"""LEN: number of code tokens, in five bins.
+
+Tokens are those of a lexer: comments and layout are none, a string is one (with everything in it, in Python
+also the expressions of an f-string). Shorter than 21 or longer than 250 tokens no class fits.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Classes, Measured, tokens
+
+
+class Length(Measured):
+    """Number of code tokens."""
+
+    name = "len"
+    facet = "tokens"
+    classes = Classes((("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250)))
+
+    def value(self, text: str, language: str) -> float:
+        """Number of tokens."""
+        return len(tokens(language).leaves(text))
+
+
+task = Length()

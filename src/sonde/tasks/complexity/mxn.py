@@ -1,0 +1,23 @@
+"""MXN: how deep blocks stand in each other, which is the deepest indentation of code laid out by convention.
+
+The function's body is 1. In Java a block, a class body, a switch and a single statement in the place of a
+block are one deeper; ``else if`` is not. In Python, which has no braces, a level of indentation is.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, metrics
+
+
+class MaximumNesting(Measured):
+    """Depth of the deepest block."""
+
+    name = "mxn"
+    classes = exact(1, 5)
+
+    def value(self, text: str, language: str) -> float:
+        """Depth of the deepest block."""
+        return metrics(language).nesting(text)
+
+
+task = MaximumNesting()

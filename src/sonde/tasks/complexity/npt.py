@@ -1,0 +1,28 @@
+"""NPT: NPath, the number of acyclic execution paths (Nejmeh 1988), in the paper's ten bins.
+
+Java counts as checkstyle does, Python by analogy; the rules stand at ``npath`` in each language's
+`npath.py`. Above 100 no class fits.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sonde.languages import facet_of
+from sonde.languages._npath import ExecutionPaths
+from sonde.tasks._measured import Measured, binned
+
+
+class NPath(Measured):
+    """Number of acyclic paths."""
+
+    name = "npt"
+    facet = "npath"
+    classes = binned("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
+
+    def value(self, text: str, language: str) -> float:
+        """NPath; beyond what a float holds, the largest that it does."""
+        return min(facet_of(language, "npath", ExecutionPaths).count(text), sys.float_info.max)
+
+
+task = NPath()

@@ -1,0 +1,23 @@
+"""OCT: number of operators, each time that one occurs.
+
+What is an operator is said at OCU.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, tokens
+
+
+class Operators(Measured):
+    """Number of operators."""
+
+    name = "oct"
+    facet = "tokens"
+    classes = exact(0, 8, above=True)
+
+    def value(self, text: str, language: str) -> float:
+        """Number of operators."""
+        return len(tokens(language).operators(text))
+
+
+task = Operators()

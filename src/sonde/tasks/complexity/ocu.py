@@ -1,0 +1,26 @@
+"""OCU: number of distinct operators.
+
+What the language's grammar calls an operator where it operates: arithmetic, assignment, comparison, logic,
+bits. In Java also ``instanceof`` and the arrow of a lambda; the conditional operator is one, angle brackets
+of types and the colon of a loop are none. In Python also ``and or not in is``, operators of two words being
+one; the signs that mark arguments are none.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, tokens
+
+
+class DistinctOperators(Measured):
+    """Number of distinct operators."""
+
+    name = "ocu"
+    facet = "tokens"
+    classes = exact(1, 10)
+
+    def value(self, text: str, language: str) -> float:
+        """Number of distinct operators."""
+        return len(set(tokens(language).operators(text)))
+
+
+task = DistinctOperators()

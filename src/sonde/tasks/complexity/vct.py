@@ -1,0 +1,20 @@
+"""VCT: how often the variables that a function declares occur in it, declarations included; see VCU."""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, flow
+
+
+class VariableUses(Measured):
+    """Number of occurrences of variables."""
+
+    name = "vct"
+    facet = "flow"
+    classes = exact(1, 10)
+
+    def value(self, text: str, language: str) -> float:
+        """Number of occurrences."""
+        return sum(len(variable.places) for variable in flow(language).variables(text))
+
+
+task = VariableUses()

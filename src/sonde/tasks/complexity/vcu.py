@@ -1,0 +1,27 @@
+"""VCU: number of distinct variables that a function declares, parameters included.
+
+In Java also variables of loops, catches, lambdas, patterns and resources, and fields of classes inside. In
+Python every name that the function binds by assignment, loop, ``with``, ``except``, comprehension, case or
+``:=`` is one (``self`` is a parameter); imports, functions and classes bind no variable. One name is one
+variable, in however many scopes.
+"""
+
+from __future__ import annotations
+
+from sonde.tasks._measured import Measured, exact, flow
+
+
+class DistinctVariables(Measured):
+    """Number of distinct names of variables."""
+
+    name = "vcu"
+    facet = "flow"
+    classes = exact(1, 10)
+
+    def value(self, text: str, language: str) -> float:
+        """Number of distinct names of variables."""
+        found = flow(language).variables(text)
+        return len({variable.name for variable in found})
+
+
+task = DistinctVariables()

@@ -1,0 +1,1 @@
+"""Whether a fault was put into a function."""

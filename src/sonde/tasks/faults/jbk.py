@@ -1,0 +1,49 @@
+"""Block jumbling: are two blocks of the function exchanged?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+from sonde.languages._edits import Edits, TextPlace
+from sonde.tasks._jumble import Exchange
+
+ALIASES = ["block_jumbling"]
+
+
+class JumbledBlocks(Exchange):
+    """Code as written, or with two blocks of the same depth exchanged; it still parses.
+
+    What a condition guards then stands under another, or in the branch for its opposite. One of the variants
+    that the authors of INSPECT name as future work.
+    """
+
+    name = "jbk"
+    facet = "places"
+
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+        """Two blocks of one depth, neither in the other."""
+        bodies = edits.places(text, "body")
+        alike: defaultdict[tuple[int, bool], deque[TextPlace]] = defaultdict(deque)
+        kinds: list[tuple[int, bool]] = []
+        ends: list[int] = []
+        for body in bodies:
+            # Blocks come in text order, outer ones first: those that end no earlier are around this one.
+            place = bisect_left(ends, body.end)
+            kinds.append((len(ends) - place, _opens_line(text, body)))
+            alike[kinds[-1]].append(body)
+            ends.insert(place, body.end)
+        several = {kind for kind, group in alike.items() if len({body.surface for body in group}) > 1}
+        for body, kind in zip(bodies, kinds, strict=True):
+            alike[kind].popleft()
+            if kind in several:
+                yield from ((body, later) for later in alike[kind] if body.surface != later.surface)
+
+
+def _opens_line(text: str, place: TextPlace) -> bool:
+    """Whether only blanks stand before it; a block on the line of its head cannot stand elsewhere."""
+    return not text[text.rfind("\n", 0, place.start) + 1 : place.start].strip()
+
+
+task = JumbledBlocks()

@@ -1,0 +1,34 @@
+"""JBL: are two neighbouring tokens exchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sonde.languages._edits import Edits, TextPlace
+from sonde.tasks._jumble import Exchange, neighbours
+from sonde.tasks._mutation import ORIGINAL, REPLACED, Surroundings
+
+
+class JumbledTokens(Exchange):
+    """Code as written, or with two neighbouring tokens of one line exchanged.
+
+    That a parser answers lies in the fault: in a grammar where ``a b`` can stand, ``b a`` mostly cannot
+    (neighbours are an operand beside an operator, a word before its bracket, a sign at its end). Few of the
+    exchanges parse, and those that do are often the same code in other words (``public static``). A bag of
+    tokens is blind: both sides hold the same tokens. The variant that always parses is ``jbl_parsed``.
+    """
+
+    name = "jbl"
+    labels = (ORIGINAL, REPLACED)
+    draws = 40
+
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+        """Neighbours on one line."""
+        return neighbours(text, edits.tokens(text))
+
+    def stands(self, changed: str, around: Surroundings) -> bool:
+        """Any does."""
+        return True
+
+
+task = JumbledTokens()

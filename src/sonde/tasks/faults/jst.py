@@ -1,0 +1,60 @@
+"""Statement jumbling: are two statements of a block exchanged, one of which needs the other?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+
+from sonde.languages._edits import Edits, TextPlace
+from sonde.tasks._jumble import Exchange
+
+ALIASES = ["statement_jumbling"]
+
+
+class JumbledStatements(Exchange):
+    """Code as written, or with two statements of one block exchanged; it still parses.
+
+    The later one has a name that the earlier one gives a value, so that their order matters: what is used is
+    not yet there, or no longer. One of the variants that the authors of INSPECT name as future work.
+    """
+
+    name = "jst"
+    facet = "places"
+
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+        """Two statements of one block, the later one of which needs the earlier one."""
+        bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
+        for block in edits.blocks(text):
+            # By name and statement, so that many statements alike are passed over at once.
+            using: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+            for number, statement in enumerate(block):
+                for name in names.inside(statement):
+                    using[name][statement.surface].append(number)
+            for number, statement in enumerate(block):
+                later = {
+                    second
+                    for name in bound.inside(statement)
+                    if name in using
+                    for surface, numbers in using[name].items()
+                    if surface != statement.surface
+                    for second in numbers[bisect_right(numbers, number) :]
+                }
+                yield from ((statement, block[second]) for second in sorted(later))
+
+
+class _Names:
+    """Names by where they stand; ``places`` are in text order."""
+
+    def __init__(self, places: tuple[TextPlace, ...]) -> None:
+        self._places = places
+        self._starts = [place.start for place in places]
+
+    def inside(self, statement: TextPlace) -> set[str]:
+        """The names that a statement holds."""
+        first = bisect_left(self._starts, statement.start)
+        beyond = bisect_right(self._starts, statement.end)
+        return {place.surface for place in self._places[first:beyond] if place.end <= statement.end}
+
+
+task = JumbledStatements()

@@ -1,0 +1,65 @@
+"""REA: is one relational operator mistaken for an assignment?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from random import Random
+
+from sonde.languages._edits import Edits
+from sonde.tasks._mutation import (
+    Fault,
+    Mutation,
+    Stratum,
+    Surroundings,
+    by_weight,
+    replaced,
+)
+
+_DRAWS = 6
+
+
+class RelationalToAssignment(Mutation):
+    """Code as written, or with one relational operator replaced by an assignment operator; it still parses.
+
+    The new operator is drawn as often as the corpus has it, so it mostly is ``=``. An untouched function
+    beside the faulty one has the same operator, and looks as faulty by all its words: comparisons go with
+    ``if``, so that one less would show.
+
+    In Python assignment is a statement: ``if a = b`` does not parse, nor does any relational operator inside
+    an expression that becomes ``=``, save in arguments of a call; a parser answers. So the direction is the
+    other one there, ``=`` becomes relational (``a == b`` for ``a = b``, a statement that does nothing), which
+    parses and is mistyped as easily.
+    """
+
+    name = "rea"
+    facet = "operators"
+    levelled = True
+
+    def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
+        """How often each operator that is put in occurs."""
+        return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """An operator of the kind that faults put in."""
+        edits = around.edits
+        given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
+        if not given or not taken:
+            return None
+        return draw.choice(taken).surface
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Mistake one operator; None where that would leave none of its kind."""
+        edits = around.edits
+        given = edits.places(text, edits.confusion.given)
+        if len(given) < 2 or not around.survey:
+            return None
+        for _ in range(_DRAWS):
+            sign, place = by_weight(around.survey, draw), draw.choice(given)
+            changed = replaced(text, (place, sign))
+            if edits.parses(changed):
+                return Fault(changed, sign)
+        return None
+
+
+task = RelationalToAssignment()

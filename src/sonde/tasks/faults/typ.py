@@ -1,0 +1,77 @@
+"""TYP: is the name of one primitive type misspelt?"""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+from random import Random
+
+from sonde.base.fingerprint import unit_hash
+from sonde.tasks._balance import SHARES, split_sizes
+from sonde.tasks._mutation import Fault, Mutation, Stratum, Surroundings, replaced
+
+_SHORT = 5
+
+
+class DetectInvalidTypes(Mutation):
+    """Code as written, or with the letters of one primitive type's name in another order (``int``, ``itn``).
+
+    Python has no primitive types: there it is the name of a builtin type (``int``, ``str``, ``dict``, ...)
+    where it stands for itself, neither as an attribute nor as a name that the function gives.
+
+    A misspelling is no word, so that whoever has seen it once knows it: each misspelling occurs in one split
+    only, and nothing that is learned of one in training helps in the test. The function keeps at least one
+    type that is spelt well, and is matched with an untouched one that looks as faulty by all its words: a
+    parameter less of a known type would show.
+    """
+
+    name = "typ"
+    facet = "places"
+    levelled = True
+
+    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+        """Nothing to match but all words together, but the function must have a type."""
+        types = around.edits.places(text, "type")
+        if not types:
+            return None
+        return ()
+
+    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+        """Misspell one type; None where the function has fewer than two."""
+        types = around.edits.places(text, "type")
+        reserved = around.edits.reserved
+        if len(types) < 2:
+            return None
+        place = draw.choice(types)
+        names = {other.surface for other in around.edits.places(text, "name")}
+        known = [word for word in of_split(place.surface, around.split, reserved) if word not in names]
+        if not known:
+            return None
+        changed = replaced(text, (place, draw.choice(known)))
+        return Fault(changed, ()) if around.edits.parses(changed) else None
+
+
+def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
+    """Other orders of a word's letters that mean nothing; of a long word, with two letters exchanged."""
+    if len(word) <= _SHORT:
+        found = {"".join(letters) for letters in permutations(word)}
+    else:
+        found = {
+            word[:first] + word[second] + word[first + 1 : second] + word[first] + word[second + 1 :]
+            for first, second in combinations(range(len(word)), 2)
+        }
+    return sorted(found - reserved - {word})
+
+
+def of_split(word: str, split: str, reserved: frozenset[str]) -> list[str]:
+    """The misspellings of a word that may occur in a split; no two splits share one."""
+    ordered = sorted(misspellings(word, reserved), key=lambda found: unit_hash("misspelt", found))
+    sizes = split_sizes(len(ordered))
+    begin = 0
+    for name in SHARES:
+        if name == split:
+            return ordered[begin : begin + sizes[name]]
+        begin += sizes[name]
+    return []
+
+
+task = DetectInvalidTypes()

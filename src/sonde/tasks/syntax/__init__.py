@@ -1,0 +1,1 @@
+"""What the words and spans of a program are to each other."""

@@ -1,0 +1,1 @@
+"""What a single token is."""

@@ -1,0 +1,30 @@
+"""IDN: what an identifier names: class (``IDC``), method (``IDM``), package (``IDP``) or variable (``IDV``).
+
+Packages come from the imports of the file: a name that an import of the file binds to a module (Python), or
+that leads a qualified name as an import does (Java). Functions name few packages, so the import statements
+of their files are read beside them, see `beside`. A class is what is declared, constructed or
+annotated as one; where only types could tell, the convention of the language decides (a capital before a
+dot in Java, PEP 8 in Python). Fields, parameters and keyword arguments are variables. Labels of jumps, and
+what an import takes out of a module without a capital, are none of the four.
+"""
+
+from __future__ import annotations
+
+from sonde.corpora import Item
+from sonde.languages._tagging import IDN_CLASSES, Tagged
+from sonde.tasks._tagged import TokenClasses, tagging
+
+
+class Identifiers(TokenClasses):
+    """What identifiers name."""
+
+    name = "idn"
+    labels = IDN_CLASSES
+    needs_imports = True
+
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+        """Identifiers with what they name."""
+        return tagging(item.language).identifiers(item.text, imports)
+
+
+task = Identifiers()

@@ -1,0 +1,29 @@
+"""KTX: the class of a keyword, an operator or a sign, ten in all.
+
+``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers, ``KEH`` errors, ``OAR`` arithmetic,
+``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise, ``OUT`` unary and conditional
+operators, ``SYM`` brackets and separators. A token's class is that of its place: a minus may be arithmetic
+or unary. Python has no primitive types, so the names of built-in types stand for them (int, str, list,
+...), and words that change a name or a definition for modifiers (global, async, def, ...). The tables are
+in each language's `tagging.toml`.
+"""
+
+from __future__ import annotations
+
+from sonde.corpora import Item
+from sonde.languages._tagging import KTX_CLASSES, Tagged
+from sonde.tasks._tagged import TokenClasses, tagging
+
+
+class Keywords(TokenClasses):
+    """The class of keywords, operators and signs."""
+
+    name = "ktx"
+    labels = KTX_CLASSES
+
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+        """Keywords, operators and signs with their class."""
+        return tagging(item.language).keywords(item.text)
+
+
+task = Keywords()

@@ -1,0 +1,1 @@
+"""What two places of variables have to do with each other."""

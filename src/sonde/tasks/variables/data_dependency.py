@@ -1,0 +1,34 @@
+"""Data dependency: is the value of one of two variables computed from the other?
+
+The marked places are the declarations of two variables of different names, every two of a function. ``YES``
+where one is computed from the other in either direction, by one assignment (also of a loop, a ``with``, a
+declaration) or several through other variables. The order of statements, calls that change what they are
+given, and fields of objects are not looked at; what a statement writes through ``a.b`` or ``a[i]`` goes
+into ``a``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sonde.languages._flow import Flow
+from sonde.languages._metrics import Metrics
+from sonde.tasks._paired import MarkedPair, VariablePairs, declarations
+
+
+class DataDependency(VariablePairs):
+    """Whether one variable is computed from another."""
+
+    name = "data_dependency"
+    facet = "dependencies"
+    labels = ("NO", "YES")
+
+    def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
+        """Every two variables by their declarations."""
+        variables, computed = flow.variables(text), flow.dependencies(text)
+        for one, other in declarations(variables):
+            depends = (one, other) in computed or (other, one) in computed
+            yield MarkedPair(variables[one].places[0], variables[other].places[0], "YES" if depends else "NO")
+
+
+task = DataDependency()

@@ -1,0 +1,2 @@
+(string_literal) @string
+(binary_expression) @operation

@@ -1,0 +1,5 @@
+(let_declaration pattern: (_) @target value: (_) @source)
+(let_condition pattern: (_) @target value: (_) @source)
+(assignment_expression left: (_) @target right: (_) @source)
+(compound_assignment_expr left: (_) @target right: (_) @source)
+(for_expression pattern: (_) @target value: (_) @source)

@@ -1,0 +1,17 @@
+(arguments (identifier) @argument)
+(field_expression field: (field_identifier) @attribute)
+(type_identifier) @type
+(call_expression function: (identifier) @call)
+(call_expression function: (field_expression field: (field_identifier) @call))
+(call_expression function: (scoped_identifier name: (identifier) @call))
+(macro_invocation macro: (identifier) @call)
+(scoped_identifier path: (identifier) @module)
+(parameter pattern: (identifier) @parameter)
+(closure_parameters (identifier) @parameter)
+(function_item name: (identifier) @function)
+(function_signature_item name: (identifier) @function)
+(struct_item name: (type_identifier) @class)
+(enum_item name: (type_identifier) @class)
+(trait_item name: (type_identifier) @class)
+(mod_item name: (identifier) @module)
+(use_declaration) @within.module

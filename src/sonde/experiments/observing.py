@@ -19,6 +19,7 @@ from sonde.experiments.observe import JobReport, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.pools import Pool, pools
 from sonde.experiments.tables import scan_inputs
+from sonde.models import ModelSpec
 from sonde.models._resolve import behind_a_server
 from sonde.store.cache import TableCache
 from sonde.store.rundir import RunDirectory
@@ -42,6 +43,8 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     left = [job for job in jobs if not is_there(job)]
     for job in frozenset(jobs).difference(left):
         forecast.done(observing(job), None)
+    for line in sorted({half_precision(job.model) for job in left}):
+        _say([line], progress)
     alone = execution.workers <= 1 and not on_cluster(execution.executor)
     if not alone:
         _say(forecast.planned(), progress)
@@ -64,6 +67,16 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
                 outcome.damaged += observed.damaged
                 advance(len(job.item_ids))
     TableCache.of_environment().trim()
+
+
+def half_precision(model: ModelSpec) -> str:
+    """What to expect of a model in half precision; empty where it is read in another."""
+    if model.dtype not in ("float16", "bfloat16"):
+        return ""
+    return (
+        f"{model.name} is read in {model.dtype}: losses differ from float32 by some hundredths of a nat and with "
+        "the batch, so compare it with models read alike (--dtype float32 reads it in full)"
+    )
 
 
 def _carried_out(session: Session, some: Sequence[Pool]) -> Iterator[tuple[ObserveJob, JobReport]]:

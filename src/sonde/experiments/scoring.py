@@ -141,6 +141,7 @@ def _score(
         beside=tuple(_scan(store, other.parts) for other in beside),
         cluster=execution.executor if on_cluster(execution.executor) else "",
         workers=execution.workers,
+        device=model.spec.device,
     )
     return LENSES.load(lens.source).score(scoring), scoring.answers
 

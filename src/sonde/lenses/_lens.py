@@ -93,6 +93,7 @@ class Scoring:
         beside: The same table of every other model of the run, at the same stage.
         cluster: The executor of other machines that a lens hands long work to; empty where there is none.
         workers: Jobs at a time there.
+        device: Where the model ran.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
     """
@@ -108,6 +109,7 @@ class Scoring:
     beside: tuple[pl.LazyFrame, ...] = ()
     cluster: str = ""
     workers: int = 1
+    device: str = "cpu"
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
 from sonde.models import FAMILIES, LoadedModel
 from sonde.models._heads import Head
+from sonde.models._weights import TF32
 
 _CPU_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32768
@@ -90,6 +91,7 @@ class Runner:
         return shares(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
+        self._reading.enter_context(_products(self._loaded.spec.dtype == TF32))
         if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
             self._recording = self._reading.enter_context(recording(self._loaded))
         return self
@@ -353,6 +355,17 @@ class Runner:
     def _where(self, row: Row) -> str:
         item = self._item(row).item
         return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
+
+
+@contextmanager
+def _products(tf32: bool) -> Generator[None]:
+    """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 _Finish = Callable[[Sequence[RowResult]], list[RowResult]]

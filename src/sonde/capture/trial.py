@@ -19,6 +19,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
 from sonde.models import LoadedModel
 from sonde.models._samples import forward_rows, moved, near, some_rows
+from sonde.models._weights import TF32
 
 _LENGTHS = (24, 17)
 """Subwords of the rows of the trial, the shorter one padded where padding changes nothing."""
@@ -47,12 +48,14 @@ def how_read(loaded: LoadedModel) -> dict[str, str | float]:
     """Precision of a model's weights, and how near to eager attention its attention was read."""
     trial = _found.get(loaded.model)
     found: dict[str, str | float] = {"weights": str(loaded.model.dtype).removeprefix("torch.")}
+    if loaded.spec.dtype == TF32:
+        found["products"] = TF32
     found |= device_facts(next(loaded.model.parameters()).device)
     return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
 
 
 def device_facts(device: torch.device) -> dict[str, str]:
-    """What a device is, as far as PyTorch knows: of an accelerator its name and the version of its software."""
+    """What a device is, as far as PyTorch knows: of an accelerator its name and what it computes by."""
     if device.type == "cpu":
         return {"device": "cpu"}
     found = {"device": str(device)}

@@ -17,7 +17,7 @@ from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS
 
 MODES = ("corrected", "paper")
-DTYPES = ("auto", "float32", "float16", "bfloat16")
+DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,14 @@ class Execution:
     ] = ""
     merges: str = ""
     device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
-    dtype: Annotated[str, OneOf(DTYPES), Help("type of the numbers in a model", "--dtype")] = "auto"
+    dtype: Annotated[
+        str,
+        OneOf(DTYPES),
+        Help(
+            "type of the numbers in a model; tf32 is float32 multiplied with fewer digits, on cuda alone",
+            "--dtype",
+        ),
+    ] = "auto"
     batch_tokens: Annotated[
         Count | None,
         Help(

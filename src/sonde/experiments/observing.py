@@ -74,8 +74,8 @@ def half_precision(model: ModelSpec) -> str:
     if model.dtype not in ("float16", "bfloat16"):
         return ""
     return (
-        f"{model.name} is read in {model.dtype}: losses differ from float32 by some hundredths of a nat and with "
-        "the batch, so compare it with models read alike (--dtype float32 reads it in full)"
+        f"{model.name} is read in {model.dtype}: its states are rounded to few digits, and otherwise in "
+        "another batch; compare it with models read alike, or give --dtype float32"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from sonde.capture.batches import compose
 from sonde.capture.rows import Row
 from sonde.capture.runner import Runner
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, pools
+from sonde.experiments import Execution, Experiment, pools, preparation
 from sonde.experiments.plan import ObserveJob
+from sonde.experiments.pools import Pool
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
 from tests.posing import posing
@@ -124,3 +126,34 @@ def test_pooled_jobs_write_what_each_would_and_the_same_when_one_is_done_again(
         assert 0 < len(again) <= len(batches)
         assert all(batch in batches for batch in again)
         assert_frame_equal(pl.read_parquet(path), there[lost], check_exact=True)
+
+
+def test_what_other_processes_prepared_is_what_is_prepared_here(
+    project: Path, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(
+        models=(str(decoder),), corpora=(f"local:{project}",), selection=Selection(limit=200, per_cluster=0)
+    )
+    with posing():
+        run(experiment, Execution(output=tmp_path / "here", device="cuda:0"))
+        # Only other processes can prepare now.
+        monkeypatch.setattr(preparation, "prepare_with", None)
+        run(experiment, Execution(output=tmp_path / "ahead", device="cuda:0", light_workers=2))
+    here, ahead = (tables(tmp_path / name) for name in ("here", "ahead"))
+    assert here.keys() == ahead.keys()
+    for name, table in here.items():
+        assert_frame_equal(table, ahead[name], check_exact=True)
+
+
+def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(decoder, other)
+    both = [
+        Pool(model=spec, jobs=(job(0, spec), job(1, spec)))
+        for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
+    ]
+    ahead = preparation.Ahead(both, 1)
+    try:
+        assert list(ahead._uses.values()) == [2, 2]
+    finally:
+        ahead.close()

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
 from sonde.experiments.pools import Pool, on_this_process
-from sonde.experiments.tables import items_from, scan_inputs
+from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses._server_options import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
@@ -32,7 +33,6 @@ from sonde.models._server import serving
 from sonde.results.columns import scan_tables
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
 
 Row = TypeVar("Row")
 
@@ -144,11 +144,14 @@ def observe_pool(pool: Pool) -> list[JobReport]:
             _model(pool.model)
         begin = time.monotonic()
         observed = _served_pool if behind_a_server(pool.model) else _observed
-        for at, (frames, notes) in observed(pool, missing):
-            for part in missing[at]:
-                store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
-                cache.add(store, part.relative)
-            told[at] = len(pool.jobs[at].item_ids)
+        # Written beside what comes next, since neither needs the other.
+        with ThreadPoolExecutor(1) as writer:
+            written: list[Future[None]] = []
+            for at, tables in observed(pool, missing):
+                written.append(writer.submit(_write, store, cache, missing[at], tables))
+                told[at] = len(pool.jobs[at].item_ids)
+            for one in written:
+                one.result()
         pace = (time.monotonic() - begin) / sum(told.values())
     return [
         JobReport(
@@ -160,6 +163,13 @@ def observe_pool(pool: Pool) -> list[JobReport]:
         )
         for at, job in enumerate(pool.jobs)
     ]
+
+
+def _write(store: PartStore, cache: TableCache, parts: Sequence[Part], tables: _Tables) -> None:
+    frames, notes = tables
+    for part in parts:
+        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+        cache.add(store, part.relative)
 
 
 _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
@@ -178,7 +188,7 @@ def _observed(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[i
     from sonde.capture.trial import how_read
 
     loaded = _model(pool.model)
-    prepared = [prepare(loaded, items_of(job)) for job in pool.jobs]
+    prepared = prepared_of(loaded, pool)
     left = [at for at, parts in enumerate(missing) if parts]
     lenses = {part.lens for parts in missing for part in parts}
     together = dataclasses.replace(
@@ -333,13 +343,6 @@ def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
     for one in prepared:
         counts.update(dataclasses.asdict(one.alignment.coverage))
     return dict(counts)
-
-
-def items_of(job: ObserveJob) -> list[Item]:
-    """The items of a job, in its order."""
-    wanted = pl.LazyFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
-    held = scan_inputs(RunDirectory(Path(job.root)), job.corpus, job.language)
-    return items_from(held.join(wanted, on="item_id").sort("order").collect())
 
 
 def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:

@@ -18,6 +18,7 @@ from sonde.experiments.handing import carried_out
 from sonde.experiments.observe import JobReport, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.pools import Pool, pools
+from sonde.experiments.preparation import preparing_ahead
 from sonde.experiments.tables import scan_inputs
 from sonde.models import ModelSpec
 from sonde.models._resolve import behind_a_server
@@ -48,8 +49,10 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     alone = execution.workers <= 1 and not on_cluster(execution.executor)
     if not alone:
         _say(forecast.planned(), progress)
+    coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
     with (
         outcome.timed("observe"),
+        preparing_ahead(coming, execution.light_workers - 1 if alone else 0),
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.

@@ -79,10 +79,7 @@ def _prepared(items: list[Item]) -> int:
 
 def _looped(items: list[Item]) -> int:
     """As long as preparing takes, about."""
-    count = 0
-    for _ in range(15_000 * len(items)):
-        count += 1
-    return len(items)
+    return min(len(items), sum(1 for _ in range(15_000 * len(items))))
 
 
 def _row(name: str, value: float, unit: str, target: str | None) -> Row:

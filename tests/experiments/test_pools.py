@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -45,13 +46,13 @@ def test_of_a_large_model_fewer_jobs_are_read_together(
 ) -> None:
     model = ModelSpec(name=str(decoder), device="cuda")
     large = dataclasses.replace(pools.describe(model), layers=32, d_model=4096)
-    monkeypatch.setattr(pools, "describe", lambda _: large)
+    monkeypatch.setattr(pools, "describe", mock.Mock(return_value=large))
     assert {len(pool.jobs) for pool in pools.pools([job(at, model) for at in range(16)])} == {4}
 
 
 def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     class Process:
-        _identity = (3,)
+        _identity: tuple[int, ...] = (3,)
 
     model = ModelSpec(name="any", device="cuda")
     monkeypatch.setattr(pools.multiprocessing, "parent_process", lambda: object())

@@ -29,7 +29,11 @@ def test_it_holds_while_the_model_reads_and_is_recorded(monkeypatch: pytest.Monk
         assert settle(ModelSpec(name=NAME, device="cuda:0", dtype="auto")).dtype == "float32"
         loaded = load_model(spec)
         seen: list[str] = []
-        loaded.model.model.register_forward_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+
+        def note(*_: object) -> None:
+            seen.append(torch.get_float32_matmul_precision())
+
+        loaded.model.model.register_forward_hook(note)
         item = Item("id", "x = 1\n", "python", "function")
         asked = {"": [Pass(Plain(), (TokenScores(),))]}
         assert list(observe_lenses(loaded, prepare(loaded, [item]), asked))

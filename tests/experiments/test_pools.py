@@ -19,7 +19,7 @@ from sonde.capture.runner import Runner
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, pools, preparation
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import Pool
+from sonde.experiments.pools import JobPool
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
 from tests.posing import posing
@@ -150,7 +150,7 @@ def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path:
     other = tmp_path / "other"
     shutil.copytree(decoder, other)
     both = [
-        Pool(model=spec, jobs=(job(0, spec), job(1, spec)))
+        JobPool(model=spec, jobs=(job(0, spec), job(1, spec)))
         for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
     ]
     ahead = preparation.Ahead(both, 1)

@@ -23,7 +23,7 @@ from sonde.capture.fitting import fit_of, out_of_memory
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Answer, Prepared
 from sonde.capture.rows import Row, of_one_length
-from sonde.capture.scoring import PositionScoring, Ranking
+from sonde.capture.scoring import AnswerRanking, PositionScoring
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares
 from sonde.capture.states import PooledStates, chosen
@@ -305,7 +305,7 @@ class Runner:
 
     def _ranking(
         self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
-    ) -> Ranking | None:
+    ) -> AnswerRanking | None:
         """What ranks answers, and what is right at each position; nothing where none are asked for."""
         asked = next((one.answers for one in wanted if one.answers is not None), None)
         if asked is None or not any(len(row.query) for row in batch):
@@ -317,7 +317,7 @@ class Runner:
             named = {} if one.answers is None else one.answers.answers.get(self._item(row).item.item_id, {})
             answers += [named.get(target) for target in row.target.tolist()]
         gold = np.concatenate([row.gold for row in batch]).tolist()
-        return Ranking(board, answers, gold, upload)
+        return AnswerRanking(board, answers, gold, upload)
 
     def _attention_layers(self, wanted: Sequence[MergedRequests], readers: Readers) -> list[int]:
         if readers.rows is None:

@@ -23,7 +23,7 @@ from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
-from sonde.experiments.pools import Pool, on_this_process
+from sonde.experiments.pools import JobPool, on_this_process
 from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses._server_options import ServerOptions
@@ -112,11 +112,11 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    (report,) = observe_pool(Pool(model=job.model, jobs=(job,)))
+    (report,) = observe_pool(JobPool(model=job.model, jobs=(job,)))
     return report
 
 
-def observe_pool(pool: Pool) -> list[JobReport]:
+def observe_pool(pool: JobPool) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
@@ -176,13 +176,13 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _served_pool(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _served_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
         if parts:
             yield at, _served(job, parts)
 
 
-def _observed(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     """The tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.trial import how_read

@@ -17,7 +17,7 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.handing import carried_out
 from sonde.experiments.observe import JobReport, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
-from sonde.experiments.pools import Pool, pools
+from sonde.experiments.pools import JobPool, pools
 from sonde.experiments.preparation import preparing_ahead
 from sonde.experiments.tables import scan_inputs
 from sonde.models import ModelSpec
@@ -82,7 +82,7 @@ def half_precision(model: ModelSpec) -> str:
     )
 
 
-def _carried_out(session: Session, some: Sequence[Pool]) -> Iterator[tuple[ObserveJob, JobReport]]:
+def _carried_out(session: Session, some: Sequence[JobPool]) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
     served = [pool for pool in some if behind_a_server(pool.model)]
     here = [pool for pool in some if pool not in served]

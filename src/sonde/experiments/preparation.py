@@ -22,7 +22,7 @@ from sonde.capture.preparing import prepare_with
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import Pool
+from sonde.experiments.pools import JobPool
 from sonde.experiments.tables import items_from, scan_inputs
 from sonde.models import LoadedModel, ModelSpec, load_tokenizer
 from sonde.store.rundir import RunDirectory
@@ -45,7 +45,7 @@ def prepare_job(job: ObserveJob) -> list[Prepared]:
     return prepare_with(load_tokenizer(job.model), items_of(job))
 
 
-def prepared_of(loaded: LoadedModel, pool: Pool) -> list[list[Prepared]]:
+def prepared_of(loaded: LoadedModel, pool: JobPool) -> list[list[Prepared]]:
     """What a pool's jobs read, prepared ahead if it was."""
     ahead = _ahead.get()
     if ahead is not None and pool in ahead:
@@ -61,7 +61,7 @@ class Ahead:
         workers: How many processes.
     """
 
-    def __init__(self, pools: Sequence[Pool], workers: int) -> None:
+    def __init__(self, pools: Sequence[JobPool], workers: int) -> None:
         self._waiting = list(pools)
         self._keys: dict[ModelSpec, str] = {}
         # What several models read is kept until the last of them has.
@@ -70,11 +70,11 @@ class Ahead:
         with safe_children():
             self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
-    def __contains__(self, pool: Pool) -> bool:
+    def __contains__(self, pool: JobPool) -> bool:
         """Whether a pool is yet to be taken."""
         return pool in self._waiting
 
-    def take(self, pool: Pool) -> list[list[Prepared]]:
+    def take(self, pool: JobPool) -> list[list[Prepared]]:
         """What a pool's jobs read; the next pools are begun."""
         at = self._waiting.index(pool)
         for coming in self._waiting[at : at + 1 + _AHEAD]:
@@ -86,14 +86,14 @@ class Ahead:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self, pool: Pool) -> None:
+    def _begin(self, pool: JobPool) -> None:
         with safe_children():
             for job in pool.jobs:
                 key = self._key(job)
                 if key not in self._futures:
                     self._futures[key] = self._pool.submit(prepare_job, job)
 
-    def _taken(self, pool: Pool) -> Iterator[list[Prepared]]:
+    def _taken(self, pool: JobPool) -> Iterator[list[Prepared]]:
         for job in pool.jobs:
             key = self._key(job)
             self._uses[key] -= 1
@@ -111,7 +111,7 @@ _ahead: ContextVar[Ahead | None] = ContextVar("ahead", default=None)
 
 
 @contextmanager
-def preparing_ahead(pools: Sequence[Pool], workers: int) -> Generator[None]:
+def preparing_ahead(pools: Sequence[JobPool], workers: int) -> Generator[None]:
     """Within it, pools of several jobs are prepared by other processes.
 
     Args:

@@ -30,7 +30,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.observe import asked_of, items_of, observe_pool
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import Pool, pools
+from sonde.experiments.pools import JobPool, pools
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 from sonde.training.blocks import BlockDataset
@@ -237,7 +237,7 @@ def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
     return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
 
 
-def _captured(loaded: LoadedModel, pool: Pool, prepared: list[Prepared]) -> None:
+def _captured(loaded: LoadedModel, pool: JobPool, prepared: list[Prepared]) -> None:
     first = pool.jobs[0]
     together = dataclasses.replace(first, item_ids=tuple(one.item.item_id for one in prepared))
     _, passes = asked_of(together, first.parts, prepared)

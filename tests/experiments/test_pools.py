@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -15,8 +17,9 @@ from sonde.capture.batches import compose
 from sonde.capture.rows import Row
 from sonde.capture.runner import Runner
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, pools
+from sonde.experiments import Execution, Experiment, pools, preparation
 from sonde.experiments.plan import ObserveJob
+from sonde.experiments.pools import JobPool
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
 from tests.posing import posing
@@ -43,13 +46,13 @@ def test_of_a_large_model_fewer_jobs_are_read_together(
 ) -> None:
     model = ModelSpec(name=str(decoder), device="cuda")
     large = dataclasses.replace(pools.describe(model), layers=32, d_model=4096)
-    monkeypatch.setattr(pools, "describe", lambda _: large)
+    monkeypatch.setattr(pools, "describe", mock.Mock(return_value=large))
     assert {len(pool.jobs) for pool in pools.pools([job(at, model) for at in range(16)])} == {4}
 
 
 def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     class Process:
-        _identity = (3,)
+        _identity: tuple[int, ...] = (3,)
 
     model = ModelSpec(name="any", device="cuda")
     monkeypatch.setattr(pools.multiprocessing, "parent_process", lambda: object())
@@ -124,3 +127,34 @@ def test_pooled_jobs_write_what_each_would_and_the_same_when_one_is_done_again(
         assert 0 < len(again) <= len(batches)
         assert all(batch in batches for batch in again)
         assert_frame_equal(pl.read_parquet(path), there[lost], check_exact=True)
+
+
+def test_what_other_processes_prepared_is_what_is_prepared_here(
+    project: Path, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(
+        models=(str(decoder),), corpora=(f"local:{project}",), selection=Selection(limit=200, per_cluster=0)
+    )
+    with posing():
+        run(experiment, Execution(output=tmp_path / "here", device="cuda:0"))
+        # Only other processes can prepare now.
+        monkeypatch.setattr(preparation, "prepare_with", None)
+        run(experiment, Execution(output=tmp_path / "ahead", device="cuda:0", light_workers=2))
+    here, ahead = (tables(tmp_path / name) for name in ("here", "ahead"))
+    assert here.keys() == ahead.keys()
+    for name, table in here.items():
+        assert_frame_equal(table, ahead[name], check_exact=True)
+
+
+def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(decoder, other)
+    both = [
+        JobPool(model=spec, jobs=(job(0, spec), job(1, spec)))
+        for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
+    ]
+    ahead = preparation.Ahead(both, 1)
+    try:
+        assert list(ahead._uses.values()) == [2, 2]
+    finally:
+        ahead.close()

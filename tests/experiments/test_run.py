@@ -16,7 +16,7 @@ from sonde.experiments import Execution, Experiment, _forecast, observing, scori
 from sonde.experiments._progress import Silent
 from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.pools import Pool
+from sonde.experiments.pools import JobPool
 from sonde.experiments.run import run
 
 from .conftest import save_decoder
@@ -83,7 +83,7 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
         tried.append(job)
         return Tried(inputs=10, seconds=50.0)
 
-    def job_done(pool: Pool) -> list[JobReport]:
+    def job_done(pool: JobPool) -> list[JobReport]:
         said.append("a job")
         return observe_pool(pool)
 

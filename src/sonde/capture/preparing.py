@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sonde.alignment import align, encode
 from sonde.capture.requests import Prepared
@@ -17,11 +18,16 @@ def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:
     Raises:
         InputError: The tokenizer gives no offsets that hold.
     """
+    return prepare_with(loaded.tokenizer, items)
+
+
+def prepare_with(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
+    """Parse, tokenize and align items for the models of a tokenizer; see `prepare`."""
     prepared: list[Prepared] = []
     for item in items:
         language = LANGUAGES.load(item.language)
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
-        alignment = align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
+        alignment = align(encode(tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
         prepared.append(Prepared(item, tree, tokens, alignment))
     return prepared

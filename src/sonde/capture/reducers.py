@@ -49,7 +49,7 @@ class PositionScores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class SharedStates:
     """The state of each position, ascending, where positions share some.
 
     Attributes:
@@ -68,7 +68,7 @@ def score_positions(
     *,
     top_k: int,
     chunk: int,
-    source: Source | None = None,
+    source: SharedStates | None = None,
     board: AnswerBoard | None = None,
     right: Right | None = None,
 ) -> PositionScores:
@@ -101,7 +101,7 @@ def _parts(
     begin: int,
     gold: Int[Tensor, " position"],
     top_k: int,
-    source: Source | None,
+    source: SharedStates | None,
     board: AnswerBoard | None,
     right: Right | None,
 ) -> Iterator[PositionScores]:

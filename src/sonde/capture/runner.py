@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from sonde.capture.fitting import fit_of
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Answer, Prepared
 from sonde.capture.rows import Row, of_one_length
-from sonde.capture.scoring import PositionScoring, Ranking
+from sonde.capture.scoring import AnswerRanking, PositionScoring
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares
 from sonde.capture.states import PooledStates, chosen
@@ -33,6 +33,7 @@ from sonde.capture.union import Input, MergedRequests
 from sonde.models import FAMILIES, LoadedModel
 from sonde.models._heads import Head
 from sonde.models._memory import if_it_fits
+from sonde.models._weights import TF32
 
 _CPU_BUDGET = 1024
 _ACCELERATOR_BUDGET = 32768
@@ -91,6 +92,7 @@ class Runner:
         return shares(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
+        self._reading.enter_context(_products(self._loaded.spec.dtype == TF32))
         if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
             self._recording = self._reading.enter_context(recording(self._loaded))
         return self
@@ -296,7 +298,7 @@ class Runner:
 
     def _ranking(
         self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
-    ) -> Ranking | None:
+    ) -> AnswerRanking | None:
         """What ranks answers, and what is right at each position; nothing where none are asked for."""
         asked = next((one.answers for one in wanted if one.answers is not None), None)
         if asked is None or not any(len(row.query) for row in batch):
@@ -308,7 +310,7 @@ class Runner:
             named = {} if one.answers is None else one.answers.answers.get(self._item(row).item.item_id, {})
             answers += [named.get(target) for target in row.target.tolist()]
         gold = np.concatenate([row.gold for row in batch]).tolist()
-        return Ranking(board, answers, gold, upload)
+        return AnswerRanking(board, answers, gold, upload)
 
     def _attention_layers(self, wanted: Sequence[MergedRequests], readers: Readers) -> list[int]:
         if readers.rows is None:
@@ -346,6 +348,17 @@ class Runner:
     def _where(self, row: Row) -> str:
         item = self._item(row).item
         return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
+
+
+@contextmanager
+def _products(tf32: bool) -> Generator[None]:
+    """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 _Finish = Callable[[Sequence[RowResult]], list[RowResult]]

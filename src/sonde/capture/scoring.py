@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sonde.capture.answers import AnswerBoard, RankedAnswers, Right
 from sonde.capture.collect import RowResult
-from sonde.capture.reducers import SCORES, Source, score_answers, score_positions
+from sonde.capture.reducers import SCORES, SharedStates, score_answers, score_positions
 from sonde.capture.requests import Answer, ScoredAnswers
 from sonde.capture.rows import Row
 from sonde.capture.transfer import Download, Fetched, Upload
@@ -19,7 +19,7 @@ from sonde.models._heads import Head, WholeHead
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
 
 
-class Ranking:
+class AnswerRanking:
     """What ranks texts as answers in one batch.
 
     Args:
@@ -59,7 +59,7 @@ class PositionScoring:
         vocab: int,
         upload: Upload,
         source: Int[np.ndarray, " position"] | None = None,
-        ranking: Ranking | None = None,
+        ranking: AnswerRanking | None = None,
     ) -> None:
         self._lengths = [len(row.query) for row in batch]
         self._ranking = ranking
@@ -95,7 +95,7 @@ class PositionScoring:
         chunk: int,
     ) -> None:
         """Score from states over the whole vocabulary, and have the scores fetched."""
-        source = None if self._source is None else Source(self._source, self._sent_source.tensor)
+        source = None if self._source is None else SharedStates(self._source, self._sent_source.tensor)
         ranking = self._ranking
         found = score_positions(
             states,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +19,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
 from sonde.models import LoadedModel
 from sonde.models._samples import forward_rows, moved, near, some_rows
+from sonde.models._weights import TF32
 
 _LENGTHS = (24, 17)
 """Subwords of the rows of the trial, the shorter one padded where padding changes nothing."""
@@ -46,7 +49,38 @@ def how_read(loaded: LoadedModel) -> dict[str, str | float]:
     trial = _found.get(loaded.model)
     dtype = str(loaded.model.dtype).removeprefix("torch.")
     found: dict[str, str | float] = {"weights": dtype, **loaded.facts}
+    if loaded.spec.dtype == TF32:
+        found["products"] = TF32
+    found |= device_facts(loaded.device)
     return found if trial is None else {**found, "attention": trial.way, "difference": trial.difference}
+
+
+def device_facts(device: torch.device) -> dict[str, str]:
+    """What a device is, as far as PyTorch knows: of an accelerator its name and what it computes by."""
+    if device.type == "cpu":
+        return {"device": "cpu"}
+    found = {"device": str(device)}
+    # Whoever built PyTorch without support for the device cannot ask it.
+    with suppress(AssertionError, RuntimeError, AttributeError):
+        found["device_name"] = getattr(torch, device.type).get_device_name(device)
+    if device.type == "cuda":
+        found["computing"] = (
+            f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
+        )
+        if driver := _driver():
+            found["driver"] = driver
+    return found
+
+
+@lru_cache(maxsize=1)
+def _driver() -> str:
+    """Version of the driver of NVIDIA's devices; empty where it does not say."""
+    try:
+        line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return ""
+    numbers = [word for word in line.split() if word.count(".") and word.replace(".", "").isdigit()]
+    return numbers[0] if numbers else ""
 
 
 @contextmanager

@@ -15,13 +15,10 @@ from jaxtyping import Bool, Float, Int, UInt16
 from torch import Tensor
 
 from sonde.capture.ranges import Ranges
-from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
+from sonde.capture.requests import Lookups, RankRules, WordLookups, WordRanks
 from sonde.capture.transfer import Download, Fetched, Upload
+from sonde.capture.word_ranks import EXCLUDED, count_ahead, pick
 
-NEAR_TIE = 1e-5
-"""Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
-
-_EXCLUDED = -1.0
 _CPU_CELLS = 1 << 18
 _ACCELERATOR_CELLS = 1 << 25
 
@@ -128,7 +125,7 @@ class WordReader:
         self._keep(words)
         self._ranks.append(self._rank(words))
         if self._rules.picks:
-            self._picks.append(_pick(words, later_wins=self._rules.later_wins))
+            self._picks.append(pick(words, later_wins=self._rules.later_wins))
 
     def hand_in(self, download: Download) -> None:
         """Have all that was read fetched, after the last layer."""
@@ -288,7 +285,7 @@ class WordReader:
         words = words.reshape(batch, self._height, heads, self._width)
         if self._rules.self_competes:
             words.masked_fill_(self._itself, 0.0)
-        return words.masked_fill_(self._excluded, _EXCLUDED).flatten(0, 1)
+        return words.masked_fill_(self._excluded, EXCLUDED).flatten(0, 1)
 
     def _sink(self, averaged: Float[Tensor, "batch query head token"]) -> None:
         """Add what the query words of this layer pay to the first token, and to the separators."""
@@ -322,7 +319,7 @@ class WordReader:
             chosen = slice(at, beyond)
             last = None if at < self._singles else words_last[chosen]
             held = words.index_select(0, row[chosen])
-            parts.append(_count(held, first[chosen], last, self._rules.later_wins))
+            parts.append(count_ahead(held, first[chosen], last, self._rules.later_wins))
         return torch.cat(parts)
 
 
@@ -359,44 +356,3 @@ def _key(
     width: int,
 ) -> Int[np.ndarray, " lookup"]:
     return (row * width + first) * width + last
-
-
-def _count(
-    words: Float[Tensor, "target head word"],
-    first: Int[Tensor, " target"],
-    last: Int[Tensor, " target"] | None,
-    later_wins: bool,
-) -> Int[Tensor, "target head"]:
-    """Rank of a word, or of the best word from ``first`` to ``last``, among the words of its row.
-
-    Args:
-        words: What is paid to each word; overwritten.
-        first: First word looked for.
-        last: Last word; None where all are single words.
-        later_wins: Which of equal words is ahead.
-    """
-    place = torch.arange(words.shape[2], device=words.device)
-    if last is None:
-        best = words.gather(2, first[:, None, None].expand(-1, words.shape[1], 1))
-        last, own = first, 1
-    else:
-        inside = ((place >= first[:, None]) & (place <= last[:, None]))[:, None]
-        best = words.masked_fill(~inside, _EXCLUDED).amax(-1, keepdim=True)
-        words.masked_fill_(inside, _EXCLUDED)
-        own = 0
-    # Differences stay in float: comparisons that make booleans are several times slower on a processor.
-    if later_wins:
-        ahead = words.sub_(best)
-        ahead = ahead.masked_fill_((ahead == 0) & (place <= last[:, None])[:, None], -1.0).ge_(0)
-        own = 0
-    else:
-        ahead = words.sub_(best * (1 - NEAR_TIE)).ge_(0)
-    rank = (ahead.sum(-1).to(torch.int32) + (1 - own)).clamp(max=NEVER - 1)
-    return rank.masked_fill(best[:, :, 0] < 0, NEVER)
-
-
-def _pick(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
-    if not later_wins:
-        return words.argmax(-1)
-    # The first of the greatest from behind.
-    return words.shape[2] - 1 - words.flip(-1).argmax(-1)

@@ -20,7 +20,7 @@ from sonde.models import QUANTISATIONS
 from sonde.models._naming import NONE
 
 MODES = ("corrected", "paper")
-DTYPES = ("auto", "float32", "float16", "bfloat16")
+DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,8 @@ class Execution:
         str,
         OneOf(DTYPES),
         Help(
-            "type of the numbers in a model; auto is that of its weights, but on a processor not float16",
+            "type of the numbers in a model; auto is that of its weights, but on a processor not float16; tf32 is "
+            "float32 multiplied with fewer digits, on cuda alone",
             "--dtype",
         ),
     ] = "auto"

@@ -9,10 +9,10 @@ from typing import TypeVar
 from sonde.executors import EXECUTORS, on_cluster
 from sonde.experiments._outcome import Session
 from sonde.experiments.plan import TrainJob
-from sonde.experiments.pools import Pool
+from sonde.experiments.pools import JobPool
 from sonde.models import stored
 
-Handed = TypeVar("Handed", Pool, TrainJob)
+Handed = TypeVar("Handed", JobPool, TrainJob)
 Result = TypeVar("Result")
 
 

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
 from sonde.corpora import Item
 from sonde.experiments.labels import label_path
 from sonde.experiments.plan import LensChoice, ObserveJob, Part, group_prefix, settings_of
-from sonde.experiments.pools import Pool, on_this_process
-from sonde.experiments.tables import items_from, scan_inputs
+from sonde.experiments.pools import JobPool, on_this_process
+from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses._server_options import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
@@ -32,7 +33,6 @@ from sonde.models._server import serving
 from sonde.results.columns import scan_tables
 from sonde.store.cache import TableCache
 from sonde.store.parts import PartStore
-from sonde.store.rundir import RunDirectory
 
 Row = TypeVar("Row")
 
@@ -112,11 +112,11 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    (report,) = observe_pool(Pool(model=job.model, jobs=(job,)))
+    (report,) = observe_pool(JobPool(model=job.model, jobs=(job,)))
     return report
 
 
-def observe_pool(pool: Pool) -> list[JobReport]:
+def observe_pool(pool: JobPool) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
@@ -144,11 +144,14 @@ def observe_pool(pool: Pool) -> list[JobReport]:
             _model(pool.model)
         begin = time.monotonic()
         observed = _served_pool if behind_a_server(pool.model) else _observed
-        for at, (frames, notes) in observed(pool, missing):
-            for part in missing[at]:
-                store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
-                cache.add(store, part.relative)
-            told[at] = len(pool.jobs[at].item_ids)
+        # Written beside what comes next, since neither needs the other.
+        with ThreadPoolExecutor(1) as writer:
+            written: list[Future[None]] = []
+            for at, tables in observed(pool, missing):
+                written.append(writer.submit(_write, store, cache, missing[at], tables))
+                told[at] = len(pool.jobs[at].item_ids)
+            for one in written:
+                one.result()
         pace = (time.monotonic() - begin) / sum(told.values())
     return [
         JobReport(
@@ -162,23 +165,30 @@ def observe_pool(pool: Pool) -> list[JobReport]:
     ]
 
 
+def _write(store: PartStore, cache: TableCache, parts: Sequence[Part], tables: _Tables) -> None:
+    frames, notes = tables
+    for part in parts:
+        store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+        cache.add(store, part.relative)
+
+
 _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _served_pool(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _served_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
         if parts:
             yield at, _served(job, parts)
 
 
-def _observed(pool: Pool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     """The tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.trial import how_read
 
     loaded = _model(pool.model)
-    prepared = [prepare(loaded, items_of(job)) for job in pool.jobs]
+    prepared = prepared_of(loaded, pool)
     left = [at for at, parts in enumerate(missing) if parts]
     lenses = {part.lens for parts in missing for part in parts}
     together = dataclasses.replace(
@@ -333,13 +343,6 @@ def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
     for one in prepared:
         counts.update(dataclasses.asdict(one.alignment.coverage))
     return dict(counts)
-
-
-def items_of(job: ObserveJob) -> list[Item]:
-    """The items of a job, in its order."""
-    wanted = pl.LazyFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
-    held = scan_inputs(RunDirectory(Path(job.root)), job.corpus, job.language)
-    return items_from(held.join(wanted, on="item_id").sort("order").collect())
 
 
 def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:

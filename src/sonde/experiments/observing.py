@@ -17,8 +17,10 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.handing import carried_out
 from sonde.experiments.observe import JobReport, observe_pool, try_job
 from sonde.experiments.plan import ObserveJob, TrainJob
-from sonde.experiments.pools import Pool, pools
+from sonde.experiments.pools import JobPool, pools
+from sonde.experiments.preparation import preparing_ahead
 from sonde.experiments.tables import scan_inputs
+from sonde.models import ModelSpec
 from sonde.models._resolve import behind_a_server
 from sonde.store.cache import TableCache
 from sonde.store.rundir import RunDirectory
@@ -42,11 +44,15 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     left = [job for job in jobs if not is_there(job)]
     for job in frozenset(jobs).difference(left):
         forecast.done(observing(job), None)
+    for line in sorted({half_precision(job.model) for job in left}):
+        _say([line], progress)
     alone = execution.workers <= 1 and not on_cluster(execution.executor)
     if not alone:
         _say(forecast.planned(), progress)
+    coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
     with (
         outcome.timed("observe"),
+        preparing_ahead(coming, execution.light_workers - 1 if alone else 0),
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
@@ -66,7 +72,17 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
     TableCache.of_environment().trim()
 
 
-def _carried_out(session: Session, some: Sequence[Pool]) -> Iterator[tuple[ObserveJob, JobReport]]:
+def half_precision(model: ModelSpec) -> str:
+    """What to expect of a model in half precision; empty where it is read in another."""
+    if model.dtype not in ("float16", "bfloat16"):
+        return ""
+    return (
+        f"{model.name} is read in {model.dtype}: its states are rounded to few digits, and otherwise in "
+        "another batch; compare it with models read alike, or give --dtype float32"
+    )
+
+
+def _carried_out(session: Session, some: Sequence[JobPool]) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
     served = [pool for pool in some if behind_a_server(pool.model)]
     here = [pool for pool in some if pool not in served]

@@ -26,7 +26,7 @@ what its inputs gave is held until the pool is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class JobPool:
     """Jobs of one model, group and set of lenses that are forwarded together; each writes its own tables.
 
     Attributes:
@@ -38,7 +38,7 @@ class Pool:
     jobs: tuple[ObserveJob, ...]
 
 
-def pools(jobs: Sequence[ObserveJob]) -> list[Pool]:
+def pools(jobs: Sequence[ObserveJob]) -> list[JobPool]:
     """All jobs in pools, in the order of their first jobs.
 
     Args:
@@ -48,14 +48,14 @@ def pools(jobs: Sequence[ObserveJob]) -> list[Pool]:
     for job in jobs:
         lenses = tuple(part.lens for part in job.parts)
         alike.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
-    found: list[Pool] = []
+    found: list[JobPool] = []
     for same in alike.values():
         most = _most(same[0].model)
         number = -(-len(same) // most)
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(same) * at // number for at in range(number + 1)]
         for begin, end in itertools.pairwise(ends):
-            found.append(Pool(model=same[0].model, jobs=tuple(same[begin:end])))
+            found.append(JobPool(model=same[0].model, jobs=tuple(same[begin:end])))
     return found
 
 

@@ -150,6 +150,7 @@ def _score(
         cluster=execution.executor if on_cluster(execution.executor) else "",
         workers=execution.workers,
         root=str(store.root.absolute()),
+        device=model.spec.device,
     )
     return LENSES.load(lens.source).score(scoring), scoring.answers
 

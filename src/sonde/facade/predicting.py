@@ -21,6 +21,7 @@ from sonde.facade.states import PROBING, ProbedGroup, probed_groups, probed_task
 from sonde.lenses.probe.data import Examples, poolings_of
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.observe import pack, subwords_of, unpack
+from sonde.lenses.probe.options import trained_on
 from sonde.models import load_model, resolve_revision, settle, spec_of
 from sonde.report import ModelInfo, RunData
 from sonde.results.dimensions import dimensions_are
@@ -127,7 +128,7 @@ def _predict(
     states, held = group.probed.at(chosen, pooling)
     new = _states(run, model, group, places, pooling, chosen)
     able = np.flatnonzero(~np.isnan(new).any(axis=1))
-    chances = _chances(held, states.values, new[able], options.l2, options.device)
+    chances = _chances(held, states.values, new[able], options.l2, trained_on(options.device, "cpu"))
     # That over the best surface baseline comes first; the one over random weights names a share.
     gains = rows.filter(pl.col("metric") == "gain", dimensions_are(dict([BEST])))
     probe = ScoredProbe(

@@ -96,6 +96,7 @@ class Scoring:
         cluster: The executor of other machines that a lens hands long work to; empty where there is none.
         workers: Jobs at a time there.
         root: The folder of the run, by its full path; empty where nothing is read from one.
+        device: Where the model ran.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
     """
@@ -113,6 +114,7 @@ class Scoring:
     cluster: str = ""
     workers: int = 1
     root: str = ""
+    device: str = "cpu"
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
     @property

@@ -32,7 +32,7 @@ from sonde.models._resolve import (
     content_hash,
     locate,
 )
-from sonde.models._weights import check_files, device_of, dtype_of, one_line
+from sonde.models._weights import TF32, check_files, device_of, dtype_of, one_line
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -79,6 +79,8 @@ def settle(spec: ModelSpec) -> ModelSpec:
         return spec
     device = device_of(spec)
     dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
+    # Its weights are those of float32, and its numbers are not.
+    dtype = TF32 if spec.dtype == TF32 else dtype
     return dataclasses.replace(spec, device=str(device), dtype=dtype)
 
 

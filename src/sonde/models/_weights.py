@@ -29,6 +29,8 @@ from sonde.models._quantising import (
 from sonde.models._resolve import Location, locate
 
 _DTYPES = ("float32", "float16", "bfloat16")
+TF32 = "tf32"
+"""Weights in float32 whose products an accelerator makes from 10 bits behind the point."""
 
 
 def read_weights(auto_class: str, spec: ModelSpec, config: Any, *, head_required: bool = True) -> Any:
@@ -205,8 +207,14 @@ def dtype_of(spec: ModelSpec, config: Any, device: Any) -> Any:
 
     if spec.dtype in _DTYPES:
         return getattr(torch, spec.dtype)
+    if spec.dtype == TF32:
+        if device.type != "cuda":
+            raise UsageError(
+                f"dtype 'tf32': device {device} does not multiply so; give float32, or a cuda device"
+            )
+        return torch.float32
     if spec.dtype != "auto":
-        raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join(_DTYPES)}")
+        raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join((*_DTYPES, TF32))}")
     stored = getattr(config, "dtype", None) or _dtype_of_files(spec)
     if stored == torch.float16 and device.type == "cpu":
         return torch.float32

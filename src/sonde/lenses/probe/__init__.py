@@ -20,7 +20,7 @@ from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
-from sonde.lenses.probe.options import CONTROL_SEEDS, PREFIX, QUIRKS, ProbeOptions, read_options
+from sonde.lenses.probe.options import CONTROL_SEEDS, PREFIX, QUIRKS, ProbeOptions, read_options, trained_on
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
@@ -118,6 +118,7 @@ class Probe(LensDefaults):
         from sonde.lenses.probe.structure import structure
 
         options = read_options(scoring.settings)
+        options = options.model_copy(update={"device": trained_on(options.device, scoring.device)})
         rows = score_tasks(scoring, options)
         return [*rows, *structure(scoring, options)] if options.structural else rows
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from sonde.base.options import Count, Device, OneOf, Options, Positive, Share, option
+from sonde.base.options import AnyDevice, Count, OneOf, Options, Positive, Share, option
 from sonde.lenses._lens import LensSettings
 from sonde.training.probes.parts import MIN_FOLDS
 
@@ -67,7 +67,9 @@ class ProbeOptions(Options):
         f"but of no class fewer than {CONTROL_LEAST} examples",
         was="twin_share",
     )
-    device: Device = option("cpu", "where probes are trained, as PyTorch names it", scoring=True)
+    device: AnyDevice = option(
+        "auto", "where probes are trained, as PyTorch names it; auto is where the model runs", scoring=True
+    )
     baseline: str = option("", "model that the report counts from, by name", scoring=True)
 
 
@@ -84,6 +86,13 @@ class Probing(ProbeOptions):
     def crossed(self) -> bool:
         """Whether folds are dealt; the published protocol has one test part."""
         return self.folds >= MIN_FOLDS and not self.paper
+
+
+def trained_on(device: str, run: str) -> str:
+    """The device of probes: that of the option, else the run's where it computes in double precision."""
+    if device != "auto":
+        return device
+    return run if run.split(":")[0] in ("cuda", "xpu") else "cpu"
 
 
 def read_options(settings: LensSettings) -> Probing:

@@ -121,7 +121,8 @@ def probe_structure(
     stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
     mean, deviation = stacked.mean(axis=1, keepdims=True), stacked.std(axis=1, keepdims=True)
     scale = np.where(deviation > 0, deviation, 1.0)
-    valid, test = (_pad(parts[part], mean, scale, device) for part in ("valid", "test"))
+    # Sent once: a batch picks its texts where they are.
+    train, valid, test = (_pad(parts[part], mean, scale, device) for part in ("train", "valid", "test"))
     generator = torch.Generator().manual_seed(seed)
     layers, _, width = stacked.shape
     drawn = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
@@ -129,7 +130,8 @@ def probe_structure(
 
     def shuffled() -> Iterator[_Batch]:
         for rows in np.array_split(rng.permutation(len(parts["train"])), -(-len(parts["train"]) // _BATCH)):
-            yield _pad([parts["train"][row] for row in rows], mean, scale, device)
+            longest = max(len(parts["train"][row].depth) for row in rows)
+            yield train.only(torch.from_numpy(rows).to(device), longest)
 
     weight, loss = _train(drawn.to(device), shuffled, valid, epochs)
     with torch.no_grad():
@@ -145,6 +147,15 @@ class _Batch:
     distance: Float[Tensor, "text token token"]
     depth: Float[Tensor, "text token"]
     present: Bool[Tensor, "text token"]
+
+    def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
+        """Some of the texts, whose longest has so many tokens."""
+        return _Batch(
+            self.states[:, rows, :longest],
+            self.distance[rows, :longest, :longest],
+            self.depth[rows, :longest],
+            self.present[rows, :longest],
+        )
 
 
 def _pad(

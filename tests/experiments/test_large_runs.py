@@ -176,3 +176,23 @@ def test_keys_of_runs_without_these_options_stay(tmp_path: Path) -> None:
         for field, value in (("quantise", "8bit"), ("adapter", "b"), ("device_map", "auto"))
     )
     assert len({fingerprint(spec) for spec in others} | {fingerprint(before)}) == 4
+
+
+def test_a_checkpoint_in_bfloat16_stays_so_and_says_so(decoder: Path, project: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half"
+    shutil.copytree(decoder, half)
+    AutoModelForCausalLM.from_pretrained(decoder).to(torch.bfloat16).save_pretrained(half)
+    run = sonde.run(
+        models=[half, decoder],
+        lenses="surprisal",
+        corpora=f"local:{project}",
+        limit=40,
+        output=tmp_path / "run",
+    )
+    models = json.loads((run.directory / "run.json").read_text())["models"]
+    assert [(one["dtype"], one["reading"]["weights"]) for one in models] == [
+        ("bfloat16", "bfloat16"),
+        ("float32", "float32"),
+    ]
+    found = bits(run.directory)
+    assert 0 < abs(found[str(half)] - found[str(decoder)]) < 0.05

@@ -29,7 +29,16 @@ from sonde.capture.requests import AttentionRows, HiddenStates, Masked, Pass, Pl
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.trial import how_read
 from sonde.corpora import Item, item_id
-from sonde.models import LoadedModel, ModelSpec, describe, full_name, load_model, resolve_revision, spec_of
+from sonde.models import (
+    LoadedModel,
+    ModelSpec,
+    describe,
+    full_name,
+    load_model,
+    resolve_revision,
+    spec_of,
+    stored,
+)
 
 from .conftest import HEADS, build
 
@@ -511,3 +520,18 @@ def test_a_folder_of_the_hubs_cache_is_a_model(saved: Saved, tmp_path: Path) -> 
         assert load_model(spec_of(name, device="cpu")).capabilities.layers == 2
     with pytest.raises(InputError, match="this cache of the hub holds aaaa"):
         describe(spec_of(f"{held}@bbbb"))
+
+
+def test_another_machine_finds_base_and_adapter_by_what_they_hold(
+    saved: Saved, adapted: Any, tmp_path: Path
+) -> None:
+    adapter, _ = adapted("llama")
+    spec = spec_of(full_name(str(saved("llama")), adapter=str(adapter), quantise="4bit"))
+    there = stored(spec, tmp_path)
+    assert Path(there.adapter).parent == tmp_path and Path(there.name).parent == tmp_path
+    assert resolve_revision(there) == resolve_revision(spec)
+    assert stored(spec, tmp_path) == there
+    # A copy that was cut off is made again.
+    (Path(there.adapter) / "adapter_model.safetensors").write_bytes(b"half")
+    stored(spec, tmp_path)
+    assert resolve_revision(there) == resolve_revision(spec)

@@ -15,7 +15,7 @@ import sonde
 from sonde import cli
 from sonde.base.errors import SondeError
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.costs import PAGE, START, Amount, Measured
+from sonde.experiments.costs import PAGE, START, Amount, RunCost
 from sonde.experiments.plan import ObserveJob
 from sonde.facade import planning
 from sonde.facade.after_scores import Wanted
@@ -58,7 +58,7 @@ class Machine:
         self.longest.append(longest)
         assert not (execution.chosen or execution.merges)
         seconds = {START: 1.0, "observe": self.item * limit, PAGE: 2.0}
-        cost = Measured(
+        cost = RunCost(
             amount=Amount(limit, limit, 400 * limit),
             seconds=seconds,
             processor=seconds,

@@ -22,7 +22,7 @@ from sonde.experiments.budget import (
     taking,
     told,
 )
-from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, Measured, WarmUp, expected, rounded, warm_up
+from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, RunCost, WarmUp, expected, rounded, warm_up
 from sonde.experiments.outlook import Outlook
 from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.facade.after_scores import Wanted
@@ -66,8 +66,8 @@ class CostPlan:
     inputs: int
     characters: int
     tokens: int | None
-    cost: Measured | None
-    warm_ups: tuple[Measured, ...]
+    cost: RunCost | None
+    warm_ups: tuple[RunCost, ...]
     shows: tuple[Shows, ...]
     why_no_cost: str = ""
     chosen: Chosen | None = None
@@ -248,7 +248,7 @@ class _Tries:
         first = FEWEST_DRAWN if draws else FEWEST
         return warm_up(self._measured, self._outlook.wanted, allowance, first=first, most=most)
 
-    def _measured(self, limit: int) -> Measured:
+    def _measured(self, limit: int) -> RunCost:
         selection = dataclasses.replace(self._experiment.selection, limit=limit)
         some = dataclasses.replace(self._experiment, selection=selection)
         longest = () if self._execution.budget else self._outlook.longest()

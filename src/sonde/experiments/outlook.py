@@ -35,7 +35,7 @@ _LONGEST = 4
 """Of each kind of job so many of its longest inputs show what memory they need."""
 
 _NAMES = "names_asked_about"
-"""In the report of a data set: how many names it asks about, each in several statements; a limit is of them."""
+"""In the report of a data set: how many names it asks about, of which a limit is, each in some statements."""
 
 Question = tuple[str, str, str, str]
 """Lens, task (empty where the lens reads items), language and corpus hash."""

@@ -148,7 +148,7 @@ def test_warm_ups_read_more_until_the_run_is_near() -> None:
     assert sum(machine()(limit).total for limit in asked) <= 300
     asked.clear()
     warm_up(measure, 60, 120.0)
-    assert asked == [16, 32]
+    assert asked == [16, 60]
     asked.clear()
     warm_up(measure, 20, 120.0)
     assert asked == [16, 20]
@@ -168,6 +168,17 @@ def test_a_slow_model_is_tried_on_few_items() -> None:
     assert asked == [16, 32]
 
 
+def test_a_busy_machine_is_measured_as_far_as_an_idle_one() -> None:
+    asked: list[int] = []
+
+    def measure(limit: int) -> RunCost:
+        asked.append(limit)
+        return machine(stretch=5.0)(limit)
+
+    warm_up(measure, 1_000, 60.0)
+    assert asked[:2] == [16, 64]
+
+
 def test_no_warm_up_begins_when_time_is_up() -> None:
     assert len(warm_up(machine(), 1_000, 120.0, most=5.0).measured) == 1
 
@@ -178,7 +189,7 @@ def test_data_sets_that_are_too_small_are_tried_larger() -> None:
             raise InputError("a data set of 16 examples has no room")
         return machine()(limit)
 
-    assert [one.amount.limit for one in warm_up(measure, 1_000, 120.0).measured] == [256, 512]
+    assert [one.amount.limit for one in warm_up(measure, 1_000, 120.0).measured] == [256, 1_000]
     with pytest.raises(InputError, match="has no room"):
         warm_up(measure, 90, 120.0)
 

@@ -118,12 +118,12 @@ def test_a_plan_foretells_the_run_from_warm_ups(
 ) -> None:
     out, err = call(*arguments, "-o", tmp_path / "run", "--limit", 200, "--plan", "--json")
     plan = json.loads(out)
-    assert machine.limits == [16, 50]
+    assert machine.limits == [16, 64]
     assert all(len(job.item_ids) == 4 for longest in machine.longest for job in longest)
     # Texts are counted: functions of this project differ in length.
     assert plan["cost"]["by_stage"]["observe"] == pytest.approx(0.5 * plan["characters"] / 400, rel=0.01)
     assert plan["cost"]["forwards"] == 200
-    assert [one["limit"] for one in plan["warm_ups"]] == [16, 50]
+    assert [one["limit"] for one in plan["warm_ups"]] == [16, 64]
     assert "warm-up with 16 functions: 11 s" in err
     assert not (tmp_path / "run").exists()
 
@@ -136,7 +136,7 @@ def test_a_plan_says_what_the_folder_holds_already(
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 128, "--plan")
     assert "jobs      2, 1 of them in" in out
     assert "memory    1.1 GB at most at one time" in out
-    assert "This is from runs with 16 and 32 functions, which loaded the models" in out
+    assert "This is from runs with 16 and 64 functions, which loaded the models" in out
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
@@ -275,7 +275,7 @@ def test_this_machine_is_measured_with_everything_that_a_command_does(
     plan = json.loads(out)
     cost: dict[str, Any] = plan["cost"]
     assert {"start", "observe", "report", "other"} <= cost["by_stage"].keys()
-    assert [one["limit"] for one in plan["warm_ups"]] == [16, 32]
+    assert [one["limit"] for one in plan["warm_ups"]] == [16, 64]
     assert cost["seconds"] > 1
     assert cost["processor_seconds"] > 1
     assert cost["forwards"] >= 66

@@ -38,7 +38,8 @@ _FAR = 8
 _A_SHARE = 4
 """No warm-up but a run's own size reads more than one of so many items."""
 
-_LEAST_STEP = 2
+_LEAST_STEP, _FIRM_STEP = 2, 4
+"""From one warm-up to the next at least so many times the items; the second where that is cheap."""
 
 _SAME_MEMORY = 0.03
 """Of the memory of one run, as much as that of another may differ though it reads no more at a time."""
@@ -240,7 +241,11 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
         # How much of the first depends on the items is not known yet: as if all that may did.
         growing = last.left(_MOSTLY_FIXED)
         room = (allowance - 2 * last.total + growing) / max(growing, 1e-9)
-        return min(wanted, round(max(_LEAST_STEP * limit, min(most, _STEP * limit, limit * room))))
+        # What differs by chance between two warm-ups grows with the distance to the run: a larger step is
+        # worth its time, which is judged by processor time, as a busy machine needs it most.
+        worked = sum(last.processor.get(stage, 0.0) for stage in last.seconds if stage not in _MOSTLY_FIXED)
+        least = _FIRM_STEP if _FIRM_STEP * worked <= allowance else _LEAST_STEP
+        return min(wanted, round(max(least * limit, min(most, _STEP * limit, limit * room))))
     room = allowance - done.seconds
     fits = largest(
         lambda one: expected(measured, _times(last.amount, one)).total <= room,

@@ -267,6 +267,7 @@ def test_a_plan_of_a_model_behind_a_server_sends_nothing(
     assert not machine.limits
 
 
+@pytest.mark.slow
 def test_this_machine_is_measured_with_everything_that_a_command_does(
     call: Called, arguments: tuple[object, ...], tmp_path: Path
 ) -> None:

@@ -48,6 +48,8 @@ class Machine:
         self.wanted: list[Wanted] = []
         self.longest: list[Sequence[ObserveJob]] = []
         monkeypatch.setattr(planning, "warmed", self)
+        # However busy this machine is, so much of a budget has passed when the sample is chosen.
+        monkeypatch.setattr(planning, "_passed", lambda _: 2.5)
 
     def __call__(
         self, experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()
@@ -160,7 +162,7 @@ def test_a_budget_takes_the_largest_sample_that_fits_says_so_and_records_it(
     (said,) = [line for line in err.splitlines() if line.startswith("--budget 90s:")]
     assert said.startswith(
         f"--budget 90s: {chosen['limit']} of 330 functions, expected to take "
-        f"{chosen['expected_seconds']:.0f} s after a warm-up of "
+        f"{chosen['expected_seconds']:.0f} s after a warm-up of 2.5 s"
     )
 
 

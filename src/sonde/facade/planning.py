@@ -129,7 +129,7 @@ def plan(
         chosen = None
         if execution.budget:
             chosen = chosen_before(execution.output, experiment, execution)
-            chosen = chosen or _choose(outlook, done, experiment, execution, time.monotonic() - begun)
+            chosen = chosen or _choose(outlook, done, experiment, execution, _passed(begun))
             outlook = _read(taking(experiment, chosen), execution, Path(folder) / "chosen", progress)
         amount = outlook.amount(outlook.wanted)
         last = tries.last
@@ -192,12 +192,17 @@ def within_budget(
             tries = _Tries(experiment, execution, wanted, outlook, progress)
             budget = seconds_of(execution.budget, "--budget")
             done = tries.warm_up(execution, _SHARE * budget, most=budget)
-            chosen = _choose(outlook, done, experiment, execution, time.monotonic() - begun)
+            chosen = _choose(outlook, done, experiment, execution, _passed(begun))
         remember(execution.output, chosen)
         progress.note(chosen.sentence)
     else:
         progress.note(f"--budget {chosen.budget}: {chosen.limit:,} of {chosen.of:,} {chosen.unit}, as before")
     return taking(experiment, chosen), dataclasses.replace(execution, chosen=told(chosen))
+
+
+def _passed(begun: float) -> float:
+    """Seconds since a moment by `time.monotonic`."""
+    return time.monotonic() - begun
 
 
 def _read(experiment: Experiment, execution: Execution, folder: Path, progress: Progress) -> Outlook:

@@ -39,6 +39,10 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return called
 
 
+def _passed(_begun: float) -> float:
+    return 2.5
+
+
 class Machine:
     """Warm-ups of a given speed that are not carried out; the wanted ones are remembered."""
 
@@ -49,7 +53,7 @@ class Machine:
         self.longest: list[Sequence[ObserveJob]] = []
         monkeypatch.setattr(planning, "warmed", self)
         # However busy this machine is, so much of a budget has passed when the sample is chosen.
-        monkeypatch.setattr(planning, "_passed", lambda _: 2.5)
+        monkeypatch.setattr(planning, "_passed", _passed)
 
     def __call__(
         self, experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()

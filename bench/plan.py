@@ -96,19 +96,10 @@ def planned(name: str, arguments: Sequence[str]) -> list[Row]:
         "disk": (plan["disk_bytes"] / 2**20, disk / 2**20, "MiB", ""),
         "forwards": (plan["forwards"], forwards, "inputs", ""),
     }
-    rows: list[Row] = [
-        {"name": f"{name}: the plan's own time", "value": told.seconds, "unit": "s", "target": ""}
-    ]
+    rows = [_row(f"{name}: the plan's own time", told.seconds, "s")]
     for what, (foretold, measured, unit, target) in pairs.items():
-        rows += [
-            {"name": f"{name}: {what} measured", "value": float(measured), "unit": unit, "target": ""},
-            {
-                "name": f"{name}: {what} foretold over it",
-                "value": foretold / measured,
-                "unit": "x",
-                "target": target,
-            },
-        ]
+        rows.append(_row(f"{name}: {what} measured", measured, unit))
+        rows.append(_row(f"{name}: {what} foretold over it", foretold / measured, "x", target))
     return rows
 
 
@@ -121,33 +112,18 @@ def within(name: str, arguments: Sequence[str]) -> list[Row]:
         again = took(command)
         same = json.loads(Path(folder, "run", "run.json").read_text())["budget"] == chosen
     budget = float(BUDGET.removesuffix("m")) * 60
+    alone = run.seconds - chosen["warm_up_seconds"]
     return [
-        {
-            "name": f"{name}: items taken in {BUDGET}",
-            "value": float(chosen["limit"]),
-            "unit": "items",
-            "target": "",
-        },
-        {
-            "name": f"{name}: time over the budget",
-            "value": run.seconds / budget,
-            "unit": "x",
-            "target": "0.8 to 1.2",
-        },
-        {
-            "name": f"{name}: the run alone over what was expected",
-            "value": (run.seconds - chosen["warm_up_seconds"]) / chosen["expected_seconds"],
-            "unit": "x",
-            "target": "",
-        },
-        {
-            "name": f"{name}: the command once more",
-            "value": again.seconds,
-            "unit": "s",
-            "target": "same sample",
-        },
-        {"name": f"{name}: same sample", "value": float(same), "unit": "", "target": "1"},
+        _row(f"{name}: taken in {BUDGET}", chosen["limit"], chosen["unit"]),
+        _row(f"{name}: time over the budget", run.seconds / budget, "x", "0.8 to 1.2"),
+        _row(f"{name}: the run alone over what was expected", alone / chosen["expected_seconds"], "x"),
+        _row(f"{name}: the command once more", again.seconds, "s"),
+        _row(f"{name}: the same sample then", float(same), "", "1"),
     ]
+
+
+def _row(name: str, value: float, unit: str, target: str = "") -> Row:
+    return {"name": name, "value": value, "unit": unit, "target": target}
 
 
 def run() -> list[Row]:

@@ -9,7 +9,7 @@ from sonde._shown import Shown
 from sonde.base.errors import UsageError
 from sonde.experiments import Execution, Experiment, Progress
 from sonde.experiments._forecast import duration
-from sonde.experiments.costs import Measured
+from sonde.experiments.costs import RunCost
 from sonde.experiments.shows import ASSUMED, FACTORS, Needed, Shows
 from sonde.facade.after_scores import Wanted
 from sonde.facade.planning import CostPlan, plan
@@ -63,7 +63,7 @@ def _lines(found: CostPlan) -> Iterator[str]:
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
 
 
-def _cost(cost: Measured) -> Iterator[str]:
+def _cost(cost: RunCost) -> Iterator[str]:
     yield f"forwards  {cost.forwards:,}"
     yield f"disk      {size(cost.disk + cost.page)}"
     device = "" if cost.device_memory is None else f"; on the device {size(cost.device_memory)}"

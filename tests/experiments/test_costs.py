@@ -27,7 +27,7 @@ from sonde.experiments.costs import (
     PAGE,
     START,
     Amount,
-    Measured,
+    RunCost,
     expected,
     largest,
     rounded,
@@ -42,10 +42,10 @@ def amount(limit: int) -> Amount:
     return Amount(limit, limit, LENGTH * limit)
 
 
-def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Callable[[int], Measured]:
+def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Callable[[int], RunCost]:
     """A run of known speed; ``stretch``: seconds that pass while a processor works one."""
 
-    def measure(limit: int) -> Measured:
+    def measure(limit: int) -> RunCost:
         processor = {
             START: 2.0,
             "select": 4.0,
@@ -54,7 +54,7 @@ def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Call
             PAGE: 3.0 + 0.2 * math.log2(limit),
             OTHER: 1.0,
         }
-        return Measured(
+        return RunCost(
             amount=amount(limit),
             seconds={stage: stretch * seconds for stage, seconds in processor.items()},
             processor=processor,
@@ -67,7 +67,7 @@ def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Call
     return measure
 
 
-def costs(measured: Measured) -> Mapping[str, float]:
+def costs(measured: RunCost) -> Mapping[str, float]:
     return {**measured.seconds, "disk": measured.disk, "f": measured.forwards}
 
 
@@ -134,7 +134,7 @@ def test_waiting_for_what_is_no_processor_grows_by_itself() -> None:
 def test_warm_ups_read_more_until_the_run_is_near() -> None:
     asked: list[int] = []
 
-    def measure(limit: int) -> Measured:
+    def measure(limit: int) -> RunCost:
         asked.append(limit)
         return machine()(limit)
 
@@ -148,7 +148,10 @@ def test_warm_ups_read_more_until_the_run_is_near() -> None:
     assert sum(machine()(limit).total for limit in asked) <= 300
     asked.clear()
     warm_up(measure, 60, 120.0)
-    assert asked == [16, 32]
+    assert asked == [16, 60]
+    asked.clear()
+    warm_up(measure, 20, 120.0)
+    assert asked == [16, 20]
     asked.clear()
     warm_up(measure, 10, 120.0)
     assert asked == [10]
@@ -157,7 +160,7 @@ def test_warm_ups_read_more_until_the_run_is_near() -> None:
 def test_a_slow_model_is_tried_on_few_items() -> None:
     asked: list[int] = []
 
-    def measure(limit: int) -> Measured:
+    def measure(limit: int) -> RunCost:
         asked.append(limit)
         return machine(item=12.0)(limit)
 
@@ -165,17 +168,28 @@ def test_a_slow_model_is_tried_on_few_items() -> None:
     assert asked == [16, 32]
 
 
+def test_a_busy_machine_is_measured_as_far_as_an_idle_one() -> None:
+    asked: list[int] = []
+
+    def measure(limit: int) -> RunCost:
+        asked.append(limit)
+        return machine(stretch=5.0)(limit)
+
+    warm_up(measure, 1_000, 60.0)
+    assert asked[:2] == [16, 64]
+
+
 def test_no_warm_up_begins_when_time_is_up() -> None:
     assert len(warm_up(machine(), 1_000, 120.0, most=5.0).measured) == 1
 
 
 def test_data_sets_that_are_too_small_are_tried_larger() -> None:
-    def measure(limit: int) -> Measured:
+    def measure(limit: int) -> RunCost:
         if limit < 100:
             raise InputError("a data set of 16 examples has no room")
         return machine()(limit)
 
-    assert [one.amount.limit for one in warm_up(measure, 1_000, 120.0).measured] == [256, 512]
+    assert [one.amount.limit for one in warm_up(measure, 1_000, 120.0).measured] == [256, 1_000]
     with pytest.raises(InputError, match="has no room"):
         warm_up(measure, 90, 120.0)
 

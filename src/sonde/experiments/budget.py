@@ -14,7 +14,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.times import seconds_of
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._forecast import duration
-from sonde.experiments.costs import Amount, Measured, expected, largest
+from sonde.experiments.costs import Amount, RunCost, expected, largest
 from sonde.store.receipts import must_be_intact, write_with_receipt
 
 FILE = "budget.json"
@@ -76,7 +76,7 @@ def refuse_what_has_no_sample(experiment: Experiment, execution: Execution) -> N
 
 
 def choose(
-    measured: Sequence[Measured],
+    measured: Sequence[RunCost],
     amount: Callable[[int], Amount],
     wanted: int,
     *,

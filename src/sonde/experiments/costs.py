@@ -38,7 +38,8 @@ _FAR = 8
 _A_SHARE = 4
 """No warm-up but a run's own size reads more than one of so many items."""
 
-_LEAST_STEP = 2
+_LEAST_STEP, _FIRM_STEP = 2, 4
+"""From one warm-up to the next at least so many times the items; the second where that is cheap."""
 
 _SAME_MEMORY = 0.03
 """Of the memory of one run, as much as that of another may differ though it reads no more at a time."""
@@ -63,7 +64,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class RunCost:
     """What a run of some size took, or is expected to take.
 
     Attributes:
@@ -101,7 +102,7 @@ class Measured:
         return sum(seconds for stage, seconds in self.seconds.items() if stage not in known)
 
 
-def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
+def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
     """What a run of some size is expected to take.
 
     Processor time is what grows evenly; other work on the machine stretches it, and is taken to stretch each
@@ -113,7 +114,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     """
     small, large = measured[0], measured[-1]
 
-    def grown(of: Callable[[Measured], float], by: Callable[[Amount], float]) -> float:
+    def grown(of: Callable[[RunCost], float], by: Callable[[Amount], float]) -> float:
         return _line((by(small.amount), of(small)), (by(large.amount), of(large)), by(amount))
 
     def inputs(of: Amount) -> int:
@@ -126,7 +127,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
         # A chart shows at most so many points, and a table so many rows.
         return math.log2(max(1, of.inputs))
 
-    def of_stage(stage: str, of: Callable[[Measured], Mapping[str, float]]) -> float:
+    def of_stage(stage: str, of: Callable[[RunCost], Mapping[str, float]]) -> float:
         if stage in _WHATEVER_IS_READ:
             return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
         by = characters if stage in _BY_CHARACTERS else doublings if stage == PAGE else inputs
@@ -145,7 +146,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
         device = round(
             grown(lambda one: _beyond_noise(one.device_memory or 0, small.device_memory or 0), inputs)
         )
-    return Measured(
+    return RunCost(
         amount=amount,
         seconds=seconds,
         processor=worked,
@@ -157,7 +158,7 @@ def expected(measured: Sequence[Measured], amount: Amount) -> Measured:
     )
 
 
-def _stretched(measured: Sequence[Measured], stage: str) -> float:
+def _stretched(measured: Sequence[RunCost], stage: str) -> float:
     """Seconds that pass for each that a processor works; 0 where none does."""
     worked = sum(one.processor.get(stage, 0.0) for one in measured)
     return sum(one.seconds.get(stage, 0.0) for one in measured) / worked if worked > 0 else 0.0
@@ -182,7 +183,7 @@ class WarmUp:
         measured: The smallest first.
     """
 
-    measured: tuple[Measured, ...] = field(default=())
+    measured: tuple[RunCost, ...] = field(default=())
 
     @property
     def seconds(self) -> float:
@@ -191,7 +192,7 @@ class WarmUp:
 
 
 def warm_up(
-    measure: Callable[[int], Measured],
+    measure: Callable[[int], RunCost],
     wanted: int,
     allowance: float,
     *,
@@ -218,7 +219,7 @@ def warm_up(
     return done
 
 
-def _first(measure: Callable[[int], Measured], limit: int, wanted: int) -> Measured:
+def _first(measure: Callable[[int], RunCost], limit: int, wanted: int) -> RunCost:
     """The smallest run that there can be: a data set needs some examples of every class."""
     while True:
         try:
@@ -240,7 +241,11 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
         # How much of the first depends on the items is not known yet: as if all that may did.
         growing = last.left(_MOSTLY_FIXED)
         room = (allowance - 2 * last.total + growing) / max(growing, 1e-9)
-        return round(max(_LEAST_STEP * limit, min(most, _STEP * limit, limit * room)))
+        # What differs by chance between two warm-ups grows with the distance to the run: a larger step is
+        # worth its time, which is judged by processor time, as a busy machine needs it most.
+        worked = sum(last.processor.get(stage, 0.0) for stage in last.seconds if stage not in _MOSTLY_FIXED)
+        least = _FIRM_STEP if _FIRM_STEP * worked <= allowance else _LEAST_STEP
+        return min(wanted, round(max(least * limit, min(most, _STEP * limit, limit * room))))
     room = allowance - done.seconds
     fits = largest(
         lambda one: expected(measured, _times(last.amount, one)).total <= room,
@@ -270,7 +275,7 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     return least
 
 
-def rounded(cost: Measured) -> dict[str, object]:
+def rounded(cost: RunCost) -> dict[str, object]:
     """A cost as plain data, without digits that nobody believes."""
     return {
         **dataclasses.asdict(cost.amount),

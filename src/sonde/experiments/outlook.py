@@ -34,6 +34,9 @@ _COUNTED = 2_000
 _LONGEST = 4
 """Of each kind of job so many of its longest inputs show what memory they need."""
 
+_NAMES = "names_asked_about"
+"""In the report of a data set: how many names it asks about, of which a limit is, each in some statements."""
+
 Question = tuple[str, str, str, str]
 """Lens, task (empty where the lens reads items), language and corpus hash."""
 
@@ -75,6 +78,8 @@ class Outlook:
     @property
     def unit(self) -> str:
         """What the limit counts, in the plural."""
+        if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
+            return "names"
         draws = {LENSES.load(reading.lens.source).draws for reading in self.readings}
         if len(draws) > 1:
             return "items"
@@ -93,11 +98,14 @@ class Outlook:
         """Which limit gives all that a lens is shown."""
         if not LENSES.load(reading.lens.source).draws:
             return len(reading.group.items)
-        reports: Mapping[str, Any] = self.session.outcome.data_sets.get(
-            f"{reading.lens.name}/{reading.group.prefix}", {}
-        )
-        sizes = [int(report["size"]) for report in reports.values() if "size" in report]
-        return max(sizes, default=self.session.experiment.selection.limit or DEFAULT_SIZE)
+        asked = self.session.experiment.selection.limit or DEFAULT_SIZE
+        sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
+        return min(max(sizes, default=asked), asked)
+
+    def _reports(self, reading: Reading) -> list[Mapping[str, Any]]:
+        """What the data sets of a lens say of themselves."""
+        held = self.session.outcome.data_sets.get(f"{reading.lens.name}/{reading.group.prefix}", {})
+        return list(held.values())
 
     @property
     def servers(self) -> list[str]:

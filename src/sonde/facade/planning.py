@@ -22,7 +22,7 @@ from sonde.experiments.budget import (
     taking,
     told,
 )
-from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, Measured, WarmUp, expected, rounded, warm_up
+from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, RunCost, WarmUp, expected, rounded, warm_up
 from sonde.experiments.outlook import Outlook
 from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.facade.after_scores import Wanted
@@ -66,8 +66,8 @@ class CostPlan:
     inputs: int
     characters: int
     tokens: int | None
-    cost: Measured | None
-    warm_ups: tuple[Measured, ...]
+    cost: RunCost | None
+    warm_ups: tuple[RunCost, ...]
     shows: tuple[Shows, ...]
     why_no_cost: str = ""
     chosen: Chosen | None = None
@@ -129,7 +129,7 @@ def plan(
         chosen = None
         if execution.budget:
             chosen = chosen_before(execution.output, experiment, execution)
-            chosen = chosen or _choose(outlook, done, experiment, execution, time.monotonic() - begun)
+            chosen = chosen or _choose(outlook, done, experiment, execution, _passed(begun))
             outlook = _read(taking(experiment, chosen), execution, Path(folder) / "chosen", progress)
         amount = outlook.amount(outlook.wanted)
         last = tries.last
@@ -192,12 +192,17 @@ def within_budget(
             tries = _Tries(experiment, execution, wanted, outlook, progress)
             budget = seconds_of(execution.budget, "--budget")
             done = tries.warm_up(execution, _SHARE * budget, most=budget)
-            chosen = _choose(outlook, done, experiment, execution, time.monotonic() - begun)
+            chosen = _choose(outlook, done, experiment, execution, _passed(begun))
         remember(execution.output, chosen)
         progress.note(chosen.sentence)
     else:
         progress.note(f"--budget {chosen.budget}: {chosen.limit:,} of {chosen.of:,} {chosen.unit}, as before")
     return taking(experiment, chosen), dataclasses.replace(execution, chosen=told(chosen))
+
+
+def _passed(begun: float) -> float:
+    """Seconds since a moment by `time.monotonic`."""
+    return time.monotonic() - begun
 
 
 def _read(experiment: Experiment, execution: Execution, folder: Path, progress: Progress) -> Outlook:
@@ -248,7 +253,7 @@ class _Tries:
         first = FEWEST_DRAWN if draws else FEWEST
         return warm_up(self._measured, self._outlook.wanted, allowance, first=first, most=most)
 
-    def _measured(self, limit: int) -> Measured:
+    def _measured(self, limit: int) -> RunCost:
         selection = dataclasses.replace(self._experiment.selection, limit=limit)
         some = dataclasses.replace(self._experiment, selection=selection)
         longest = () if self._execution.budget else self._outlook.longest()

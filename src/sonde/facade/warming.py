@@ -22,7 +22,7 @@ from sonde.base.errors import SondeError
 from sonde.experiments import Execution, Experiment
 from sonde.experiments._outcome import processor_time
 from sonde.experiments._progress import Silent
-from sonde.experiments.costs import OTHER, PAGE, START, Measured
+from sonde.experiments.costs import OTHER, PAGE, START, RunCost
 from sonde.experiments.observe import try_job
 from sonde.experiments.outlook import Question, clusterings, written
 from sonde.experiments.plan import ObserveJob
@@ -50,7 +50,7 @@ class Warmed:
         clusterings: How its items fell into clusters.
     """
 
-    cost: Measured
+    cost: RunCost
     answers: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
     clusterings: Mapping[Question, Clustering]
 
@@ -159,7 +159,7 @@ def _carry_out(
             try_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))
         sender.send(
             Warmed(
-                cost=Measured(
+                cost=RunCost(
                     amount=amount,
                     seconds=stages,
                     processor=processor,

@@ -124,8 +124,8 @@ class Execution:
         str,
         OneOf(DTYPES),
         Help(
-            "type of the numbers in a model; auto is that of its weights, but on a processor not float16; tf32 is "
-            "float32 multiplied with fewer digits, on cuda alone",
+            "type of the numbers in a model; auto is that of its weights, but on a processor not float16; "
+            "tf32 is float32 multiplied with fewer digits, on cuda alone",
             "--dtype",
         ),
     ] = "auto"

@@ -79,6 +79,12 @@ Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
 Languages = Annotated[list[str] | None, typer.Option("--language")]
 Unit = Annotated[str | None, typer.Option("--unit")]
 Executor = Annotated[str | None, typer.Option("--executor")]
+Planned = Annotated[
+    bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
+]
+NoTrial = Annotated[
+    bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
+]
 Address = Annotated[str | None, typer.Option("--address")]
 Limit = Annotated[int | None, typer.Option("--limit")]
 PerCluster = Annotated[int | None, typer.Option("--per-cluster")]

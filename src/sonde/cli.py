@@ -30,7 +30,9 @@ from sonde._options import (
     Limit,
     Mode,
     Models,
+    NoTrial,
     PerCluster,
+    Planned,
     Quirks,
     Seed,
     Stride,
@@ -104,12 +106,8 @@ def run(
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
-    ] = False,
-    no_trial: Annotated[
-        bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
-    ] = False,
+    plan: Planned = False,
+    no_trial: NoTrial = False,
 ) -> Shown:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     begun = time.monotonic()

@@ -79,6 +79,7 @@ Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
 Languages = Annotated[list[str] | None, typer.Option("--language")]
 Unit = Annotated[str | None, typer.Option("--unit")]
 Executor = Annotated[str | None, typer.Option("--executor")]
+Figures = Annotated[bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")]
 Planned = Annotated[
     bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
 ]

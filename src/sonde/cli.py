@@ -26,6 +26,7 @@ from sonde._options import (
     CutOff,
     Executor,
     Explained,
+    Figures,
     Languages,
     Limit,
     Mode,
@@ -99,9 +100,7 @@ def run(
     option: Annotated[list[str] | None, typer.Option("--option")] = None,
     seen: Annotated[bool, typer.Option("--include-seen")] = False,
     trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
-    ] = False,
+    figures: Figures = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")

@@ -126,9 +126,9 @@ def test_smaller_batches_give_the_same_scores_and_the_same_keys(
 ) -> None:
     budgets: set[int] = set()
 
-    def noted(lengths: Sequence[int], keys: Sequence[str], budget: int) -> list[list[int]]:
+    def noted(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float) -> list[list[int]]:
         budgets.add(budget)
-        return compose(lengths, keys, budget)
+        return compose(lengths, keys, budget, fill)
 
     monkeypatch.setattr(forward, "compose", noted)
     folders = {size: tmp_path / str(size) for size in (None, 64)}
@@ -214,7 +214,7 @@ def test_only_what_is_left_open_is_begun() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"stride": 0.0}, {"stride": 1.5}, {"context": -1}, {"chunk": -1}, {"step": -2}, {"block": 0}]
+    "given", [{"stride": 0.0}, {"stride": 1.5}, {"context": -1}, {"chunk": -1}, {"step": -2}, {"fill": 1.5}]
 )
 def test_settings_that_cut_nothing_are_refused(given: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(given))):

@@ -79,7 +79,7 @@ def test_what_belongs_to_all_lenses_has_range_and_default() -> None:
     assert found["selection.limit"][:4] == ["--limit", "whole number", "none", "at least 1"]
     assert found["selection.per_cluster"][:4] == ["--per-cluster", "whole number", "200", "at least 0"]
     assert found["selection.unit"][:4] == ["--unit", "name", "function", "function, file"]
-    assert found["dtype"][:4] == ["--dtype", "name", "auto", "auto, float32, float16, bfloat16"]
+    assert found["dtype"][:4] == ["--dtype", "name", "auto", "auto, float32, tf32, float16, bfloat16"]
     settable = {field.name for field in dataclasses.fields(Experiment)} - {"selection", "capture"}
     settable |= {f"selection.{field.name}" for field in dataclasses.fields(Selection)}
     settable |= {f"capture.{field.name}" for field in dataclasses.fields(CaptureOptions)}
@@ -159,7 +159,7 @@ def flags(command: str) -> dict[str, Any]:
 def test_every_option_of_a_run_has_its_flag_and_every_flag_its_option() -> None:
     known = {one.flag for one in run_options() if one.flag}
     # What is written beside the run is no option of it.
-    beside = {"--file", "--features", "--figures", "--json", "--no-report"}
+    beside = {"--file", "--features", "--figures", "--json", "--no-report", "--no-trial", "--plan"}
     assert flags("run").keys() - known == {*beside, *LENS_FLAGS} == {*beside, "--snippet"}
     assert known <= flags("run").keys()
 

@@ -150,7 +150,7 @@ def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path:
     other = tmp_path / "other"
     shutil.copytree(decoder, other)
     both = [
-        JobPool(model=spec, jobs=(job(0, spec), job(1, spec)))
+        JobPool(root=job(0, spec).root, model=spec, jobs=(job(0, spec), job(1, spec)))
         for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
     ]
     ahead = preparation.Ahead(both, 1)

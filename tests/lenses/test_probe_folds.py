@@ -58,7 +58,7 @@ def test_a_fold_chooses_without_its_test_part(fold: int) -> None:
     frame, observations = planted(strength=0.4)
     examples = Examples.of("task", frame).cross_fitted(5, seed=0)
     states, _ = states_of(observations.lazy(), examples, "mean", language="python", alone="mean")
-    options = read_options(LensSettings())
+    options = read_options(LensSettings()).model_copy(update={"device": "cpu"})
     hidden = examples.folds[fold].test
     labels = examples.labels.copy()
     labels[hidden] = np.random.default_rng(1).permutation(1 - labels[hidden])

@@ -240,6 +240,7 @@ def test_an_adapter_over_fewer_bits_stands_beside_the_weights(saved: Saved, adap
         "weights": "float32",
         "quantised": "",
         "adapter": "beside the weights",
+        "device": "cpu",
     }
     base = numbers(sonde.load_model(str(saved("llama")), quantise="4bit", device="cpu"))
     whole = numbers(load_model(spec_of(str(merged))))

@@ -26,7 +26,7 @@ def test_it_holds_while_the_model_reads_and_is_recorded(monkeypatch: pytest.Monk
     with posing():
         spec = settle(ModelSpec(name=NAME, device="cuda:0", dtype="tf32"))
         assert spec.dtype == "tf32"
-        assert settle(ModelSpec(name=NAME, device="cuda:0", dtype="auto")).dtype == "float32"
+        assert settle(ModelSpec(name=NAME, device="cuda:0", dtype="auto")).dtype == "float16"
         loaded = load_model(spec)
         seen: list[str] = []
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar, runtime_checkable
 
 from sonde.base.errors import UsageError
 from sonde.base.registry import Registry
 
-__all__ = ["EXECUTORS", "IN_FLIGHT", "Cluster", "Executor", "cores", "on_cluster", "reach"]
+__all__ = [
+    "EXECUTORS",
+    "IN_FLIGHT",
+    "Cluster",
+    "Executor",
+    "KeepsProcesses",
+    "cores",
+    "kept_processes",
+    "on_cluster",
+    "reach",
+]
 
 IN_FLIGHT = 2
 """Jobs a worker, at most, that are begun or wait for it: one to do, and one so that it need not wait."""
@@ -48,6 +58,11 @@ class Executor(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class KeepsProcesses(Executor, Protocol):
+    """An executor whose processes outlive a map."""
+
     def kept_processes(self, workers: int) -> AbstractContextManager[None]:
         """Within it, maps of jobs that need no accelerator use the same processes.
 
@@ -78,6 +93,12 @@ class Cluster(Executor, Protocol):
 
 
 EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
+
+
+def kept_processes(name: str, workers: int) -> AbstractContextManager[None]:
+    """See `KeepsProcesses.kept_processes`; an executor that starts its processes anew each time may do so."""
+    executor = EXECUTORS.load(name)
+    return executor.kept_processes(workers) if isinstance(executor, KeepsProcesses) else nullcontext()
 
 
 def on_cluster(name: str) -> bool:

@@ -19,7 +19,7 @@ from sonde.corpora import Intake, Item, SourceFile, check_corpus, read_files
 from sonde.corpora._items import items_of
 from sonde.corpora._splits import SPLITS
 from sonde.corpora._spread import ONE, ItemChunk
-from sonde.executors import EXECUTORS, reach
+from sonde.executors import kept_processes, reach
 from sonde.languages import has_facet
 from sonde.tasks import (
     TASKS,
@@ -110,7 +110,7 @@ def count_corpus(
     wanted = {name: _labelling(name) for name in tasks}
     check_corpus(corpus)
     reach(spread.executor, address, spread.workers)
-    with EXECUTORS.load(spread.executor).kept_processes(spread.workers):
+    with kept_processes(spread.executor, spread.workers):
         return _counted(corpus, languages, wanted, seed, spread)
 
 

@@ -21,7 +21,7 @@ from sonde.corpora import (
     select,
 )
 from sonde.corpora._spread import ItemChunk
-from sonde.executors import EXECUTORS, reach
+from sonde.executors import kept_processes, reach
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
@@ -129,7 +129,7 @@ def label(wanted: Labelling) -> Labels:
     for corpus in wanted.corpora:
         check_corpus(corpus)
     reach(wanted.executor, wanted.address, wanted.workers)
-    with EXECUTORS.load(wanted.executor).kept_processes(wanted.workers):
+    with kept_processes(wanted.executor, wanted.workers):
         if isinstance(task, CorpusTask):
             rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, wanted))
             return Labels(task, form, collected=tuple(rows))

@@ -112,7 +112,7 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    (report,) = observe_pool(JobPool(model=job.model, jobs=(job,)))
+    (report,) = observe_pool(JobPool(root=job.root, model=job.model, jobs=(job,)))
     return report
 
 
@@ -128,7 +128,11 @@ def observe_pool(pool: JobPool) -> list[JobReport]:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    store = PartStore(Path(pool.jobs[0].root))
+    # An executor may have given the folder of the run another path than the jobs were planned with.
+    pool = dataclasses.replace(
+        pool, jobs=tuple(dataclasses.replace(job, root=pool.root) for job in pool.jobs)
+    )
+    store = PartStore(Path(pool.root))
     # A server does not say which weights it runs: what it said to another run may be of others.
     cache = TableCache.off() if behind_a_server(pool.model) else TableCache.of_environment()
     asked = [

@@ -30,10 +30,12 @@ class JobPool:
     """Jobs of one model, group and set of lenses that are forwarded together; each writes its own tables.
 
     Attributes:
+        root: The folder of the run, as this process finds it.
         model: What to load.
         jobs: The jobs.
     """
 
+    root: str
     model: ModelSpec
     jobs: tuple[ObserveJob, ...]
 
@@ -55,7 +57,7 @@ def pools(jobs: Sequence[ObserveJob]) -> list[JobPool]:
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(same) * at // number for at in range(number + 1)]
         for begin, end in itertools.pairwise(ends):
-            found.append(JobPool(model=same[0].model, jobs=tuple(same[begin:end])))
+            found.append(JobPool(root=same[0].root, model=same[0].model, jobs=tuple(same[begin:end])))
     return found
 
 

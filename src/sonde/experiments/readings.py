@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, ItemSet, Selection, read_items
-from sonde.executors import EXECUTORS
+from sonde.executors import kept_processes
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
@@ -33,7 +33,7 @@ def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading],
     the corpora, and those whose tasks read whole files. Processes that label start once for all of them.
     """
     execution = session.execution
-    with EXECUTORS.load(execution.executor).kept_processes(execution.light_workers):
+    with kept_processes(execution.executor, execution.light_workers):
         return _read(session, lenses)
 
 

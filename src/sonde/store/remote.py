@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ _SECONDS_BETWEEN = 5.0
 _ANSWER_SECONDS = 20.0
 _LARGEST_LIST = 64 << 20
 _TRIES = 3
+_STOP = signal.SIGUSR1
+"""The signal by which a lost lease ends the work; nothing sends it from outside."""
 
 
 def address_of(place: str | os.PathLike[str]) -> str:
@@ -86,17 +89,17 @@ def in_step(place: Path, note: Callable[[str], None]) -> Generator[Path]:
         held.take(note)
     sender = _Sender(remote, held)
     try:
-        try:
-            with _said(address):
-                remote.fetch()
-            sender.start()
-            yield remote.local
-        finally:
-            sender.end()
-    except KeyboardInterrupt:
-        # The sender ends the work when the lease is lost; whoever presses Ctrl-C is heard as ever.
-        if sender.lost is None:
-            raise
+        with _stoppable():
+            try:
+                with _said(address):
+                    remote.fetch()
+                sender.start()
+                yield remote.local
+            finally:
+                sender.end()
+    except _LeaseLost:
+        # Said below, once the lease is given back.
+        pass
     finally:
         with contextlib.suppress(Exception):
             held.give_back()
@@ -265,6 +268,27 @@ class Remote:
         return path.removeprefix("/").removeprefix(self.root.removeprefix("/")).removeprefix("/")
 
 
+class _LeaseLost(BaseException):
+    """Ends the work of a process whose lease is another's; no handler of errors is to take it for one."""
+
+
+@contextmanager
+def _stoppable() -> Generator[None]:
+    """Let another thread end the work of this one, also where Ctrl-C is ignored, as behind ``nohup``."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise _LeaseLost
+
+    before = signal.signal(_STOP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(_STOP, before)
+
+
 class _Sender(threading.Thread):
     """Sends what is finished and renews the lease while the work goes on."""
 
@@ -284,7 +308,7 @@ class _Sender(threading.Thread):
             except StoreError as error:
                 self.lost = error
                 if self._interrupts and not self._over.is_set():
-                    _thread.interrupt_main()
+                    _thread.interrupt_main(_STOP)
                 return
             except Exception:
                 # A store that does not answer for a while is asked again; the last try tells.

@@ -160,9 +160,11 @@ class SoftmaxLoss:
     ) -> SoftmaxLoss:
         """Prepare a loss."""
         values = features.values
-        penalty = l2.to(values)[:, None].repeat(1, values.shape[2])
+        penalty = l2.to(values.device, values.dtype)[:, None].repeat(1, values.shape[2])
         penalty[:, -1] = 0.0
-        return cls(features, labels.to(values) if classes == 2 else labels.long(), penalty)
+        return cls(
+            features, labels.to(values.device, values.dtype) if classes == 2 else labels.long(), penalty
+        )
 
     def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
         """Loss and gradient."""

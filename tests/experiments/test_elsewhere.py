@@ -152,7 +152,7 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(
     execution = Execution(output=Path("ray"), executor="ray", workers=2, light_workers=2)
     done = run(experiment(*LENSES), execution)
     labelling = {"_label", "_measure", "_definitions"}
-    assert spread_out["ray"] >= labelling | {"_pick", "observe_job", "train_job", "_scored"}
+    assert spread_out["ray"] >= labelling | {"_pick", "observe_pool", "train_job", "_scored"}
     assert not spread_out["local"] & labelling
     ours, theirs = (read_scores(outcome.directory.scores) for outcome in (undisturbed, done))
     assert set(ours["lens"]) == set(LENSES)

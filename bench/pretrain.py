@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.initial import fresh_model
 from sonde.training.loop import train

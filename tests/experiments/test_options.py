@@ -83,7 +83,11 @@ def test_what_belongs_to_all_lenses_has_range_and_default() -> None:
     settable = {field.name for field in dataclasses.fields(Experiment)} - {"selection", "capture"}
     settable |= {f"selection.{field.name}" for field in dataclasses.fields(Selection)}
     settable |= {f"capture.{field.name}" for field in dataclasses.fields(CaptureOptions)}
-    settable |= {field.name for field in dataclasses.fields(Execution)} - {"light_workers", "merges", "chosen"}
+    settable |= {field.name for field in dataclasses.fields(Execution)} - {
+        "light_workers",
+        "merges",
+        "chosen",
+    }
     assert found.keys() == settable
 
 

@@ -82,7 +82,7 @@ def observe_lenses(
         CaptureError: The model's output must not be scored, or an input does not fit into memory.
     """
     settings = settings or CaptureSettings()
-    on_cpu = next(loaded.model.parameters()).device.type == "cpu"
+    on_cpu = loaded.device.type == "cpu"
     size = settings.block or (_CPU_BLOCK if on_cpu else _ACCELERATOR_BLOCK)
     for start in range(0, len(prepared), size):
         yield from _observe_block(loaded, prepared[start : start + size], passes, settings, held)

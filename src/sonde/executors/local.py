@@ -89,7 +89,7 @@ class LocalExecutor:
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
-        """See `sonde.executors.Executor.kept_processes`; 1 or fewer changes nothing."""
+        """See `sonde.executors.KeepsProcesses.kept_processes`; 1 or fewer changes nothing."""
         if workers <= 1:
             yield
             return

@@ -138,7 +138,7 @@ class RayExecutor:
 
     @contextmanager
     def kept_processes(self, workers: int) -> Generator[None]:
-        """See `sonde.executors.Executor.kept_processes`; actors with an accelerator are not kept."""
+        """See `sonde.executors.KeepsProcesses.kept_processes`; actors with an accelerator are not kept."""
         kept: list[Any] = []
         token = _kept.set(kept)
         try:

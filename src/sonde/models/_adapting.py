@@ -13,8 +13,9 @@ from sonde.base.errors import InputError, UsageError
 from sonde.models._bundled import bundled_folder
 from sonde.models._family import ModelSpec
 from sonde.models._files import file_of, read_object
-from sonde.models._headers import Tensor, read_header
+from sonde.models._headers import Tensor, local_headers, read_header
 from sonde.models._naming import split_family, split_revision
+from sonde.models._quiet import one_line
 from sonde.models._resolve import Location, content_hash, files_hash, hub_name, locate
 
 CONFIG, WEIGHTS, PICKLED = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
@@ -89,7 +90,7 @@ def check_adapter(spec: ModelSpec) -> None:
             f"{about} was trained over {named!r}; name that as the model, or correct base_model_name_or_path "
             f"in its {CONFIG}"
         )
-    shapes = _shapes_of_base(spec)
+    shapes = local_headers(spec)
     for name, held in read_header(weights, spec.adapter).items():
         _check_shape(about, name, held, shapes)
 
@@ -108,13 +109,6 @@ def _is_another(spec: ModelSpec, named: str) -> bool:
     mine = bare if bundled or not place.local else hub_name(Path(place.name))
     # A path of another machine says nothing, nor does a folder whose origin is not known.
     return bool(mine) and named.count("/") <= 1 and named[:1] not in "./~" and named.lower() != mine.lower()
-
-
-def _shapes_of_base(spec: ModelSpec) -> dict[str, Tensor]:
-    """Weights of a local base by name; those of the hub and pickles are compared when they are read."""
-    from sonde.models._weights import local_headers
-
-    return local_headers(spec)
 
 
 def _check_shape(about: str, name: str, held: Tensor, base: dict[str, Tensor]) -> None:
@@ -152,7 +146,6 @@ def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
         InputError: The adapter does not fit.
     """
     peft: Any = importlib.import_module("peft")
-    from sonde.models._weights import one_line
 
     settings, _ = adapter_files(spec)
     folder = str(settings.parent)

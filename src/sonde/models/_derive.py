@@ -12,8 +12,8 @@ from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageErr
 from sonde.models._family import ModelSpec
 from sonde.models._files import small_files
 from sonde.models._load import load_model
+from sonde.models._quiet import quiet
 from sonde.models._resolve import locate
-from sonde.models._weights import quiet
 
 WEIGHTS = ("int8", "random")
 """``int8``: every matrix rounded row by row to 255 steps (symmetric, by the row's largest weight), written as

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from sonde.base.errors import InputError
+from sonde.models._family import ModelSpec
+from sonde.models._files import weights_of
+from sonde.models._resolve import locate
 
 _LFS = b"version https://git-lfs"
 _LIMIT = 100_000_000
@@ -82,3 +85,19 @@ def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
         shape = tuple(int(axis) for axis in entry["shape"])
         found[name] = Tensor(dtype=str(entry["dtype"]), shape=shape, bytes=last - first)
     return found
+
+
+def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
+    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
+
+    Raises:
+        InputError: A file is missing or damaged.
+    """
+    place = locate(spec)
+    weights = weights_of(place, spec.name) if place.local else None
+    if weights is None or weights.pickled:
+        return {}
+    held: dict[str, Tensor] = {}
+    for file in weights.files:
+        held |= read_header(file, spec.name)
+    return held

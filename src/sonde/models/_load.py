@@ -24,6 +24,7 @@ from sonde.models._quantising import (
     quantiser,
     without_outliers,
 )
+from sonde.models._quiet import one_line, quiet
 from sonde.models._resolve import (
     SERVED,
     SERVED_REVISION,
@@ -32,7 +33,7 @@ from sonde.models._resolve import (
     content_hash,
     locate,
 )
-from sonde.models._weights import TF32, check_files, device_of, dtype_of, one_line
+from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -249,8 +250,6 @@ def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
-    from sonde.models._weights import quiet
-
     place = locate(spec)
     try:
         with quiet():

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models._family import ModelSpec
+from sonde.models._quiet import one_line, quiet
 
 _PACKAGE = "bitsandbytes"
 _PACKAGES = {"8bit": _PACKAGE, "4bit": _PACKAGE, "gptq": "gptqmodel", "awq": "gptqmodel"}
@@ -90,8 +91,6 @@ def _must_have_bitsandbytes(spec: ModelSpec) -> None:
 def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
     """Ask transformers whether this machine has what a quantised checkpoint needs."""
     from transformers.quantizers.auto import AutoHfQuantizer
-
-    from sonde.models._weights import one_line, quiet
 
     try:
         with quiet():

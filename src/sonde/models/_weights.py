@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from sonde.models._adapting import adapted
 from sonde.models._convert import converted
 from sonde.models._family import ModelSpec
 from sonde.models._files import revision_of, weights_of
-from sonde.models._headers import Tensor, check_fetched, read_header
+from sonde.models._headers import check_fetched, local_headers, read_header
 from sonde.models._placing import architecture, check_map, dispatched, gone_with, mapped, offload_folder
 from sonde.models._preflight import check_finite, check_keys
 from sonde.models._quantising import (
@@ -26,6 +23,7 @@ from sonde.models._quantising import (
     quantise_in_memory,
     same_on_every_processor,
 )
+from sonde.models._quiet import one_line, quiet
 from sonde.models._resolve import Location, locate
 
 _DTYPES = ("float32", "float16", "bfloat16")
@@ -149,22 +147,6 @@ def check_files(spec: ModelSpec) -> None:
                 read_header(file, spec.name)
 
 
-def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
-    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
-
-    Raises:
-        InputError: A file is missing or damaged.
-    """
-    place = locate(spec)
-    weights = weights_of(place, spec.name) if place.local else None
-    if weights is None or weights.pickled:
-        return {}
-    held: dict[str, Tensor] = {}
-    for file in weights.files:
-        held |= read_header(file, spec.name)
-    return held
-
-
 def _safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
     """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use."""
     place = locate(spec)
@@ -230,28 +212,3 @@ def _dtype_of_files(spec: ModelSpec) -> Any:
         sizes[tensor.dtype] += tensor.bytes
     names = {"BF16": torch.bfloat16, "F16": torch.float16}
     return names.get(max(sizes, key=lambda name: sizes[name], default=""))
-
-
-def one_line(error: BaseException) -> str:
-    """What a library says, in one line; its kind where it says nothing."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Keep the progress bars, retries and advice of the libraries that load out of the terminal."""
-    from transformers.utils import logging as transformers_logging
-
-    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "accelerate", "peft")]
-    levels = [logger.level for logger in loggers]
-    bars = transformers_logging.is_progress_bar_enabled()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
 from sonde.models._headers import read_header
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.blocks import BlockDataset
 from sonde.training.card import card
 from sonde.training.checkpoints import storing

@@ -20,7 +20,7 @@ from transformers import (
 from sonde.base.errors import InputError, SondeError
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models._load import _family_of
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.positions import position_tables, tile
 from sonde.training.recipe import Recipe
 from sonde.training.vocabulary import BOS, EOS, PAD, SPECIALS

@@ -28,7 +28,7 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.checkpoints import claim, clear, last_whole, mark, storing
 from sonde.training.initial import fresh_model
 from sonde.training.kept import Series

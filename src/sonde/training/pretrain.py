@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from sonde.base.errors import InputError
 from sonde.models._memory import if_it_fits
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
 from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
 from sonde.training.evaluate_pairs import evaluate_next

@@ -16,7 +16,7 @@ import polars as pl
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sonde.models._weights import quiet
+from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
 from sonde.training.evaluate import Compression, Figures, evaluate_encoder, sample_files
 from sonde.training.export import write_card

@@ -1,0 +1,32 @@
+"""What libraries say while they load: kept out of the terminal, and in one line where it is an error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+def one_line(error: BaseException) -> str:
+    """What a library says, in one line; its kind where it says nothing."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep the progress bars, retries and advice of the libraries that load out of the terminal."""
+    from transformers.utils import logging as transformers_logging
+
+    loggers = [logging.getLogger(name) for name in ("transformers", "huggingface_hub", "accelerate", "peft")]
+    levels = [logger.level for logger in loggers]
+    bars = transformers_logging.is_progress_bar_enabled()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if bars:
+            transformers_logging.enable_progress_bar()

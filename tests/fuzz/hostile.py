@@ -41,6 +41,8 @@ def samples() -> dict[str, tuple[str, ...]]:
         obj
         for module in (textwrap, inspect, json)
         for _, obj in inspect.getmembers(module, inspect.isfunction)
+        # What a library has put there while it was imported has no source (Ray: inspect.isgenerator).
+        if obj.__module__ == module.__name__
     ]
     python = tuple(textwrap.dedent(inspect.getsource(one)) for one in found)
     return {

@@ -624,3 +624,12 @@ def test_only_what_is_drawn_from_is_looked_up_around(
     pool = pool_of(functions, "python", 0).items
     assert list(drawn_from(TASKS.load("idn"), functions, 0, "python")) == list(pool[:100])
     assert list(drawn_from(TASKS.load(whole), functions, 0, "python")) == list(pool)
+
+
+def test_equal_code_of_another_corpus_keeps_its_own_clusters(functions: list[Item]) -> None:
+    """Ids are those of content: a pool kept for the next task must not be taken for another corpus."""
+    first = pool_of(functions, "python", 0).items
+    elsewhere = [dataclasses.replace(item, cluster="other", repository="other") for item in functions]
+    other = pool_of(elsewhere, "python", 0).items
+    assert {item.cluster for item in first} != {"other"} == {item.cluster for item in other}
+    assert pool_of(list(reversed(functions)), "python", 0).items is first

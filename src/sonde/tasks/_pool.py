@@ -61,7 +61,7 @@ class Pool:
 
 
 class _Same:
-    """Items that are compared by their ids and splits alone, to be a key.
+    """Items in any order, to be a key. Ids alone would not do: equal code of another corpus has equal ids.
 
     Most are asked for again as the same objects in the same order, which is looked at first: a run asks as
     often as it has tasks.
@@ -72,8 +72,8 @@ class _Same:
         self.spread = spread
 
     @cached_property
-    def _key(self) -> frozenset[tuple[str, str]]:
-        return frozenset((item.item_id, item.split) for item in self.items)
+    def _key(self) -> frozenset[Item]:
+        return frozenset(self.items)
 
     def __hash__(self) -> int:
         return len(self.items)

@@ -25,6 +25,11 @@ import polars as pl
 FUNCTIONS = 1_500
 ROUNDS = 3
 _RUN = f"run -m sonde/mini-decoder -l surprisal -c stdlib --limit {FUNCTIONS} --no-report"
+_SIZED = {
+    "attention": "run -m sonde/mini-encoder -l attention -c stdlib --limit 200 --no-report",
+    "probe": "run -m sonde/mini-encoder -l probe -t len -c stdlib --limit 400 --no-report",
+}
+"""Runs of other lenses whose observations are measured, with the bundled encoder of four layers of 256."""
 
 SIZES = {"125M": 125e6, "1B": 1e9, "7B": 7e9, "70B": 70e9}
 """Parameters that a subword passes through."""
@@ -65,16 +70,23 @@ def run() -> Iterator[dict[str, Any]]:
                 reading[way].append(json.loads((folder / "run.json").read_text())["timing"]["observe"])
         for way in ways:
             yield _row(f"functions a second, {way.name}", FUNCTIONS / statistics.median(reading[way]), "1/s")
+        for way in ways:
+            beside = [one - other for one, other in zip(whole[way], reading[way], strict=True)]
+            yield _row(f"seconds beside reading, {way.name}", statistics.median(beside), "s")
         for what, times in (("reading", reading), ("whole command", whole)):
             for way in ways[1:]:
                 ratios = [one / other for one, other in zip(times[ways[0]], times[way], strict=True)]
                 yield _row(f"{what}: {way.name} / 1 worker here", statistics.median(ratios), "x")
         yield from _growth(Path(made) / "first")
+        for lens, command in _SIZED.items():
+            _command(Path(made) / lens, ways[0], command)
+            size, inputs = _observed(Path(made) / lens)
+            yield _row(f"observations of a million inputs, {lens}", size / inputs * 1e6 / 1e9, "GB")
 
 
-def _command(folder: Path, way: Way) -> float:
+def _command(folder: Path, way: Way, command: str = _RUN) -> float:
     """Seconds of a run."""
-    words = [*_RUN.split(), "--executor", way.executor, "--workers", str(way.workers), "-o", str(folder)]
+    words = [*command.split(), "--executor", way.executor, "--workers", str(way.workers), "-o", str(folder)]
     # Ray would have its workers give way to everything else on the machine.
     environment = {**os.environ, "SONDE_CACHE_SIZE": "0", "RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1"}
     begin = time.perf_counter()
@@ -91,7 +103,7 @@ def _growth(folder: Path) -> Iterator[dict[str, Any]]:
     """What a million functions come to, from the sizes of a run."""
     rows = pl.scan_parquet(folder / "observations" / "**" / "*.parquet")
     subwords = rows.select(pl.len()).collect().item()
-    size = sum(one.stat().st_size for one in (folder / "observations").rglob("*.parquet"))
+    size, _ = _observed(folder)
     yield _row("subwords a function", subwords / FUNCTIONS, "")
     yield _row("bytes of observations a subword", size / subwords, "B")
     yield _row("observations of a million functions", size / FUNCTIONS * 1e6 / 1e9, "GB")
@@ -101,6 +113,13 @@ def _growth(folder: Path) -> Iterator[dict[str, Any]]:
         yield _row(
             f"a million functions, {name}, by arithmetic", operations / _OPERATIONS_A_SECOND / 3600, "GPU h"
         )
+
+
+def _observed(folder: Path) -> tuple[int, int]:
+    """Bytes of a run's observations, and the inputs that they are of."""
+    tables = [*(folder / "observations").rglob("*.parquet")]
+    inputs = pl.concat([pl.read_parquet(one, columns=["item_id"]) for one in tables])["item_id"].n_unique()
+    return sum(one.stat().st_size for one in tables), inputs
 
 
 def _row(name: str, value: float, unit: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
 from sonde.corpora import Item, _spread
 from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
-from sonde.executors.ray import _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors.ray import Placed, _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
 from sonde.tasks import Question, Spread, label_items
 
@@ -133,13 +133,13 @@ def die_once(place: str) -> int:
 
 def test_a_node_that_does_not_see_the_folder_is_refused() -> None:
     with pytest.raises(StoreError, match="the node 'there' does not see the folder '/runs/a'"):
-        _check("there", versions(), ["/runs/a/.seen-1"])
+        _check(Placed(name="there", node="1"), versions(), ["/runs/a/.seen-1"])
 
 
 def test_a_node_with_other_versions_is_refused_by_name() -> None:
     theirs = {**versions(), "torch": "0.1"}
     with pytest.raises(SondeError, match=r"the node 'there' has other versions: torch 0\.1 \(here "):
-        _check("there", theirs, [])
+        _check(Placed(name="there", node="1"), theirs, [])
 
 
 def test_a_cluster_that_does_not_answer_is_refused_at_once(

@@ -19,7 +19,7 @@ from sonde.experiments.run import run
 from sonde.results.scores import read_scores
 from tests.posing import posing
 
-LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
+LENSES = ("surprisal", "probe", "attention", "cloze", "prompting", "finetune")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,7 @@ def measured(code: Path, output: Path, models: tuple[Path, ...], device: str) ->
         include_seen=True,
         options={
             "cloze": {"candidates": 3, "scope": "all", "templates": "import,call"},
+            "prompting": {"tokens": 4},
             "finetune": {"epochs": 1, "length": 64, "cut": "keep"},
         },
     )

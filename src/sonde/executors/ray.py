@@ -12,23 +12,21 @@ import dataclasses
 import importlib
 import math
 import os
-import socket
-import subprocess
-import sys
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sonde.base.errors import SondeError, StoreError, UsageError
 from sonde.base.outside import handed_in
-from sonde.executors import cores
+from sonde.executors._joining import HERE, join, start
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -36,8 +34,9 @@ Result = TypeVar("Result")
 ATTEMPTS = 3
 """Times that a job is begun before the death of its actor is held to be the job's fault."""
 
-_OBJECT_STORE_BYTES = 100_000_000
-"""Memory of a cluster started here for what travels: jobs and results are small, tables go to the folder."""
+NODES_LOST = 10
+"""Nodes that may go while they have the same job: schedulers take nodes back, and more of them are a job that
+takes each node down."""
 
 _COMPARED = (
     "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",
@@ -45,13 +44,17 @@ _COMPARED = (
 """Names, or beginnings of names, of packages whose version can change a score."""
 
 
-_ANSWER_SECONDS = 10
-"""How long a cluster may take to answer at all."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The node of an actor.
 
-_HERE = "local"
-"""Ray's name for a cluster that is started on this machine."""
+    Attributes:
+        name: As its machine calls itself.
+        node: Its number in the cluster.
+    """
 
-_QUIET = {"log_to_driver": False, "logging_level": "error"}
+    name: str
+    node: str
 
 
 class Worker:
@@ -59,8 +62,8 @@ class Worker:
 
     def greet(
         self, tokens: Mapping[str, str], handed_in: Mapping[str, str]
-    ) -> tuple[str, dict[str, str], list[str]]:
-        """The name of the node, its versions, and the folders whose token it could not read back.
+    ) -> tuple[Placed, dict[str, str], list[str]]:
+        """Where the actor runs, its versions, and the folders whose token it could not read back.
 
         Args:
             tokens: What should be read, by path.
@@ -68,7 +71,8 @@ class Worker:
         """
         os.environ.update(handed_in)
         unseen = [path for path, token in tokens.items() if _read(path) != token]
-        return os.uname().nodename, versions(), unseen
+        node = _ray().get_runtime_context().get_node_id()
+        return Placed(name=os.uname().nodename, node=node), versions(), unseen
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
         """The result of one job."""
@@ -99,9 +103,9 @@ class RayExecutor:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
                 connected to another one.
         """
-        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or _HERE
+        ray, wanted = _ray(), address or os.environ.get("RAY_ADDRESS", "") or HERE
         if not ray.is_initialized():
-            _start(ray, workers) if wanted == _HERE else _join(ray, wanted)
+            start(ray, workers) if wanted == HERE else join(ray, wanted)
             self._joined = wanted
         elif address and self._joined not in ("", address):
             raise UsageError(
@@ -149,8 +153,16 @@ class RayExecutor:
                 _ray().kill(actor)
 
 
+class _Task(NamedTuple):
+    """What an actor does: a job, by its number, or a greeting, before a job or the first one."""
+
+    actor: Any
+    job: tuple[int, Any] | None
+    greets: bool
+
+
 class _Pool:
-    """Actors, and which job each of them has, by its number; none while its greeting is awaited."""
+    """Actors, and what each of them does."""
 
     def __init__(
         self,
@@ -163,71 +175,93 @@ class _Pool:
         self._ray, self._function, self._tokens = ray, function, tokens
         self._jobs = enumerate(jobs)
         self._waiting: deque[tuple[int, Any]] = deque()
-        self._deaths: dict[int | None, int] = {}
-        self._busy: dict[Any, tuple[Any, tuple[int, Any] | None]] = {}
+        self._deaths: Counter[tuple[int | None, bool]] = Counter()
+        self._nodes: dict[Any, str] = {}
+        self._busy: dict[Any, _Task] = {}
         self._idle: list[Any] = []
         self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
 
-    def hire(self, actor: Any = None) -> None:
-        """Take an actor on, a new one where none is given."""
+    def hire(self, actor: Any = None, job: tuple[int, Any] | None = None) -> None:
+        """Take an actor on, a new one where none is given, and have it do a job once it answers."""
         actor = self._type.remote() if actor is None else actor
-        self._busy[actor.greet.remote(self._tokens, handed_in())] = actor, None
+        # Asked again while it cannot be reached, until it answers or is known to be dead.
+        asked = actor.greet.options(max_task_retries=-1).remote(self._tokens, handed_in())
+        self._busy[asked] = _Task(actor, job, greets=True)
 
     def results(self) -> Iterator[tuple[Any, Any]]:
         """Each job with its result, as they finish."""
+        errors = self._ray.exceptions
         while self._is_left():
             (ready,), _ = self._ray.wait(list(self._busy), num_returns=1)
-            actor, done = self._busy.pop(ready)
+            actor, job, greets = self._busy.pop(ready)
             try:
                 answer = self._ray.get(ready)
-            except self._ray.exceptions.RayTaskError as error:
+            except errors.RayTaskError as error:
                 self._idle.append(actor)
                 raise error.cause from None
-            except self._ray.exceptions.RayActorError as error:
-                self._bury(done, error)
+            except errors.ActorUnavailableError:
+                self.hire(actor, job)
+                continue
+            except errors.RayActorError as error:
+                self._bury(actor, job, error)
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
-            if done is None:
-                _check(*answer)
-            if following := self._next():
+            if greets:
+                self._welcome(actor, *answer)
+            if following := job if greets and job else self._next():
                 running = actor.run.remote(self._function, _anywhere(following[1]))
-                self._busy[running] = actor, following
+                self._busy[running] = _Task(actor, following, greets=False)
             else:
                 self._idle.append(actor)
-            if done is not None:
-                yield done[1], answer
+            if job is not None and not greets:
+                yield job[1], answer
+
+    def _welcome(self, actor: Any, placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
+        _check(placed, theirs, unseen)
+        self._nodes[actor] = placed.node
+        # Over a long run many come and go; what tells is that none gets to work.
+        del self._deaths[None, False], self._deaths[None, True]
 
     def close(self, kept: list[Any] | None) -> None:
         """Dismiss the actors; those without work, or that have not begun, stay where actors are kept."""
-        free = self._idle + [actor for actor, job in self._busy.values() if job is None]
+        free = self._idle + [one.actor for one in self._busy.values() if one.job is None]
         if kept is not None:
             kept.extend(free)
-        for actor in (*(free if kept is None else ()), *(one for one, job in self._busy.values() if job)):
+        working = [one.actor for one in self._busy.values() if one.job]
+        for actor in working if kept is not None else [*free, *working]:
             self._ray.kill(actor)
 
     def _is_left(self) -> bool:
         """Whether a job has no result yet."""
         if following := self._next():
             self._waiting.appendleft(following)
-        return bool(self._waiting) or any(job is not None for _, job in self._busy.values())
+        return bool(self._waiting) or any(one.job is not None for one in self._busy.values())
 
     def _next(self) -> tuple[int, Any] | None:
         return self._waiting.popleft() if self._waiting else next(self._jobs, None)
 
-    def _bury(self, job: tuple[int, Any] | None, error: Exception) -> None:
+    def _bury(self, actor: Any, job: tuple[int, Any] | None, error: Exception) -> None:
+        """Give the job of an actor that died back, unless that happened too often.
+
+        Raises:
+            SondeError: It did.
+        """
+        where = self._nodes.pop(actor, None) or str(error)
+        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._ray.nodes())
         number = None if job is None else job[0]
-        self._deaths[number] = self._deaths.get(number, 0) + 1
-        if self._deaths[number] >= ATTEMPTS:
+        self._deaths[number, with_node] += 1
+        if self._deaths[number, with_node] >= (most := NODES_LOST if with_node else ATTEMPTS):
             which = "before its first job" if number is None else f"at job {number + 1}"
+            who = "the node of a Ray actor was lost" if with_node else "a Ray actor died"
             raise SondeError(
-                f"a Ray actor died {ATTEMPTS} times {which} (out of memory?); finished parts are kept, run "
+                f"{who} {most} times {which} (out of memory?); finished parts are kept, run "
                 "the same command again, with fewer --workers if it repeats"
             ) from error
         if job is not None:
             self._waiting.appendleft(job)
 
 
-def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
+def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
     """Refuse a node whose scores would not be those of this one, or would not be found.
 
     Raises:
@@ -237,8 +271,8 @@ def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
     if unseen:
         folder = Path(unseen[0]).parent
         raise StoreError(
-            f"the node {node!r} does not see the folder {str(folder)!r} of the run; give -o a folder that "
-            "every node mounts under the same path"
+            f"the node {placed.name!r} does not see the folder {str(folder)!r} of the run; give -o a folder "
+            "that every node mounts under the same path"
         )
     ours = versions()
     differing = [
@@ -248,7 +282,8 @@ def _check(node: str, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
     ]
     if differing:
         raise SondeError(
-            f"the node {node!r} has other versions: {', '.join(differing)}; install the same on every node"
+            f"the node {placed.name!r} has other versions: {', '.join(differing)}; install the same on every "
+            "node"
         )
 
 
@@ -318,47 +353,6 @@ def _ray() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
-
-
-def _start(ray: Any, workers: int) -> None:
-    """A cluster of this machine, which ends with this process."""
-    ray.init(
-        address=_HERE,
-        num_cpus=max(cores(), workers),
-        object_store_memory=_OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        **_QUIET,
-    )
-
-
-def _join(ray: Any, address: str) -> None:
-    """A cluster that runs already; whether anything answers is asked first, since Ray waits for minutes.
-
-    Raises:
-        UsageError: There is none.
-    """
-    try:
-        if ":" in address:
-            host, _, port = address.rpartition("/")[2].rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
-            if "://" not in address:
-                _must_be_ray(address)
-        ray.init(address=address, **_QUIET)
-    except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
-        raise UsageError(
-            f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
-            "--address and RAY_ADDRESS to use this machine"
-        ) from error
-
-
-def _must_be_ray(address: str) -> None:
-    """Ask whether what listens at an address is Ray, by Ray's own command: its client waits for minutes."""
-    subprocess.run(
-        [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address],
-        check=True,
-        capture_output=True,
-        timeout=_ANSWER_SECONDS,
-    )
 
 
 executor = RayExecutor()

@@ -12,7 +12,7 @@ from sonde.corpora import Intake, Item, kept_imports, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import version_of
-from sonde.results.columns import scan_tables
+from sonde.results.columns import one_below_another, scan_tables
 from sonde.store.parts import PartStore
 from sonde.tasks import (
     TASKS,
@@ -76,8 +76,8 @@ def write_labels(
         around = around_of(TASKS.load(name), group, spread)
         asked = Question(name, 0, mode, frozenset(quirks), around)
         tables = label_items(asked, group.items, spread)
-        frames = [frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables]
-        store.put(relative, key, pl.concat(frames), {})
+        named = (frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables)
+        store.put(relative, key, one_below_another(named), {})
     advance()
     return rule
 

@@ -70,20 +70,21 @@ _LATER = ("oldest", "newest", "period")
 
 def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
     """The table of ``items.parquet`` from corpora with their items."""
-    rows = [
-        {
-            "corpus": corpus,
-            **{name: getattr(item, name) for name in _COPIED},
-            "bytes": len(item.text.encode("utf-8", "replace")),
-            "characters": len(item.text),
-            "tags": [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags],
-            "given": [{name: getattr(given, name) for name in _GIVEN} for given in item.given],
-            "cuts": list(item.cuts),
-        }
-        for corpus, items in groups
-        for item in items
-    ]
-    return pl.DataFrame(rows, schema=ITEMS_SCHEMA, orient="row")
+    held = [(corpus, item) for corpus, items in groups for item in items]
+    columns = {name: [getattr(item, name) for _, item in held] for name in _COPIED} | {
+        "corpus": [corpus for corpus, _ in held],
+        "bytes": [len(item.text.encode("utf-8", "replace")) for _, item in held],
+        "characters": [len(item.text) for _, item in held],
+        "tags": [
+            [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags]
+            for _, item in held
+        ],
+        "given": [
+            [{name: getattr(given, name) for name in _GIVEN} for given in item.given] for _, item in held
+        ],
+        "cuts": [list(item.cuts) for _, item in held],
+    }
+    return pl.DataFrame({name: columns[name] for name in ITEMS_SCHEMA}, schema=ITEMS_SCHEMA)
 
 
 def items_from(frame: pl.DataFrame) -> list[Item]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import polars as pl
 
 from sonde.corpora import Item
 from sonde.corpora._spread import ONE, ItemChunk, Spread
+from sonde.results.columns import one_below_another
 from sonde.tasks._picked import Question, around
+
+_PLACE = "_place"
 
 
 def label_items(
@@ -29,9 +33,19 @@ def label_items(
     if not question.repositories:
         yield from answers
         return
-    found = dict(zip(order, (table for _, table in answers), strict=True))
-    for place, item in enumerate(items):
-        yield item, found.pop(place)
+    if not items:
+        return
+    # Their tables are held below one another: alone, each takes kilobytes however few rows it has.
+    heights = [0] * len(items)
+
+    def placed() -> Iterator[pl.DataFrame]:
+        for place, (_, table) in zip(order, answers, strict=True):
+            heights[place] = table.height
+            yield table.with_columns(pl.lit(place).alias(_PLACE))
+
+    held = one_below_another(placed()).sort(_PLACE, maintain_order=True).drop(_PLACE)
+    for item, height, end in zip(items, heights, accumulate(heights), strict=True):
+        yield item, held.slice(end - height, height)
 
 
 def _label(part: ItemChunk[Question, Item]) -> list[pl.DataFrame]:

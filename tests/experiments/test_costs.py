@@ -22,6 +22,7 @@ from sonde.experiments.budget import (
     taking,
 )
 from sonde.experiments.costs import (
+    AGAIN,
     FEWEST,
     OTHER,
     PAGE,
@@ -86,6 +87,20 @@ def test_what_reads_texts_grows_with_their_characters() -> None:
     found, even = (expected([measure(16), measure(128)], one) for one in (long, amount(1_000)))
     assert found.seconds["observe"] == pytest.approx(3.0 + 10 * 0.05 * 1_000)
     assert found.seconds["score"] == even.seconds["score"]
+
+
+def test_a_later_stage_grows_no_further_than_what_it_reads() -> None:
+    def measure(limit: int) -> RunCost:
+        again = min(limit, 400)
+        amount = Amount(limit, limit, LENGTH * limit, again)
+        seconds = {"observe": 0.05 * limit, AGAIN: 0.03 * again}
+        return RunCost(
+            amount=amount, seconds=seconds, processor=seconds, memory=0, disk=0, forwards=limit + again
+        )
+
+    found = expected([measure(16), measure(128)], measure(10_000).amount)
+    assert found.seconds == pytest.approx({"observe": 500.0, AGAIN: 12.0})
+    assert found.forwards == 10_400
 
 
 def test_one_warm_up_of_the_whole_run_is_its_cost() -> None:

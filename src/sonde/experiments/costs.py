@@ -2,7 +2,7 @@
 
 A run on more items is taken to cost, stage by stage, what does not depend on their number and so much more
 for each: the line through two warm-ups. What reads texts grows with their characters, the page with each
-doubling of their number, all else with their number.
+doubling of their number, later stages with as many inputs as they read, all else with their number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from sonde.base.errors import InputError, UsageError
 
 START, PAGE, OTHER = "start", "report", "other"
 """Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
+
+AGAIN = "observe again"
+"""Observing in later stages: what a lens looks at more closely once its scores are there."""
 
 _BY_CHARACTERS = frozenset({"label", "observe"})
 
@@ -56,11 +59,13 @@ class Amount:
         limit: At most this many items a task and language, as ``--limit`` says it.
         inputs: Distinct texts that are read.
         characters: Their characters.
+        again: Inputs that later stages read, as far as the lenses say beforehand.
     """
 
     limit: int
     inputs: int
     characters: int
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +128,9 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
     def characters(of: Amount) -> int:
         return of.characters
 
+    def again(of: Amount) -> int:
+        return of.again
+
     def doublings(of: Amount) -> float:
         # A chart shows at most so many points, and a table so many rows.
         return math.log2(max(1, of.inputs))
@@ -130,7 +138,8 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
     def of_stage(stage: str, of: Callable[[RunCost], Mapping[str, float]]) -> float:
         if stage in _WHATEVER_IS_READ:
             return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
-        by = characters if stage in _BY_CHARACTERS else doublings if stage == PAGE else inputs
+        ways = {PAGE: doublings, AGAIN: again, **dict.fromkeys(_BY_CHARACTERS, characters)}
+        by = ways.get(stage, inputs)
         return grown(lambda one: of(one).get(stage, 0.0), by)
 
     stages = dict.fromkeys([*small.seconds, *large.seconds])
@@ -153,7 +162,7 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
         memory=round(grown(lambda one: _beyond_noise(one.memory, small.memory), inputs)),
         disk=round(grown(lambda one: one.disk, inputs)),
         page=round(grown(lambda one: one.page, doublings)),
-        forwards=round(grown(lambda one: one.forwards, inputs)),
+        forwards=round(grown(lambda one: one.forwards, lambda of: of.inputs + of.again)),
         device_memory=device,
     )
 
@@ -258,7 +267,8 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
 def _times(amount: Amount, limit: int) -> Amount:
     """As much as another limit gives, if all items are alike."""
     factor = limit / amount.limit
-    return Amount(limit, round(amount.inputs * factor), round(amount.characters * factor))
+    more = (amount.inputs, amount.characters, amount.again)
+    return Amount(limit, *(round(factor * number) for number in more))
 
 
 def largest(fits: Callable[[int], bool], least: int, most: int) -> int:

@@ -29,7 +29,7 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
+def observe(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe") -> None:
     """Carry all observations out, and say before those of each model how long they will take.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
@@ -51,7 +51,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob]) -> None:
         _say(forecast.planned(), progress)
     coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
     with (
-        outcome.timed("observe"),
+        outcome.timed(timed),
         preparing_ahead(coming, execution.light_workers - 1 if alone else 0),
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):

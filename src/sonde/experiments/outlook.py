@@ -21,7 +21,7 @@ from sonde.experiments.drawing import DEFAULT_SIZE
 from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading, settings_of
 from sonde.experiments.settled import planned, read_by_models, settled
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, reading_lens
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models._resolve import behind_a_server
 from sonde.results.detectable import Clustering
@@ -92,7 +92,8 @@ class Outlook:
             share = min(1.0, limit / max(1, self._size(reading)))
             first = reading.inputs[: round(share * len(reading.inputs))]
             lengths |= {(reading.group.corpus, item.item_id): len(item.text) for item in first}
-        return Amount(limit, len(lengths), sum(lengths.values()))
+        again = _again(self.readings, {id(one): limit / max(1, self._size(one)) for one in self.readings})
+        return Amount(limit, len(lengths), sum(lengths.values()), again)
 
     def _size(self, reading: Reading) -> int:
         """Which limit gives all that a lens is shown."""
@@ -170,10 +171,20 @@ def _of(clusters: Sequence[str]) -> Clustering:
     return Clustering.of(list(Counter(clusters).values()))
 
 
-def written(folder: RunDirectory, limit: int) -> Amount:
-    """What a finished run has read, by its tables."""
+def written(folder: RunDirectory, limit: int, readings: Sequence[Reading]) -> Amount:
+    """What a finished run has read, by its tables, and by what its lenses were shown."""
     tables = [pl.read_parquet(path, columns=["characters"]) for path in (folder.items, folder.inputs)]
-    return Amount(limit, sum(map(len, tables)), sum(int(table["characters"].sum()) for table in tables))
+    characters = sum(int(table["characters"].sum()) for table in tables)
+    return Amount(limit, sum(map(len, tables)), characters, _again(readings, {}))
+
+
+def _again(readings: Sequence[Reading], shares: Mapping[int, float]) -> int:
+    """Inputs that later stages read of some share of each reading, by its identity; of all by default."""
+    found = 0.0
+    for reading in readings:
+        inputs = min(1.0, shares.get(id(reading), 1.0)) * len(reading.inputs)
+        found += 0 if reading.methods else min(reading_lens(reading.lens.source).read_again, inputs)
+    return round(found)
 
 
 def _long(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:

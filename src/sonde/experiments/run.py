@@ -14,6 +14,7 @@ from sonde.experiments._outcome import Outcome, Session
 from sonde.experiments._progress import Progress, Silent
 from sonde.experiments.checks import Readable
 from sonde.experiments.comparing import compare, compared_before, default_output, write_comparison
+from sonde.experiments.costs import AGAIN
 from sonde.experiments.observing import observe
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
 from sonde.experiments.readings import follow_ups
@@ -104,7 +105,7 @@ def _scores(
         if not scores:
             check_merged(session.execution.merges, stage)
         outcome.jobs += stage.jobs
-        observe(session, stage.jobs)
+        observe(session, stage.jobs, AGAIN if scores else "observe")
         if stage.trainings:
             train(session, stage.trainings)
         with outcome.timed("score"), session.progress.stage("scoring", len(stage.answers)) as advance:

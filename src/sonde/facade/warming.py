@@ -153,7 +153,7 @@ def _carry_out(
         stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
         processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
         summary = folder.read_summary()
-        amount = written(folder, experiment.selection.limit or 0)
+        amount = written(folder, experiment.selection.limit or 0, outcome.readings)
         answers = [(one.row, one.gain) for one in task_answers(RunData(folder.root))]
         for job in longest:
             try_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))

@@ -26,6 +26,7 @@ class LensDefaults:
 
     takes: frozenset[str] = frozenset()
     draws: bool = False
+    read_again: int = 0
     compared: tuple[Compared, ...] = ()
     compared_with: Mapping[str, Option] = MappingProxyType({})
     typed_options: type[Options] = Options

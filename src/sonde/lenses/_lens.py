@@ -356,6 +356,11 @@ class ReadingLens(Lens, Protocol):
         """
         ...
 
+    @property
+    def read_again(self) -> int:
+        """Inputs that later stages read at most, of each model and group; 0 where there is one stage."""
+        ...
+
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """What a further stage has to know of this one's scores; None where there is no further stage.
 

@@ -70,6 +70,7 @@ class Attention(LensDefaults):
     quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
+    read_again = errors.ITEMS + errors.DRAWN
     compared = (Compared(metric="first_hit", better="higher", k=1, without=(FOLLOWED, BY_HEAD)),)
 
     def refuses(self, capabilities: Capabilities) -> str | None:

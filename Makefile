@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all test test-all reference check bench bench-gpu docs strings format wheel clean
+.PHONY: demo demo-all test test-all reference check bench bench-full bench-gpu docs strings format wheel clean
 
 demo: $(STAMP)
 	$(BIN)/sonde run
@@ -41,9 +41,15 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
+# Every figure of docs/performance.md in some rounds, peers of other projects among them: hours. SONDE_BENCH_SIZES=1000,10000
+# gives the peers more functions.
+bench-full: $(STAMP)
+	$(BIN)/python -m bench._full
+	$(BIN)/python docs/generate.py
+
 # Wherever there is a Python with sonde's dependencies and an accelerator; without one it shows that it runs.
 bench-gpu:
-	PYTHONPATH=src:. $(PYTHON) -m bench accelerator
+	PYTHONPATH=src:. $(PYTHON) -m bench._full --rounds 1 --into docs/measured/accelerator.json accelerator
 
 # The pages that are generated from the code (a test says when they are stale), then the site in build/site.
 docs: $(STAMP)

@@ -1,0 +1,124 @@
+"""Benchmarks in some rounds, kept as data that docs/performance.md is made from.
+
+    python -m bench._full [--rounds 3] [--into docs/measured/processor.json] [NAME ...]
+
+Each benchmark is written as soon as its rounds are done, in the place of what the file held of it, so that a
+command that is stopped loses one benchmark at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_ROOT = Path(__file__).parents[1]
+_PACKAGES = ("sonde", "torch", "transformers", "tokenizers", "polars", "numpy", "scikit-learn")
+
+BENCHMARKS = (
+    *("startup", "whole", "capture", "lens", "attention", "probe", "cloze", "alignment", "architectures"),
+    *(
+        "duplicates",
+        "cubert",
+        "finetune",
+        "pretrain",
+        "memory",
+        "large",
+        "plan",
+        "preparation",
+        "scale",
+        "peers",
+    ),
+)
+"""All but those that write pages of their own, and that of an accelerator."""
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on beside the code."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "accelerator": _accelerator(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def _accelerator() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
+def measured(name: str, rounds: int) -> dict[str, Any]:
+    """A benchmark's rows, each with its value of every round.
+
+    Raises:
+        CalledProcessError: It failed.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for _ in range(rounds):
+        done = subprocess.run(
+            [sys.executable, "-m", "bench", "--json", name], cwd=_ROOT, check=True, stdout=subprocess.PIPE
+        )
+        for line in done.stdout.decode().splitlines():
+            told = json.loads(line)
+            row = rows.setdefault(told["name"], {key: told[key] for key in ("name", "unit", "target")})
+            row.setdefault("values", []).extend(told.get("spread", []) or [])
+            row["values"].append(told["value"])
+    return {
+        "benchmark": name,
+        "command": f"python -m bench {name}",
+        "rounds": rounds,
+        "load": round(os.getloadavg()[2], 1),
+        "when": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "rows": list(rows.values()),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, and write what comes of it into the file."""
+    parser = argparse.ArgumentParser(description="Measure benchmarks for docs/performance.md.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--into", type=Path, default=_ROOT / "docs" / "measured" / "processor.json")
+    given = parser.parse_args(arguments)
+    failed: list[str] = []
+    for name in given.names or BENCHMARKS:
+        try:
+            found = measured(name, given.rounds)
+        except subprocess.CalledProcessError:
+            failed.append(name)
+            continue
+        held = json.loads(given.into.read_text(encoding="utf-8")) if given.into.exists() else []
+        kept = [one for one in held if one["benchmark"] != name]
+        given.into.parent.mkdir(parents=True, exist_ok=True)
+        given.into.write_text(json.dumps([*kept, found], indent=1) + "\n", encoding="utf-8")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

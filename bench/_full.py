@@ -40,7 +40,7 @@ BENCHMARKS = (
         "peers",
     ),
 )
-"""All but those that write pages of their own, and that of an accelerator."""
+"""All but that of docs/tasks.md and that of an accelerator."""
 
 
 def machine() -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _loop(subwords: Subwords, tree: Tree) -> list[str]:
         (
             int(tree.start[row]),
             int(tree.end[row]),
-            f"{tree.kind_name(tree.parent[row])} -> {tree.kind_name(row)}",
+            f"{tree.kind_name(int(tree.parent[row]))} -> {tree.kind_name(row)}",
         )
         for row in tree.leaves.tolist()
     ]
@@ -101,12 +101,14 @@ def _loop(subwords: Subwords, tree: Tree) -> list[str]:
 def _published_loop(subwords: Subwords, tree: Tree) -> list[str]:
     """The same as published: the lines before a leaf are added up again for each piece and each leaf."""
     lines = tree.text.split("\n")
-    rows = [
+    borders = [
         (tree.text.count("\n", 0, int(at)), tree.text.rfind("\n", 0, int(at)) + 1, int(at))
         for at in _borders(tree)
     ]
-    points = [(row, at - line) for row, line, at in rows]
-    names = [f"{tree.kind_name(tree.parent[row])} -> {tree.kind_name(row)}" for row in tree.leaves.tolist()]
+    points = [(row, at - line) for row, line, at in borders]
+    names = [
+        f"{tree.kind_name(int(tree.parent[row]))} -> {tree.kind_name(row)}" for row in tree.leaves.tolist()
+    ]
     found: list[str] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
         tag = "< N/A >"

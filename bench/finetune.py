@@ -19,6 +19,7 @@ from sonde.training.finetuning.batches import Batch, collate, order
 from sonde.training.finetuning.data import Data, Encoded, Sample
 from sonde.training.finetuning.fit import fit
 from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
+from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import FineTuning
 from sonde.training.precision import in_bfloat16
 
@@ -77,6 +78,7 @@ def _ours(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
             rate=1e-4,
             pad=pad,
             folder=Path(folder),
+            portions=Portions(torch.device("cpu")),
             on_step=lambda _: times.append(_now()),
         )
     return times[-1] - times[_WARM - 1]
@@ -133,7 +135,8 @@ def _bare(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
             remove_unused_columns=False,
         )
         batches = order(encoded, _RECIPE.batch, _RECIPE.seed, 0)
-        trainer = Trainer(_Lossy(model), arguments, tensors, batches, callbacks=[clock])
+        shown: Any = batches
+        trainer = Trainer(_Lossy(model), arguments, tensors, shown, callbacks=[clock])
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     return clock.times[-1] - clock.times[_WARM - 1]

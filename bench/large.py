@@ -114,9 +114,10 @@ def _adapted(base: Path, folder: Path) -> tuple[Path, Path]:
     model = transformers.LlamaForCausalLM.from_pretrained(base)
     settings = peft.LoraConfig(r=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     wrapped = peft.get_peft_model(model, settings)
-    wrapped.save_pretrained(folder / "lora")
+    wrapped.save_pretrained(str(folder / "lora"))
     shutil.copytree(base, folder / "merged")
-    wrapped.merge_and_unload().save_pretrained(folder / "merged")
+    merged: Any = wrapped.merge_and_unload()
+    merged.save_pretrained(folder / "merged")
     return folder / "lora", folder / "merged"
 
 

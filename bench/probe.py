@@ -86,7 +86,8 @@ def one_after_another(states: np.ndarray, labels: np.ndarray, parts: Parts) -> f
         )
         for l2 in L2
     ]
-    chosen = max(fits, key=lambda fit: fit.score(scaled[parts.valid], labels[parts.valid]))
+    right = [float(fit.score(scaled[parts.valid], labels[parts.valid])) for fit in fits]
+    chosen = fits[right.index(max(right))]
     return float(chosen.score(scaled[parts.test], labels[parts.test]))
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import interpkit
+import interpkit  # pyright: ignore[reportMissingImports]
 
 
 def main(model: str, texts: str) -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from minicons.scorer import IncrementalLMScorer
+from minicons.scorer import IncrementalLMScorer  # pyright: ignore[reportMissingImports]
 
 TOGETHER = 16
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import datasets
 import transformers
-from perplexed.core import perplexed
+from perplexed.core import perplexed  # pyright: ignore[reportMissingImports]
 
 TOGETHER = 16
 

@@ -31,7 +31,7 @@ import polars as pl
 from tests.faults.kills import actors_of, kill_group, same_scores, start, tables
 
 COMMAND = (
-    "run -m sonde/mini-encoder -l surprisal -l attention -l probe -t ktx -t len -c local:code "
+    "run -m sonde/mini-decoder -l surprisal -l attention -l probe -t ktx -t len -c local:code "
     "--option probe.controls=false --option probe.probe=linear --option probe.folds=2 --no-report"
 )
 NODES = 3

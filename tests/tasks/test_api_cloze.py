@@ -11,7 +11,7 @@ import pytest
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import TASKS, Dataset, DrawingTask
+from sonde.tasks import TASKS, Dataset, DrawingTask, Spread
 from sonde.tasks._cloze_aliases import DRAWN, AliasPool
 from sonde.tasks._cloze_queries import Queries, QueryRules, queries
 from sonde.tasks._cloze_segments import blanks, segments
@@ -45,6 +45,11 @@ def file(text: str, language: str = "python") -> SourceFile:
 
 def made(**wanted: object) -> Queries:
     return queries(gather([file(TEXT)]), QueryRules(**wanted))  # type: ignore[arg-type]
+
+
+def test_any_number_of_processes_gives_the_same() -> None:
+    files = standard_library()
+    assert gather(files, spread=Spread(workers=2, worth=len(files) // 2)) == gather(files)
 
 
 def standard_library() -> list[SourceFile]:

@@ -9,7 +9,7 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.tasks import TASKS, Dataset, DrawingTask, _cloze_fakes
+from sonde.tasks import TASKS, Dataset, DrawingTask, Spread, _cloze_fakes
 from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._cloze_fakes import SLACK, Fakes, Spelling, halves, words_of
 from sonde.tasks.apis.api_deprecated import gathered
@@ -213,5 +213,6 @@ def hidden():
         SourceFile("lib/__init__.py", "from lib._core import old, new\n", "python", "lib", "lib"),
     ]
     pairs, left_out = gathered(files)
+    assert gathered(files, Spread(workers=2, worth=max(1, len(files) // 2))) == (pairs, left_out)
     assert list(pairs) == [("python", "lib.old", "lib.new", (0, 0))]
     assert left_out["private name"] == 1

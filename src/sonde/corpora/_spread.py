@@ -12,7 +12,7 @@ from sonde.executors import EXECUTORS, on_cluster
 
 Rule = TypeVar("Rule")
 Answer = TypeVar("Answer")
-Text = TypeVar("Text", Item, SourceFile)
+Text = TypeVar("Text", bound=Item | SourceFile)
 
 _CHUNK = 500
 

@@ -260,6 +260,7 @@ class _Drawing:
                 language=group.language,
                 mode=lens.mode,
                 options=dict(lens.options),
+                spread=self.spread,
             )
         if task.target == "corpus":
             raise UsageError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import LANGUAGES, Function, facet_of, has_facet
-from sonde.languages._imports import ApiCall, Imports
+from sonde.languages._imports import ApiCall, FileNames, Imports
 
 WITHIN = ("file", "function")
 
@@ -113,7 +114,9 @@ class NameUses:
         return any(definition.startswith(f"{module}.") for definition in found)
 
 
-def gather(files: Iterable[File], *, within: str = "file", propagate: bool = False) -> NameUses:
+def gather(
+    files: Iterable[File], *, within: str = "file", propagate: bool = False, spread: Spread = ONE
+) -> NameUses:
     """Read the names of all files.
 
     Args:
@@ -121,6 +124,7 @@ def gather(files: Iterable[File], *, within: str = "file", propagate: bool = Fal
         within: ``"file"`` for every call, ``"function"`` for calls inside functions and methods alone, as
             data sets of functions hold them. Imports are those of the file in both.
         propagate: Whether calls on what an imported name gave count, one step far.
+        spread: Processes that read files; any number gives the same.
 
     Raises:
         UsageError: ``within`` is neither, or a language has no imports.
@@ -133,24 +137,58 @@ def gather(files: Iterable[File], *, within: str = "file", propagate: bool = Fal
     gathered = NameUses()
     for language in sorted(held):
         if has_facet(language, "imports"):
-            _gather_language(held[language], language, within, propagate, gathered)
+            _gather_language(held[language], language, within, propagate, gathered, spread)
     if not gathered.files:
         found = ", ".join(sorted(held)) or "no files"
         raise InputError(f"names of APIs: found {found}; name a corpus of a language that has imports")
     return gathered
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How some files of one language are read.
+
+    Attributes:
+        language: Public name.
+        propagate: See `gather`.
+        paths: Of each file, from the root of imports.
+    """
+
+    language: str
+    propagate: bool
+    paths: tuple[str, ...] = ()
+
+
+def _read(part: ItemChunk[_Asked, File]) -> list[tuple[FileNames, list[Function]]]:
+    """What some files import and call, and their functions; runs in any process."""
+    asked = part.rule
+    language, facet = LANGUAGES.load(asked.language), facet_of(asked.language, "imports", Imports)
+    return [
+        (facet.read(file.text, path, propagate=asked.propagate), list(language.functions(file.text)))
+        for file, path in zip(part.items, asked.paths, strict=True)
+    ]
+
+
 def _gather_language(
-    files: Sequence[File], language: str, within: str, propagate: bool, gathered: NameUses
+    files: Sequence[File],
+    language: str,
+    within: str,
+    propagate: bool,
+    gathered: NameUses,
+    spread: Spread,
 ) -> None:
     facet = facet_of(language, "imports", Imports)
     held: dict[str, list[str]] = defaultdict(list)
     for file in files:
         held[file.repository].append(file.path)
     rooted = {name: facet.rooted(paths, name.rpartition("/")[2]) for name, paths in held.items()}
-    for file in files:
+
+    def with_paths(asked: _Asked, some: Sequence[File]) -> _Asked:
+        return replace(asked, paths=tuple(rooted[file.repository][file.path] for file in some))
+
+    asked = _Asked(language, propagate)
+    for file, (found, functions) in spread.of_files.over(_read, asked, files, share=with_paths):
         path = rooted[file.repository][file.path]
-        found = facet.read(file.text, path, propagate=propagate)
         gathered.files += 1
         gathered.stars += len(found.stars)
         gathered.unplaced += found.unplaced
@@ -163,7 +201,6 @@ def _gather_language(
             statements = tuple(file.text[start:end] for start, end in spans)
             # Of two files with one path always the same one, in whatever order they are read.
             gathered.statements[file.path] = max(gathered.statements.get(file.path, ()), statements)
-        functions = LANGUAGES.load(language).functions(file.text)
         module = _dotted(path)
         gathered.modules[language].add(module)
         gathered.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import polars as pl
 
 from sonde.corpora import Item, SourceFile
+from sonde.corpora._spread import ONE, Spread
 from sonde.languages import LANGUAGES, Definition, has_facet
 from sonde.results.columns import Columns, ColumnType, schema_of
 from sonde.tasks._examples import Dataset
@@ -190,6 +191,7 @@ class DrawingTask(CorpusTask, Protocol):
         language: str,
         mode: str,
         options: Mapping[str, Any],
+        spread: Spread = ONE,
     ) -> Dataset:
         """Draw a data set, as `sonde.tasks.build` does for other tasks.
 
@@ -200,6 +202,7 @@ class DrawingTask(CorpusTask, Protocol):
             language: Public name of the language.
             mode: ``"corrected"`` or ``"paper"``.
             options: Options of the lens.
+            spread: Processes that read files; any number gives the same.
 
         Raises:
             InputError: The files hold too little.

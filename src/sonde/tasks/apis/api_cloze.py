@@ -15,6 +15,7 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora._spread import ONE, Spread
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_frequent import FrequentPieces
 from sonde.tasks._cloze_given import given_queries
@@ -52,6 +53,7 @@ class ApiCloze:
         language: str,
         mode: str,
         options: Mapping[str, Any],
+        spread: Spread = ONE,
     ) -> Dataset:
         """Draw the queries of at most ``size`` names; see `sonde.tasks.DrawingTask`.
 
@@ -64,6 +66,7 @@ class ApiCloze:
             language: Public name of the language.
             mode: No mode changes the queries.
             options: See `sonde.tasks._cloze_options.StatementOptions`; others are not looked at.
+            spread: Processes that read files; any number gives the same.
 
         Raises:
             UsageError: An option that makes no sense.
@@ -75,7 +78,7 @@ class ApiCloze:
             report = {"asked": size, "size": given.height, "files": len(held)}
             return Dataset(self.name, self.version, given, tuple(items_of_queries(given)), report)
         chosen = StatementOptions.among(options)
-        gathered = gather(held, within=chosen.within, propagate=chosen.propagate)
+        gathered = gather(held, within=chosen.within, propagate=chosen.propagate, spread=spread)
         frequent = FrequentPieces((file.text for file in held), chosen.reference)
         rules, release = chosen.wanted(size, seed), dict[str, str]()
         if chosen.release or chosen.earlier_release:
@@ -91,7 +94,7 @@ class ApiCloze:
             )
         table = made.table
         if chosen.training:
-            table = table.with_columns(trained=_called_in(chosen.training, language))
+            table = table.with_columns(trained=_called_in(chosen.training, language, spread))
         report = {
             "asked": size,
             "size": table.height,
@@ -107,13 +110,13 @@ class ApiCloze:
         return Dataset(self.name, self.version, table, tuple(items_of_queries(table)), report)
 
 
-def _called_in(corpus: str, language: str) -> pl.Expr:
+def _called_in(corpus: str, language: str, spread: Spread) -> pl.Expr:
     """Whether the library of a query's name is called anywhere in a corpus.
 
     Raises:
         SondeError: There is no such corpus, or it has no file in this language.
     """
-    found = gather(read_files(corpus, (language,), Intake())).names.values()
+    found = gather(read_files(corpus, (language,), Intake()), spread=spread).names.values()
     return pl.col("library").is_in(sorted({name.library for name in found}))
 
 

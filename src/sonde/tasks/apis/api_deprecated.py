@@ -14,6 +14,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
+from sonde.corpora._spread import ONE, ItemChunk, Spread
 from sonde.languages import facet_of, has_facet
 from sonde.languages._deprecations import Deprecation, Deprecations
 from sonde.languages._imports import Imports
@@ -47,6 +48,7 @@ class ApiDeprecated:
         language: str,
         mode: str,
         options: Mapping[str, Any],
+        spread: Spread = ONE,
     ) -> Dataset:
         """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
 
@@ -58,6 +60,7 @@ class ApiDeprecated:
             mode: No mode changes the pairs.
             options: ``deprecated``: a CSV file with the columns ``deprecated`` and ``replacement`` (and
                 ``library``, if it is not the first level), in place of the corpus.
+            spread: Processes that read files; any number gives the same.
 
         Raises:
             InputError: The table cannot be read, or there is no pair.
@@ -68,7 +71,7 @@ class ApiDeprecated:
             pairs = {(language, *pair): 1 for pair in given_pairs(table)}
             rows = _rows(pairs)
         else:
-            pairs, left_out = gathered(files)
+            pairs, left_out = gathered(files, spread)
             rows = _rows(pairs)
         examples = margin_table(rows, size, seed)
         if examples.is_empty():
@@ -89,7 +92,7 @@ Pair = tuple[str, str, str, tuple[int, int]]
 """Language, deprecated name, replacement, and how many levels of each are members of a class."""
 
 
-def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]]:
+def gathered(files: Iterable[SourceFile], spread: Spread = ONE) -> tuple[dict[Pair, int], Counter[str]]:
     """The pairs that files state of their own names, as users import them, and why messages gave none."""
     held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
@@ -102,8 +105,7 @@ def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]
         imports = facet_of(language, "imports", Imports)
         rooted = imports.rooted([file.path for file in some], repository.rpartition("/")[2])
         stated: list[Deprecation] = []
-        for file in some:
-            found, reasons = facet.read(file.text, rooted[file.path])
+        for _, (found, reasons) in spread.of_files.over(_stated, (language, rooted), some, share=_of_some):
             left_out.update(reasons)
             stated += found
         if not stated:
@@ -117,6 +119,21 @@ def gathered(files: Iterable[SourceFile]) -> tuple[dict[Pair, int], Counter[str]
             else:
                 pairs[language, *names, one.members] += 1
     return dict(sorted(pairs.items())), left_out
+
+
+def _of_some(
+    rule: tuple[str, Mapping[str, str]], some: Sequence[SourceFile]
+) -> tuple[str, Mapping[str, str]]:
+    return rule[0], {file.path: rule[1][file.path] for file in some}
+
+
+def _stated(
+    part: ItemChunk[tuple[str, Mapping[str, str]], SourceFile],
+) -> list[tuple[Sequence[Deprecation], Mapping[str, int]]]:
+    """What some files of a language state, and why messages gave nothing; runs in any process."""
+    language, rooted = part.rule
+    facet = facet_of(language, "deprecations", Deprecations)
+    return [facet.read(file.text, rooted[file.path]) for file in part.items]
 
 
 def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:

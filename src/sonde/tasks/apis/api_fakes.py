@@ -12,6 +12,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
+from sonde.corpora._spread import ONE, Spread
 from sonde.languages import facet_of
 from sonde.languages._imports import Imports
 from sonde.tasks import Dataset
@@ -52,6 +53,7 @@ class ApiFakes:
         language: str,
         mode: str,
         options: Mapping[str, Any],
+        spread: Spread = ONE,
     ) -> Dataset:
         """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
 
@@ -62,12 +64,13 @@ class ApiFakes:
             language: Public name of the language.
             mode: No mode changes the pairs.
             options: ``per_library`` and ``reference`` as for queries.
+            spread: Processes that read files; any number gives the same.
 
         Raises:
             InputError: No name of the corpus has a fake.
         """
         held = list(files)
-        gathered = gather(held)
+        gathered = gather(held, spread=spread)
         chosen = PairOptions.among(options)
         known = words_of(file.text for file in held)
         pairs, left_out = made_up(gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope)

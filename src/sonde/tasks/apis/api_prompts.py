@@ -13,6 +13,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
+from sonde.corpora._spread import ONE, Spread
 from sonde.tasks import Dataset
 from sonde.tasks._cloze_items import items_of_queries, listed
 from sonde.tasks._cloze_options import PER_LIBRARY, PromptOptions
@@ -41,6 +42,7 @@ class ApiPrompts:
         language: str,
         mode: str,
         options: Mapping[str, Any],
+        spread: Spread = ONE,
     ) -> Dataset:
         """At most ``size`` queries, as many of each template; see `sonde.tasks.DrawingTask`.
 
@@ -51,11 +53,12 @@ class ApiPrompts:
             language: Public name of the language.
             mode: No mode changes the queries.
             options: ``templates`` and ``reference`` as for ``api_cloze``.
+            spread: Processes that read files; any number gives the same.
 
         Raises:
             InputError: No name gives a query.
         """
-        gathered = gather(files)
+        gathered = gather(files, spread=spread)
         table = _asked(gathered, PromptOptions.among(options), seed)
         templates = table["template"].unique(maintain_order=True).to_list()
         share = max(size // max(len(templates), 1), 1)

@@ -54,7 +54,8 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
     and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
-    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`).
+    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`),
+    which takes the place of the one by query.
 
     Args:
         language: Public name of the language.
@@ -89,11 +90,12 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    module, needed = BY_QUERY.get(name, ("", ()))
-    if module and has_grammar(package) and all((files(package) / file).is_file() for file in needed):
-        return f"{LANGUAGE_PACKAGE}._{module}"
     added = offered(ADDED).get(f"{language}.{name}")
-    return "" if added is None else added.module
+    if added is not None:
+        return added.module
+    module, needed = BY_QUERY.get(name, ("", ()))
+    by_query = module and has_grammar(package) and all((files(package) / file).is_file() for file in needed)
+    return f"{LANGUAGE_PACKAGE}._{module}" if by_query else ""
 
 
 @functools.cache

@@ -1,34 +1,66 @@
-"""Relations between words by `relations.scm` alone, for a language whose grammar's tree is all there is.
+"""Relations between words by `relations.scm`, the same code over every language.
 
-A word is a token of the language (`_leaves.leaves`). The query names constructs and their parts as Python's
-does: ``@Construct`` is the construct, ``@Construct.part`` one of its parts, a part from the first of its
-nodes to the last; ``@Construct.part.last`` one whose last word is the head. Which parts are related, the
-names of the relations say. ``@through`` is a node that is none of its own: what stands in it stands in the
-node around.
+The query names constructs and their parts: ``@Construct`` is the construct, ``@Construct.part`` one of its
+parts. What is captured of one construct, in however many matches, belongs together; a part goes from the first
+of its nodes to the last, but for one that begins with a word of the grammar, which is that word. Which parts are
+related, the names of the relations say. Three endings say more of a part:
+
+- ``@Construct.part.last``: as a head it is the last word of its first node;
+- ``@Construct.nested``: the node is a construct of its own, of which is also what stands behind it in the one
+  around (an ``elif``, which Python's grammar puts beside the others);
+- a relation of a part to itself joins the first node to the second.
+
+Captures without a construct say how nodes stand in the tree, for the relation of nodes to their children:
+
+- ``@through``: no node of its own: what stands in it stands in the node around, or is the part;
+- ``@apart``: nobody's child, and nobody's parent;
+- ``@own``: part of its node as a word is: no child, and nothing in it is one;
+- ``@outside``: as ``@own``; no construct in it counts, and its node neither begins nor ends with it;
+- ``@together``: siblings that stand in a node of their own, which the grammar does not have; those of two
+  matches that share a node stand in one;
+- ``@other``: no construct after all, whatever else matches;
+- ``@body``: has to hold something, which a grammar may not ask.
+
+Names that begin with ``_`` are the query's own.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf, ParsedText
+from sonde.languages._grammar import Match
+from sonde.languages._leaves import ParsedText, leaves
+from sonde.languages._relation_words import (
+    CLOSING,
+    OPENING,
+    Word,
+    is_layout,
+    plain,
+    with_layout,
+    with_newlines,
+)
 from sonde.languages._relations import (
     CHILDREN,
+    LONE_RETURN,
     Delimiters,
     Edge,
     Related,
     Words,
+    lone_returns,
     plain_words,
     relation_table,
 )
 from sonde.languages._treesitter import TreeSitterLanguage
 
-_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
-_LAST = ".last"
+NODES = ("through", "apart", "own", "outside", "other", "body")
+
+Parts = Mapping[str, list[tree_sitter.Node]]
+_LAST, _NESTED = ".last", "nested"
 
 
 class QueryEdges:
@@ -40,57 +72,167 @@ class QueryEdges:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._related: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        for name in relation_table(language).relations:
-            construct, _, parts = name.partition(":")
-            head, _, dependent = parts.partition("->")
-            self._related[construct].append((name, head, dependent))
+        self._layout = bool(language.table("relations").get("layout", False))
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
-        """The tokens of a text."""
-        return _columns(self._language.leaves(text))
+        """The words of a text."""
+        return _columns(self._words(text, self._reading(text), delimiters))
 
     def relate(self, text: str, delimiters: Delimiters) -> Related:
-        """The tokens of a text and the relations between them."""
-        listed, reading = self._language.leaves(text), self._language.reading(text)
-        if reading.root.has_error:
-            return Related(_columns(listed), problem="does not parse")
-        places = _Places(reading, listed, semicolons=delimiters.semicolons)
-        found = {*self._constructs(reading, places), *self._children(reading, places)}
-        return Related(_columns(listed), tuple(sorted(edge for edge in found if 0 < edge.head < edge.first)))
+        """The words of a text and the relations between them."""
+        reading = self._reading(text)
+        words = self._words(text, reading, delimiters)
+        if self._layout and lone_returns(text):
+            return Related(_columns(words), problem=LONE_RETURN)
+        found = None if reading.root.has_error else _Found(self._language, reading)
+        if found is None or found.empty:
+            return Related(_columns(words), problem="does not parse")
+        layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
+        places = _Places(reading, words, layout, found.nodes["outside"], delimiters)
+        related = {*_constructs(found, places, self._related), *_children(found, places, reading)}
+        kept = sorted(edge for edge in related if 0 < edge.head < edge.first <= edge.last)
+        return Related(_columns(words), tuple(kept))
 
-    def _constructs(self, reading: ParsedText, places: _Places) -> Iterator[Edge]:
-        merged: defaultdict[tuple[str, int], defaultdict[str, list[tree_sitter.Node]]] = defaultdict(
-            lambda: defaultdict(list)
+    @cached_property
+    def _related(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+        """For each construct its relations: name, head and dependent."""
+        found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        for name in relation_table(self._language).relations:
+            construct, _, parts = name.partition(":")
+            head, _, dependent = parts.partition("->")
+            found[construct].append((name, head, dependent))
+        return found
+
+    def _reading(self, text: str) -> ParsedText:
+        """The tree; a piece that was cut out within its first line is read in the margin of its others."""
+        reading = self._language.reading(text)
+        if not self._layout or not reading.root.has_error:
+            return reading
+        margin = min(
+            (line[: -len(line.lstrip())] for line in text.split("\n")[1:] if line.strip()),
+            key=len,
+            default="",
         )
-        for match in self._language.grammar.matches("relations", reading.root):
-            for construct in (name for name in match if "." not in name and name != "through"):
-                parts = merged[construct, match[construct][0].id]
-                for name, nodes in match.items():
-                    if name.startswith(f"{construct}."):
-                        parts[name.removeprefix(f"{construct}.")] += nodes
-        for (construct, _), parts in merged.items():
-            for name, head, dependent in self._related[construct]:
-                yield from _edge(name, parts, head, dependent, places)
+        source, parsed = self._language.syntax(margin + text)
+        return ParsedText(source, parsed, len(margin), len(text))
 
-    def _children(self, reading: ParsedText, places: _Places) -> Iterator[Edge]:
-        """From every named node to those directly under it that begin with another word."""
-        captured = dict(self._language.grammar.captures("relations", reading.root))
-        through = {node.id for node in captured.get("through", ())}
-        comments = self._language.settings.tokens.comments
-        whole = self._language.settings.tokens.whole
-        waiting: list[tuple[tree_sitter.Node, int]] = [(reading.root, -1)]
-        while waiting:
-            node, above = waiting.pop()
-            own = above
-            if reading.inside(node) and node.id not in through and node.parent is not None:
-                span = places.span([node])
-                if span is not None:
-                    own = span[0]
-                    if 0 <= above < own:
-                        yield Edge(CHILDREN, above, *span)
-            if node.type not in whole:
-                waiting += [(child, own) for child in node.named_children if child.type not in comments]
+    def _words(self, text: str, reading: ParsedText, delimiters: Delimiters) -> list[Word]:
+        if not self._layout:
+            listed = self._language.leaves(text)
+            return with_newlines(text, listed) if delimiters.newlines else plain(listed)
+        tree, rules = self._language.parse(reading.source.text), self._language.settings.tokens
+        listed = leaves(reading, tree, rules, comments=True)
+        return with_layout(text, [leaf for leaf in listed if leaf.kind not in rules.layout])
+
+
+class _Found:
+    """What the query finds in a tree.
+
+    Attributes:
+        nodes: The nodes of each of `NODES`.
+        together: Runs of siblings that stand together, by the id of the node around.
+        constructs: The parts of each construct, by its name and its node's id.
+        comments: Kinds of nodes that are no code.
+        whole: Kinds of nodes that are one word with all that is in them.
+    """
+
+    def __init__(self, language: TreeSitterLanguage, reading: ParsedText) -> None:
+        tokens = language.settings.tokens
+        self.comments = tokens.comments | tokens.layout
+        self.whole = tokens.whole
+        self.nodes: dict[str, list[tree_sitter.Node]] = {name: [] for name in NODES}
+        self.together: defaultdict[int, list[list[tree_sitter.Node]]] = defaultdict(list)
+        self.constructs: dict[tuple[str, int], defaultdict[str, list[tree_sitter.Node]]] = {}
+        self._at: dict[int, tree_sitter.Node] = {}
+        for match in language.grammar.matches("relations", reading.root):
+            self._take(match)
+        for key in [key for key, parts in self.constructs.items() if _NESTED in parts]:
+            self._nest(key)
+
+    def _take(self, match: Match) -> None:
+        constructs: dict[str, defaultdict[str, list[tree_sitter.Node]]] = {}
+        for name, captured in match.items():
+            if name in self.nodes:
+                self.nodes[name] += captured
+            elif name == "together":
+                self._join(captured)
+            elif "." not in name and name[0] != "_":
+                key = (name, captured[0].id)
+                self._at[captured[0].id] = captured[0]
+                constructs[name] = self.constructs.setdefault(key, defaultdict(list))
+        for name, captured in match.items():
+            construct, _, part = name.partition(".")
+            if part:
+                constructs[construct][part] += captured
+
+    def _join(self, captured: list[tree_sitter.Node]) -> None:
+        run = sorted(captured, key=_place)
+        around = run[0].parent
+        assert around is not None
+        runs = self.together[around.id]
+        known = next((other for other in runs if any(node in other for node in run)), None)
+        if known is None:
+            runs.append(run)
+        else:
+            known[:] = sorted({node.id: node for node in (*known, *run)}.values(), key=_place)
+
+    def _nest(self, key: tuple[str, int]) -> None:
+        """Give each nested construct what stands behind it in the one around."""
+        parts = self.constructs[key]
+        ordered = {name: sorted(nodes, key=_place) for name, nodes in parts.items() if name != _NESTED}
+        for inner in sorted(parts[_NESTED], key=_place):
+            own = self.constructs.setdefault((key[0], inner.id), defaultdict(list))
+            for name, nodes in ordered.items():
+                behind = bisect_left(nodes, inner.end_byte, key=lambda node: node.start_byte)
+                if behind < len(nodes):
+                    # Between the first and the last of a part nothing matters.
+                    own[name] += [nodes[behind], nodes[-1]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether a body holds nothing but comments."""
+        return any(
+            all(child.type in self.comments for child in node.named_children) for node in self.nodes["body"]
+        )
+
+    def ids(self, *names: str) -> frozenset[int]:
+        """Nodes by their ids."""
+        return frozenset(node.id for name in names for node in self.nodes[name])
+
+    def kept(self) -> Iterator[tuple[str, Parts]]:
+        """The constructs that are some, with their parts."""
+        other = self.ids("other")
+        outside = _Stretches([node.byte_range for node in self.nodes["outside"]])
+        for (construct, identity), parts in self.constructs.items():
+            if identity not in other and not outside.hold(self._at[identity]):
+                yield construct, parts
+
+    def first_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
+        """What a node begins with that is one of its own."""
+        return self._inside(node, 0)
+
+    def last_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
+        """What a node ends with that is one of its own."""
+        return self._inside(node, -1)
+
+    def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
+        while node.id in self._through:
+            held = [child for child in node.named_children if not self._is_no_part(child)]
+            if not held:
+                return node
+            node = held[place]
+        return node
+
+    def _is_no_part(self, node: tree_sitter.Node) -> bool:
+        return node.type in self.comments or node.id in self._beside
+
+    @cached_property
+    def _through(self) -> frozenset[int]:
+        return self.ids("through")
+
+    @cached_property
+    def _beside(self) -> frozenset[int]:
+        return self.ids("apart", "own", "outside")
 
 
 class _Places:
@@ -98,48 +240,177 @@ class _Places:
 
     Args:
         reading: The parsed text.
-        listed: Its words.
-        semicolons: Whether a dependent may end in ``;``.
+        words: Its words.
+        layout: Which of them are no code.
+        outside: Nodes with which the nodes around them neither begin nor end.
+        delimiters: What may end a dependent.
     """
 
-    def __init__(self, reading: ParsedText, listed: Sequence[Leaf], *, semicolons: bool) -> None:
-        self._reading = reading
-        self._listed = listed
-        self._starts = [leaf.start for leaf in listed]
-        self._trimmed = _CLOSING if semicolons else _CLOSING | {";"}
+    def __init__(
+        self,
+        reading: ParsedText,
+        words: Sequence[Word],
+        layout: Sequence[bool],
+        outside: Sequence[tree_sitter.Node],
+        delimiters: Delimiters,
+    ) -> None:
+        self._source = reading.source
+        self._words = words
+        self._layout = layout
+        self._newlines = delimiters.newlines
+        self._starts = [start + reading.before for _, start, _ in words]
+        closing = CLOSING if delimiters.semicolons else CLOSING | {";"}
+        self._behind, self._before = _brackets([word for word, _, _ in words], layout, closing)
+        self._begins: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        for node in sorted(outside, key=_place):
+            self._cut(node, node.next_sibling, "start_byte", self._begins)
+        for node in sorted(outside, key=_place, reverse=True):
+            self._cut(node, node.prev_sibling, "end_byte", self._ends)
 
-    def span(self, nodes: Sequence[tree_sitter.Node]) -> tuple[int, int] | None:
-        """First and last word of nodes, brackets around them left out unless they hold nothing."""
-        spans = [self._reading.span(node) for node in nodes]
-        first = bisect_left(self._starts, min(start for start, _ in spans))
-        last = bisect_left(self._starts, max(end for _, end in spans)) - 1
-        if first > last:
-            return None
-        begin, end = first, last
-        while begin < end and self._listed[begin].text in _OPENING:
-            begin += 1
-        while end > begin and self._listed[end].text in self._trimmed:
-            end -= 1
-        return (first, last) if self._listed[begin].text in _CLOSING else (begin, end)
+    def _cut(
+        self, node: tree_sitter.Node, beside: tree_sitter.Node | None, edge: str, cut: dict[int, int]
+    ) -> None:
+        """Let the nodes that begin (or end) with a node begin (or end) with its sibling."""
+        above = node.parent
+        here = getattr(node, edge)
+        while beside is not None and above is not None and cut.get(above.id, getattr(above, edge)) == here:
+            cut[above.id] = getattr(beside, edge)
+            above = above.parent
+
+    def first(self, node: tree_sitter.Node) -> int:
+        """The first word of a node, opening brackets left out unless they hold nothing; -1 without words."""
+        byte = node.start_byte if not self._begins else self._begins.get(node.id, node.start_byte)
+        place = bisect_left(self._starts, self._source.at(byte))
+        return self._behind[place] if place < len(self._behind) else -1
+
+    def last(self, node: tree_sitter.Node) -> int:
+        """The last word of a node, closing brackets left out; -1 without words."""
+        byte = node.end_byte if not self._ends else self._ends.get(node.id, node.end_byte)
+        place = bisect_left(self._starts, self._source.at(byte)) - 1
+        if place < 0:
+            return -1
+        while place and self._layout[place]:
+            place -= 1
+        if self._newlines and place + 1 < len(self._words) and self._words[place + 1][0] == "\n":
+            return place + 1
+        return self._before[place]
 
 
-def _edge(
-    name: str,
-    parts: defaultdict[str, list[tree_sitter.Node]],
-    head: str,
-    dependent: str,
-    places: _Places,
+def _brackets(
+    words: Sequence[str], layout: Sequence[bool], closing: frozenset[str]
+) -> tuple[list[int], list[int]]:
+    """For each word the first of a node that begins there, and the last of one that ends there.
+
+    Nested brackets begin and end together: each run of them is gone through once.
+    """
+    count = len(words)
+    behind, before = list(range(count)), list(range(count))
+    code = count
+    for place in range(count - 1, -1, -1):
+        if layout[place]:
+            behind[place] = behind[code] if code < count else place
+            continue
+        if words[place] in OPENING and code < count and words[code] not in CLOSING:
+            behind[place] = behind[code]
+        code = place
+    code = 0
+    for place, word in enumerate(words):
+        if not layout[place]:
+            before[place] = before[code] if word in closing else place
+            code = place
+    return behind, before
+
+
+class _Stretches:
+    """Stretches of bytes."""
+
+    def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
+        self._outer: list[tuple[int, int]] = []
+        for start, end in sorted(stretches, key=lambda stretch: (stretch[0], -stretch[1])):
+            if not self._outer or start >= self._outer[-1][1]:
+                self._outer.append((start, end))
+        self._starts = [start for start, _ in self._outer]
+
+    def hold(self, node: tree_sitter.Node) -> bool:
+        """Whether a node lies in one of them."""
+        place = bisect_left(self._starts, node.start_byte + 1) - 1
+        return place >= 0 and node.end_byte <= self._outer[place][1]
+
+
+def _constructs(
+    found: _Found, places: _Places, related: Mapping[str, Sequence[tuple[str, str, str]]]
 ) -> Iterator[Edge]:
-    heads = places.span(parts[head + _LAST] or parts[head]) if parts[head + _LAST] or parts[head] else None
-    found = places.span(parts[dependent] or parts[dependent + _LAST]) if parts[dependent] else None
-    if heads is not None and found is not None:
-        yield Edge(name, heads[1] if parts[head + _LAST] else heads[0], *found)
+    """The edges between the parts of constructs."""
+    for construct, parts in found.kept():
+        for name, head, dependent in related[construct]:
+            heads = sorted(parts.get(head) or parts.get(head + _LAST) or (), key=_place)
+            nodes = sorted(parts.get(dependent) or parts.get(dependent + _LAST) or (), key=_place)
+            if head == dependent:
+                nodes = nodes[1:2]
+            elif nodes and not nodes[0].is_named:
+                nodes = nodes[:1]
+            if heads and nodes:
+                by_first = head in parts
+                at = (
+                    places.first(found.first_of(heads[0]))
+                    if by_first
+                    else places.last(found.last_of(heads[0]))
+                )
+                first = places.first(found.first_of(nodes[0]))
+                last = places.last(found.last_of(max(nodes, key=lambda node: node.end_byte)))
+                yield Edge(name, at, first, last)
 
 
-def _columns(listed: Sequence[Leaf]) -> Words:
-    return plain_words(
-        [leaf.text for leaf in listed], [leaf.start for leaf in listed], [leaf.end for leaf in listed]
-    )
+Waiting = tuple[tree_sitter.Node, int]
+"""A node, and the word of the node that it is a child of (-1 where it is nobody's)."""
+
+
+def _children(found: _Found, places: _Places, reading: ParsedText) -> Iterator[Edge]:
+    """From every named node to those directly under it that begin with another word."""
+    through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
+    nested = frozenset(node.id for parts in found.constructs.values() for node in parts.get(_NESTED, ()))
+    comments, whole, together = found.comments, found.whole, found.together
+    waiting: list[Waiting] = [(child, -1) for child in reading.root.named_children]
+    while waiting:
+        node, above = waiting.pop()
+        identity, kind = node.id, node.type
+        if kind in comments or identity in hidden:
+            continue
+        at = above
+        if identity in apart or (reading.before and not reading.inside(node)):
+            at = -1
+        elif identity not in through:
+            at = places.first(node)
+            if above >= 0:
+                yield Edge(CHILDREN, above, at, places.last(node))
+        if kind in whole:
+            continue
+        if identity not in together and not nested:
+            waiting += [(child, at) for child in node.named_children]
+            continue
+        parents: dict[int, int] = {}
+        for run in together.get(identity, ()):
+            begin = places.first(run[0])
+            yield Edge(CHILDREN, at, begin, places.last(run[-1]))
+            parents.update((member.id, begin) for member in run)
+        for child in node.named_children:
+            if child.id in nested:
+                begin = places.first(child)
+                yield Edge(CHILDREN, at, begin, places.last(node))
+                waiting += [(inner, begin) for inner in child.named_children]
+                at = begin
+            else:
+                waiting.append((child, parents.get(child.id, at)))
+
+
+def _place(node: tree_sitter.Node) -> tuple[int, int]:
+    return node.byte_range
+
+
+def _columns(words: Sequence[Word]) -> Words:
+    surface, start, end = zip(*words, strict=True) if words else ((), (), ())
+    return plain_words(surface, start, end)
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdges:

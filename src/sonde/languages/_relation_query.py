@@ -12,7 +12,8 @@ related, the names of the relations say. Three endings say more of a part:
 
 Captures without a construct say how nodes stand in the tree, for the relation of nodes to their children:
 
-- ``@through``: no node of its own: what stands in it stands in the node around, or is the part;
+- ``@through``: no node of its own: what stands in it stands in the node around;
+- ``@bare``: as a part it is what stands in it, without the signs around;
 - ``@apart``: nobody's child, and nobody's parent;
 - ``@own``: part of its node as a word is: no child, and nothing in it is one;
 - ``@outside``: as ``@own``; no construct in it counts, and its node neither begins nor ends with it;
@@ -57,7 +58,7 @@ from sonde.languages._relations import (
 )
 from sonde.languages._treesitter import TreeSitterLanguage
 
-NODES = ("through", "apart", "own", "outside", "other", "body")
+NODES = ("through", "bare", "apart", "own", "outside", "other", "body")
 
 Parts = Mapping[str, list[tree_sitter.Node]]
 _LAST, _NESTED = ".last", "nested"
@@ -216,7 +217,7 @@ class _Found:
         return self._inside(node, -1)
 
     def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
-        while node.id in self._through:
+        while node.id in self._bare:
             held = [child for child in node.named_children if not self._is_no_part(child)]
             if not held:
                 return node
@@ -227,8 +228,8 @@ class _Found:
         return node.type in self.comments or node.id in self._beside
 
     @cached_property
-    def _through(self) -> frozenset[int]:
-        return self.ids("through")
+    def _bare(self) -> frozenset[int]:
+        return self.ids("bare")
 
     @cached_property
     def _beside(self) -> frozenset[int]:

@@ -92,6 +92,7 @@
   (block) (else_clause) (finally_clause) (argument_list) (parenthesized_expression) (pair) (decorated_definition)
   (type) (type_parameter) (case_pattern) (keyword_pattern)
 ] @through
+[(block) (parenthesized_expression) (decorated_definition)] @bare
 (delete_statement (expression_list) @through)
 (dictionary (dictionary_splat) @through)
 (except_clause (as_pattern) @through)

@@ -5,7 +5,8 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 - ``function``: a definition; one inside another is counted apart from it, as its own function;
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
-- ``decision``: a branching of the control flow, one each;
+- ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
+  ``default``, the case for whatever is left over, is none;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
 - ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
   an if of its own;
@@ -116,7 +117,16 @@ class MetricsOf:
 
     def decisions(self, text: str, *, everywhere: bool = False) -> int:
         """Number of branchings of the control flow, on demand with those of definitions inside."""
-        found = self.captured(text).get("decision", [])
+        captured = self.captured(text)
+        whole, default = captured.get("decision.whole", []), captured.get("default", [])
+        found, none = captured.get("decision", []), {node.id for node in default}
+        if whole or default:
+            taken, kept = Cover(outermost(whole)), {node.id for node in whole}
+            found = [
+                node
+                for node in found
+                if node.id not in none and (node.id in kept or not taken.holds(node))
+            ]
         return len(found if everywhere else self.own(text, found))
 
     def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:

@@ -6,7 +6,7 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
 - ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
-  ``default``, the case for whatever is left over, is none;
+  ``default``, the cases of a choice for whatever is left over, are one less;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
 - ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
   an if of its own;
@@ -118,16 +118,14 @@ class MetricsOf:
     def decisions(self, text: str, *, everywhere: bool = False) -> int:
         """Number of branchings of the control flow, on demand with those of definitions inside."""
         captured = self.captured(text)
-        whole, default = captured.get("decision.whole", []), captured.get("default", [])
-        found, none = captured.get("decision", []), {node.id for node in default}
-        if whole or default:
+        found, whole = captured.get("decision", []), captured.get("decision.whole", [])
+        if whole:
             taken, kept = Cover(outermost(whole)), {node.id for node in whole}
-            found = [
-                node
-                for node in found
-                if node.id not in none and (node.id in kept or not taken.holds(node))
-            ]
-        return len(found if everywhere else self.own(text, found))
+            found = [node for node in found if node.id in kept or not taken.holds(node)]
+        found = found if everywhere else self.own(text, found)
+        default = {node.id for node in captured.get("default", [])}
+        around = {node.parent.id for node in found if node.id in default and node.parent}
+        return len(found) - len(around)
 
     def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
         """The nodes in the bodies of the outermost functions, and in no definition inside them."""

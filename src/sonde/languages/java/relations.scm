@@ -45,7 +45,8 @@
     right: [(primary_expression) (unary_expression) (cast_expression) (update_expression)])
   operator: _ @_second) @other
   (#eq? @_first @_second)
-  (#not-any-of? @_second "==" "!="))
+  (#not-eq? @_second "==")
+  (#not-eq? @_second "!="))
 
 [
   (modifiers) (formal_parameters) (inferred_parameters) (argument_list) (type_arguments) (type_parameters)

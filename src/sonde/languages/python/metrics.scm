@@ -22,9 +22,8 @@
 (case_clause) @decision
 (boolean_operator) @decision
 (assert_statement) @decision @decision.whole
-((case_clause . (case_pattern) @_name) @default
-  (#match? @default "^case\\s+[^\\W\\d]\\w*\\s*(:|if\\b)")
-  (#not-any-of? @_name "None" "True" "False"))
+((case_clause . (case_pattern [(dotted_name) "_"])) @default
+  (#match? @default "^case\\s+\\w+\\s*(:|if\\b)"))
 
 (if_statement) @structure.if
 (elif_clause) @structure.if

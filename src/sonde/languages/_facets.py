@@ -36,6 +36,7 @@ BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "misuse": ("bugs", ("locals.scm",)),
     "bugs": ("bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
     "relations": ("relations", ("relations.toml",)),
+    "deprecations": ("deprecated", ("deprecations.scm", "deprecations.toml")),
     "edges": ("relation_query", ("relations.scm",)),
 }
 """Facets that are the same code over every language: its module here, and the files that have to say it.

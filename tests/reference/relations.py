@@ -1,8 +1,8 @@
-"""``python -m tests.reference.relations``: relations by query beside those of CodeSyntax's trees, edge by edge.
+"""``python -m tests.reference.relations``: relations by query beside those of CodeSyntax's trees, by edge.
 
-The tree that CodeSyntax's authors walk is Python's ``ast``, or Eclipse's of Java; `sonde.papers.codesyntax` has
-both, here without any quirk. Functions are those of the standard library of the Python that runs this, and of
-the Java Development Kit that is installed.
+The tree that CodeSyntax's authors walk is Python's ``ast``, or Eclipse's of Java; `sonde.papers.codesyntax`
+has both, here without any quirk. Functions are those of the standard library of the Python that runs this,
+and of the Java Development Kit that is installed.
 """
 
 from __future__ import annotations

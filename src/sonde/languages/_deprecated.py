@@ -1,11 +1,11 @@
-"""Deprecated and removed names by `deprecations.scm` and `deprecations.toml`, the same code over every language.
+"""Deprecated and removed names by `deprecations.scm` and `.toml`, the same code over every language.
 
 A message is a text that stands where the query says, or the part of a documentation that begins with
 "deprecated". Messages that are put together when the program runs are not read. Captures of one match:
 
 - ``definition`` with its ``name``, ``class`` where it is one, ``parameter`` for each of a function's;
-- ``arguments``, the first of which is the message: of ``given`` (a statement that is about the definition around),
-  or of ``decorated`` (a definition);
+- ``arguments``, the first of which is the message: of ``given`` (a statement about the definition around), or
+  of ``decorated`` (a definition);
 - ``documentation`` of a ``definition``;
 - ``variable`` and ``value`` of an assignment of a text, which a message may be given by;
 - ``branch``: what is given in one is not given by every call.
@@ -124,7 +124,7 @@ class _File:
                     self._names[node.id] = node_text(match["name"][0])
 
     def messages(self) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
-        """Messages with the definition, or else the statement, that each stands in, and if they always come."""
+        """Messages with the definition, or else the statement, of each, and whether they always come."""
         seen: set[int] = set()
         for match in self._matches:
             for node in match.get("documentation", ()):

@@ -1,4 +1,4 @@
-"""The names that a message about a deprecation is about, fully qualified, by what its file defines and imports."""
+"""Names that a message of a deprecation is about, fully qualified, by what its file defines and imports."""
 
 from __future__ import annotations
 

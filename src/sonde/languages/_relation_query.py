@@ -1,19 +1,18 @@
 """Relations between words by `relations.scm`, the same code over every language.
 
 The query names constructs and their parts: ``@Construct`` is the construct, ``@Construct.part`` one of its
-parts. What is captured of one construct, in however many matches, belongs together; a part goes from the first
-of its nodes to the last, but for one that begins with a word of the grammar, which is that word. Which parts are
-related, the names of the relations say. Three endings say more of a part:
+parts. What is captured of one construct, in however many matches, belongs together; a part goes from the
+first of its nodes to the last, but for one that begins with a word of the grammar, which is that word. Which
+parts are related, the names of the relations say; one of a part to itself joins its first node to its second.
 
 - ``@Construct.part.last``: as a head it is the last word of its first node;
-- ``@Construct.nested``: the node is a construct of its own, of which is also what stands behind it in the one
-  around (an ``elif``, which Python's grammar puts beside the others);
-- a relation of a part to itself joins the first node to the second.
+- ``@Construct.nested``: a construct of the same kind, which has what stands behind it of the one around (an
+  ``elif`` of Python's grammar, which stands beside the others).
 
 Captures without a construct say how nodes stand in the tree, for the relation of nodes to their children:
 
 - ``@through``: no node of its own: what stands in it stands in the node around;
-- ``@bare``: as a part it is what stands in it, without the signs around;
+- ``@bare``: as a part it is what stands in it, without the signs around and whatever is ``@before``;
 - ``@apart``: nobody's child, and nobody's parent;
 - ``@own``: part of its node as a word is: no child, and nothing in it is one;
 - ``@outside``: as ``@own``; no construct in it counts, and its node neither begins nor ends with it;
@@ -27,24 +26,16 @@ Names that begin with ``_`` are the query's own.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import tree_sitter
 
-from sonde.languages._grammar import Match
 from sonde.languages._leaves import ParsedText, leaves
-from sonde.languages._relation_words import (
-    CLOSING,
-    OPENING,
-    Word,
-    is_layout,
-    plain,
-    with_layout,
-    with_newlines,
-)
+from sonde.languages._relation_parts import QueryParts, place_of
+from sonde.languages._relation_places import NodeWords
+from sonde.languages._relation_words import Word, is_layout, plain, with_layout, with_newlines
 from sonde.languages._relations import (
     CHILDREN,
     LONE_RETURN,
@@ -58,10 +49,7 @@ from sonde.languages._relations import (
 )
 from sonde.languages._treesitter import TreeSitterLanguage
 
-NODES = ("through", "bare", "apart", "own", "outside", "other", "body")
-
-Parts = Mapping[str, list[tree_sitter.Node]]
-_LAST, _NESTED = ".last", "nested"
+_LAST = ".last"
 
 
 class QueryEdges:
@@ -85,11 +73,11 @@ class QueryEdges:
         words = self._words(text, reading, delimiters)
         if self._layout and lone_returns(text):
             return Related(_columns(words), problem=LONE_RETURN)
-        found = None if reading.root.has_error else _Found(self._language, reading)
+        found = None if reading.root.has_error else QueryParts(self._language, reading)
         if found is None or found.empty:
             return Related(_columns(words), problem="does not parse")
         layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
-        places = _Places(reading, words, layout, found.nodes["outside"], delimiters)
+        places = NodeWords(reading, words, layout, found.nodes["outside"], delimiters)
         related = {*_constructs(found, places, self._related), *_children(found, places, reading)}
         kept = sorted(edge for edge in related if 0 < edge.head < edge.first <= edge.last)
         return Related(_columns(words), tuple(kept))
@@ -126,240 +114,27 @@ class QueryEdges:
         return with_layout(text, [leaf for leaf in listed if leaf.kind not in rules.layout])
 
 
-class _Found:
-    """What the query finds in a tree.
-
-    Attributes:
-        nodes: The nodes of each of `NODES`.
-        together: Runs of siblings that stand together, by the id of the node around.
-        constructs: The parts of each construct, by its name and its node's id.
-        comments: Kinds of nodes that are no code.
-        whole: Kinds of nodes that are one word with all that is in them.
-    """
-
-    def __init__(self, language: TreeSitterLanguage, reading: ParsedText) -> None:
-        tokens = language.settings.tokens
-        self.comments = tokens.comments | tokens.layout
-        self.whole = tokens.whole
-        self.nodes: dict[str, list[tree_sitter.Node]] = {name: [] for name in NODES}
-        self.together: defaultdict[int, list[list[tree_sitter.Node]]] = defaultdict(list)
-        self.constructs: dict[tuple[str, int], defaultdict[str, list[tree_sitter.Node]]] = {}
-        self._at: dict[int, tree_sitter.Node] = {}
-        for match in language.grammar.matches("relations", reading.root):
-            self._take(match)
-        for key in [key for key, parts in self.constructs.items() if _NESTED in parts]:
-            self._nest(key)
-
-    def _take(self, match: Match) -> None:
-        constructs: dict[str, defaultdict[str, list[tree_sitter.Node]]] = {}
-        for name, captured in match.items():
-            if name in self.nodes:
-                self.nodes[name] += captured
-            elif name == "together":
-                self._join(captured)
-            elif "." not in name and name[0] != "_":
-                key = (name, captured[0].id)
-                self._at[captured[0].id] = captured[0]
-                constructs[name] = self.constructs.setdefault(key, defaultdict(list))
-        for name, captured in match.items():
-            construct, _, part = name.partition(".")
-            if part:
-                constructs[construct][part] += captured
-
-    def _join(self, captured: list[tree_sitter.Node]) -> None:
-        run = sorted(captured, key=_place)
-        around = run[0].parent
-        assert around is not None
-        runs = self.together[around.id]
-        known = next((other for other in runs if any(node in other for node in run)), None)
-        if known is None:
-            runs.append(run)
-        else:
-            known[:] = sorted({node.id: node for node in (*known, *run)}.values(), key=_place)
-
-    def _nest(self, key: tuple[str, int]) -> None:
-        """Give each nested construct what stands behind it in the one around."""
-        parts = self.constructs[key]
-        ordered = {name: sorted(nodes, key=_place) for name, nodes in parts.items() if name != _NESTED}
-        for inner in sorted(parts[_NESTED], key=_place):
-            own = self.constructs.setdefault((key[0], inner.id), defaultdict(list))
-            for name, nodes in ordered.items():
-                behind = bisect_left(nodes, inner.end_byte, key=lambda node: node.start_byte)
-                if behind < len(nodes):
-                    # Between the first and the last of a part nothing matters.
-                    own[name] += [nodes[behind], nodes[-1]]
-
-    @property
-    def empty(self) -> bool:
-        """Whether a body holds nothing but comments."""
-        return any(
-            all(child.type in self.comments for child in node.named_children) for node in self.nodes["body"]
-        )
-
-    def ids(self, *names: str) -> frozenset[int]:
-        """Nodes by their ids."""
-        return frozenset(node.id for name in names for node in self.nodes[name])
-
-    def kept(self) -> Iterator[tuple[str, Parts]]:
-        """The constructs that are some, with their parts."""
-        other = self.ids("other")
-        outside = _Stretches([node.byte_range for node in self.nodes["outside"]])
-        for (construct, identity), parts in self.constructs.items():
-            if identity not in other and not outside.hold(self._at[identity]):
-                yield construct, parts
-
-    def first_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
-        """What a node begins with that is one of its own."""
-        return self._inside(node, 0)
-
-    def last_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
-        """What a node ends with that is one of its own."""
-        return self._inside(node, -1)
-
-    def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
-        while node.id in self._bare:
-            held = [child for child in node.named_children if not self._is_no_part(child)]
-            if not held:
-                return node
-            node = held[place]
-        return node
-
-    def _is_no_part(self, node: tree_sitter.Node) -> bool:
-        return node.type in self.comments or node.id in self._beside
-
-    @cached_property
-    def _bare(self) -> frozenset[int]:
-        return self.ids("bare")
-
-    @cached_property
-    def _beside(self) -> frozenset[int]:
-        return self.ids("apart", "own", "outside")
-
-
-class _Places:
-    """Finds the words of nodes.
-
-    Args:
-        reading: The parsed text.
-        words: Its words.
-        layout: Which of them are no code.
-        outside: Nodes with which the nodes around them neither begin nor end.
-        delimiters: What may end a dependent.
-    """
-
-    def __init__(
-        self,
-        reading: ParsedText,
-        words: Sequence[Word],
-        layout: Sequence[bool],
-        outside: Sequence[tree_sitter.Node],
-        delimiters: Delimiters,
-    ) -> None:
-        self._source = reading.source
-        self._words = words
-        self._layout = layout
-        self._newlines = delimiters.newlines
-        self._starts = [start + reading.before for _, start, _ in words]
-        closing = CLOSING if delimiters.semicolons else CLOSING | {";"}
-        self._behind, self._before = _brackets([word for word, _, _ in words], layout, closing)
-        self._begins: dict[int, int] = {}
-        self._ends: dict[int, int] = {}
-        for node in sorted(outside, key=_place):
-            self._cut(node, node.next_sibling, "start_byte", self._begins)
-        for node in sorted(outside, key=_place, reverse=True):
-            self._cut(node, node.prev_sibling, "end_byte", self._ends)
-
-    def _cut(
-        self, node: tree_sitter.Node, beside: tree_sitter.Node | None, edge: str, cut: dict[int, int]
-    ) -> None:
-        """Let the nodes that begin (or end) with a node begin (or end) with its sibling."""
-        above = node.parent
-        here = getattr(node, edge)
-        while beside is not None and above is not None and cut.get(above.id, getattr(above, edge)) == here:
-            cut[above.id] = getattr(beside, edge)
-            above = above.parent
-
-    def first(self, node: tree_sitter.Node) -> int:
-        """The first word of a node, opening brackets left out unless they hold nothing; -1 without words."""
-        byte = node.start_byte if not self._begins else self._begins.get(node.id, node.start_byte)
-        place = bisect_left(self._starts, self._source.at(byte))
-        return self._behind[place] if place < len(self._behind) else -1
-
-    def last(self, node: tree_sitter.Node) -> int:
-        """The last word of a node, closing brackets left out; -1 without words."""
-        byte = node.end_byte if not self._ends else self._ends.get(node.id, node.end_byte)
-        place = bisect_left(self._starts, self._source.at(byte)) - 1
-        if place < 0:
-            return -1
-        while place and self._layout[place]:
-            place -= 1
-        if self._newlines and place + 1 < len(self._words) and self._words[place + 1][0] == "\n":
-            return place + 1
-        return self._before[place]
-
-
-def _brackets(
-    words: Sequence[str], layout: Sequence[bool], closing: frozenset[str]
-) -> tuple[list[int], list[int]]:
-    """For each word the first of a node that begins there, and the last of one that ends there.
-
-    Nested brackets begin and end together: each run of them is gone through once.
-    """
-    count = len(words)
-    behind, before = list(range(count)), list(range(count))
-    code = count
-    for place in range(count - 1, -1, -1):
-        if layout[place]:
-            behind[place] = behind[code] if code < count else place
-            continue
-        if words[place] in OPENING and code < count and words[code] not in CLOSING:
-            behind[place] = behind[code]
-        code = place
-    code = 0
-    for place, word in enumerate(words):
-        if not layout[place]:
-            before[place] = before[code] if word in closing else place
-            code = place
-    return behind, before
-
-
-class _Stretches:
-    """Stretches of bytes."""
-
-    def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
-        self._outer: list[tuple[int, int]] = []
-        for start, end in sorted(stretches, key=lambda stretch: (stretch[0], -stretch[1])):
-            if not self._outer or start >= self._outer[-1][1]:
-                self._outer.append((start, end))
-        self._starts = [start for start, _ in self._outer]
-
-    def hold(self, node: tree_sitter.Node) -> bool:
-        """Whether a node lies in one of them."""
-        place = bisect_left(self._starts, node.start_byte + 1) - 1
-        return place >= 0 and node.end_byte <= self._outer[place][1]
-
-
 def _constructs(
-    found: _Found, places: _Places, related: Mapping[str, Sequence[tuple[str, str, str]]]
+    found: QueryParts, places: NodeWords, related: Mapping[str, Sequence[tuple[str, str, str]]]
 ) -> Iterator[Edge]:
     """The edges between the parts of constructs."""
     for construct, parts in found.kept():
         for name, head, dependent in related[construct]:
-            heads = sorted(parts.get(head) or parts.get(head + _LAST) or (), key=_place)
-            nodes = sorted(parts.get(dependent) or parts.get(dependent + _LAST) or (), key=_place)
+            heads = sorted(parts.get(head) or parts.get(head + _LAST) or (), key=place_of)
+            nodes = sorted(parts.get(dependent) or parts.get(dependent + _LAST) or (), key=place_of)
             if head == dependent:
                 nodes = nodes[1:2]
             elif nodes and not nodes[0].is_named:
                 nodes = nodes[:1]
             if heads and nodes:
-                by_first = head in parts
+                is_last = head not in parts
                 at = (
-                    places.first(found.first_of(heads[0]))
-                    if by_first
-                    else places.last(found.last_of(heads[0]))
+                    places.last(found.last_of(heads[0]))
+                    if is_last
+                    else places.first(found.first_of(heads[0]))
                 )
-                first = places.first(found.first_of(nodes[0]))
-                last = places.last(found.last_of(max(nodes, key=lambda node: node.end_byte)))
+                end = max(nodes, key=lambda node: node.end_byte)
+                first, last = places.first(found.first_of(nodes[0])), places.last(found.last_of(end))
                 yield Edge(name, at, first, last)
 
 
@@ -367,10 +142,10 @@ Waiting = tuple[tree_sitter.Node, int]
 """A node, and the word of the node that it is a child of (-1 where it is nobody's)."""
 
 
-def _children(found: _Found, places: _Places, reading: ParsedText) -> Iterator[Edge]:
+def _children(found: QueryParts, places: NodeWords, reading: ParsedText) -> Iterator[Edge]:
     """From every named node to those directly under it that begin with another word."""
     through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
-    nested = frozenset(node.id for parts in found.constructs.values() for node in parts.get(_NESTED, ()))
+    nested = found.nested()
     comments, whole, together = found.comments, found.whole, found.together
     waiting: list[Waiting] = [(child, -1) for child in reading.root.named_children]
     while waiting:
@@ -391,7 +166,7 @@ def _children(found: _Found, places: _Places, reading: ParsedText) -> Iterator[E
             waiting += [(child, at) for child in node.named_children]
             continue
         parents: dict[int, int] = {}
-        for run in together.get(identity, ()):
+        for run in together.get(identity, []):
             begin = places.first(run[0])
             yield Edge(CHILDREN, at, begin, places.last(run[-1]))
             parents.update((member.id, begin) for member in run)
@@ -403,10 +178,6 @@ def _children(found: _Found, places: _Places, reading: ParsedText) -> Iterator[E
                 at = begin
             else:
                 waiting.append((child, parents.get(child.id, at)))
-
-
-def _place(node: tree_sitter.Node) -> tuple[int, int]:
-    return node.byte_range
 
 
 def _columns(words: Sequence[Word]) -> Words:

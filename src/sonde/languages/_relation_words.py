@@ -1,9 +1,9 @@
-"""The words that relations are counted in: tokens of the grammar, and newlines and indents where they are words.
+"""The words that relations are counted in: tokens of the grammar, in some languages newlines and indents too.
 
-A language whose blocks are told by their margins (``layout`` in its `relations.toml`) has the words of Python's
-`tokenize`: every newline and comment, each indent, and empty words where blocks, a last line without a newline
-and the text end. In every other language newlines are words only where somebody asks for them, one for each
-line that ends between two tokens.
+A language whose blocks are told by their margins (``layout`` in `relations.toml`) has the words of Python's
+`tokenize`: every newline and comment, each indent, and empty words where blocks, a last line without a
+newline and the text end. In others newlines are words only where somebody asks for them, one for each line
+that ends between two tokens.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
-    """The words that a line begins with: one for a block that it opens, empty ones for those that it closes."""
+    """The words that a line begins with: one for a block that it opens, empty ones for those it closes."""
     margin = text[text.rfind("\n", 0, start) + 1 : start]
     column = _column(margin)
     if column > indents[-1]:

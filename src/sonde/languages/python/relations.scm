@@ -93,6 +93,7 @@
   (type) (type_parameter) (case_pattern) (keyword_pattern)
 ] @through
 [(block) (parenthesized_expression) (decorated_definition)] @bare
+(decorator) @before
 (delete_statement (expression_list) @through)
 (dictionary (dictionary_splat) @through)
 (except_clause (as_pattern) @through)

@@ -127,7 +127,7 @@ class RelationTables:
 @cache
 def tables() -> RelationTables:
     """The tables of `eclipse.toml`, read once."""
-    data = read_table(__package__, "eclipse")
+    data = read_table("sonde.papers.codesyntax.java", "eclipse")
     leaves: dict[str, list[str]] = data["leaves"]
     nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(

@@ -35,7 +35,7 @@ import tree_sitter
 from sonde.languages._leaves import ParsedText, leaves
 from sonde.languages._relation_parts import QueryParts, place_of
 from sonde.languages._relation_places import NodeWords
-from sonde.languages._relation_words import Word, is_layout, plain, with_layout, with_newlines
+from sonde.languages._relation_words import Word, is_layout, plain, single, with_layout, with_newlines
 from sonde.languages._relations import (
     CHILDREN,
     LONE_RETURN,
@@ -61,7 +61,9 @@ class QueryEdges:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._layout = bool(language.table("relations").get("layout", False))
+        table = language.table("relations")
+        self._layout: bool = table.get("layout", False)
+        self._several = frozenset(table.get("several", ()))
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
         """The words of a text."""
@@ -107,7 +109,7 @@ class QueryEdges:
 
     def _words(self, text: str, reading: ParsedText, delimiters: Delimiters) -> list[Word]:
         if not self._layout:
-            listed = self._language.leaves(text)
+            listed = single(self._language.leaves(text), self._several)
             return with_newlines(text, listed) if delimiters.newlines else plain(listed)
         tree, rules = self._language.parse(reading.source.text), self._language.settings.tokens
         listed = leaves(reading, tree, rules, comments=True)

@@ -18,6 +18,20 @@ Word = tuple[str, int, int]
 """A word with its first character and one past its last."""
 
 
+def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
+    """The tokens, those that are several words (``several`` in `relations.toml`) a character each."""
+    if not several or several.isdisjoint(leaf.text for leaf in listed):
+        return listed
+    found: list[Leaf] = []
+    for leaf in listed:
+        if leaf.text not in several:
+            found.append(leaf)
+        else:
+            signs = enumerate(leaf.text, leaf.start)
+            found += (leaf._replace(start=at, end=at + 1, text=sign) for at, sign in signs)
+    return found
+
+
 def plain(listed: Sequence[Leaf]) -> list[Word]:
     """The tokens alone."""
     return [(leaf.text, leaf.start, leaf.end) for leaf in listed]

@@ -70,6 +70,12 @@
 (switch_rule (switch_label) @together . "->" @together)
 (resource name: (_) @together value: (_) @together)
 
+; Modifiers behind the first one.
+(modifiers . _ @children.parent [
+  "public" "protected" "private" "abstract" "static" "final" "strictfp" "default" "synchronized" "native"
+  "transient" "volatile" "sealed" "non-sealed"
+] @children.child @children)
+
 (super) @own
 (dimensions) @own
 (receiver_parameter) @own

@@ -30,6 +30,7 @@ _A_FILE = 5
 UNEXPLAINED = "not explained"
 
 _PYTHON_2 = "`print >> f`", "Python 2 to the grammar, a shift to `ast`"
+_STARRED = "`[*f(x)]`", "the grammar calls `*f`, where Python unpacks `f(x)`"
 _CHAINS = (
     "operands in a row",
     "Eclipse joins the operands of equal signs as long as none of them is an operation itself, and string "
@@ -41,6 +42,8 @@ REASONS: dict[str, tuple[str, str]] = {
     "children in chevron": _PYTHON_2,
     "BinOp in print_statement": _PYTHON_2,
     "Assign in assignment": ("`a = b = c = d = 0`", "the query names the value behind up to three `=`"),
+    "children in call": _STARRED,
+    "children in list_splat": _STARRED,
     "InfixExpr in binary_expression": _CHAINS,
     "children in array_creation_expression": (
         "`new int[2][3]`",

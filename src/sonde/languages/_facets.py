@@ -1,7 +1,7 @@
 """Facets of a language: what only some questions ask of it, each a module of the language's folder.
 
 The protocol every language answers stays small. Metrics, relations, imports or edits are asked by a few tasks
-each; a folder that holds ``relations.py`` answers questions about relations, another does not, and a task
+each; a folder that holds ``imports.py`` answers questions about imports, another does not, and a task
 that asks says so in one line.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,11 @@ def test_a_difference_is_counted_on_both_sides(monkeypatch: pytest.MonkeyPatch) 
         "def f(x):\n    print >> x\n",
         "def f(x):\n    return x(1)\n",
     ]
-    monkeypatch.setattr(reference, "texts", lambda language: iter(texts))
+
+    def few(language: str) -> Iterator[str]:
+        return iter(texts)
+
+    monkeypatch.setattr(reference, "texts", few)
     found = reference.compare("python")
     assert {name: len(held) for (name, _), held in found.classes.items()} == {
         "`a = b = c = d = 0`": 1,

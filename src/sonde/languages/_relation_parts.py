@@ -115,11 +115,11 @@ class QueryParts:
 
     def first_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
         """What a node begins with that is one of its own."""
-        return self._inside(node, 0)
+        return self._inside(node, 0) if self._bare else node
 
     def last_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
         """What a node ends with that is one of its own."""
-        return self._inside(node, -1)
+        return self._inside(node, -1) if self._bare else node
 
     def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
         while node.id in self._bare:

@@ -41,6 +41,9 @@ class NodeWords:
         self._behind, self._before = _brackets([word for word, _, _ in words], layout, closing)
         self._begins: dict[int, int] = {}
         self._ends: dict[int, int] = {}
+        # Nodes within each other begin and end together.
+        self._firsts: dict[int, int] = {}
+        self._lasts: dict[int, int] = {}
         for node in sorted(outside, key=place_of):
             self._cut(node, node.next_sibling, "start_byte", self._begins)
         for node in sorted(outside, key=place_of, reverse=True):
@@ -58,14 +61,23 @@ class NodeWords:
 
     def first(self, node: tree_sitter.Node) -> int:
         """The first word of a node, opening brackets left out unless they hold nothing; -1 without words."""
-        byte = node.start_byte if not self._begins else self._begins.get(node.id, node.start_byte)
-        place = bisect_left(self._starts, self._source.at(byte))
-        return self._behind[place] if place < len(self._behind) else -1
+        byte = self._begins.get(node.id, node.start_byte) if self._begins else node.start_byte
+        found = self._firsts.get(byte)
+        if found is None:
+            place = bisect_left(self._starts, self._source.at(byte))
+            found = self._firsts[byte] = self._behind[place] if place < len(self._behind) else -1
+        return found
 
     def last(self, node: tree_sitter.Node) -> int:
         """The last word of a node, closing brackets left out; -1 without words."""
-        byte = node.end_byte if not self._ends else self._ends.get(node.id, node.end_byte)
-        place = bisect_left(self._starts, self._source.at(byte)) - 1
+        byte = self._ends.get(node.id, node.end_byte) if self._ends else node.end_byte
+        found = self._lasts.get(byte)
+        if found is None:
+            found = self._lasts[byte] = self._last(bisect_left(self._starts, self._source.at(byte)) - 1)
+        return found
+
+    def _last(self, place: int) -> int:
+        """The last word of a node whose words end at a place."""
         if place < 0:
             return -1
         while place and self._layout[place]:

@@ -29,11 +29,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import tree_sitter
 
 from sonde.languages._leaves import ParsedText, leaves
-from sonde.languages._relation_parts import QueryParts, place_of
+from sonde.languages._relation_parts import Parts, QueryParts, place_of
 from sonde.languages._relation_places import NodeWords
 from sonde.languages._relation_words import Word, is_layout, plain, single, with_layout, with_newlines
 from sonde.languages._relations import (
@@ -80,9 +81,9 @@ class QueryEdges:
             return Related(_columns(words), problem="does not parse")
         layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
         places = NodeWords(reading, words, layout, found.nodes["outside"], delimiters)
-        related = {*_constructs(found, places, self._related), *_children(found, places, reading)}
-        kept = sorted(edge for edge in related if 0 < edge.head < edge.first <= edge.last)
-        return Related(_columns(words), tuple(kept))
+        related = chain(_constructs(found, places, self._related), _children(found, places, reading))
+        kept = {edge for edge in related if 0 < edge[1] < edge[2] <= edge[3]}
+        return Related(_columns(words), tuple(sorted(kept)))
 
     @cached_property
     def _related(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
@@ -122,8 +123,7 @@ def _constructs(
     """The edges between the parts of constructs."""
     for construct, parts in found.kept():
         for name, head, dependent in related[construct]:
-            heads = sorted(parts.get(head) or parts.get(head + _LAST) or (), key=place_of)
-            nodes = sorted(parts.get(dependent) or parts.get(dependent + _LAST) or (), key=place_of)
+            heads, nodes = _part(parts, head), _part(parts, dependent)
             if head == dependent:
                 nodes = nodes[1:2]
             elif nodes and not nodes[0].is_named:
@@ -135,9 +135,15 @@ def _constructs(
                     if is_last
                     else places.first(found.first_of(heads[0]))
                 )
-                end = max(nodes, key=lambda node: node.end_byte)
+                end = nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: node.end_byte)
                 first, last = places.first(found.first_of(nodes[0])), places.last(found.last_of(end))
                 yield Edge(name, at, first, last)
+
+
+def _part(parts: Parts, name: str) -> list[tree_sitter.Node]:
+    """The nodes of a part, in their order."""
+    nodes = parts.get(name) or parts.get(name + _LAST) or []
+    return nodes if len(nodes) < 2 else sorted(nodes, key=place_of)
 
 
 Waiting = tuple[tree_sitter.Node, int]

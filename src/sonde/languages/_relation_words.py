@@ -34,7 +34,7 @@ def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
 
 def plain(listed: Sequence[Leaf]) -> list[Word]:
     """The tokens alone."""
-    return [(leaf.text, leaf.start, leaf.end) for leaf in listed]
+    return [(text, start, end) for _, _, start, end, text in listed]
 
 
 def with_newlines(text: str, listed: Sequence[Leaf]) -> list[Word]:
@@ -58,16 +58,20 @@ def with_layout(text: str, listed: Sequence[Leaf]) -> list[Word]:
     found: list[Word] = []
     indents = [0]
     depth, fresh, before = 0, True, 0
-    for leaf in listed:
-        for begin, end in _newlines(text, before, leaf.start):
-            found.append((text[begin:end], begin, end))
-            fresh = fresh or depth == 0
-        before = leaf.end
-        if fresh and leaf.text[0] != "#":
+    for _, _, start, stop, word in listed:
+        if text.find("\n", before, start) >= 0:
+            for begin, end in _newlines(text, before, start):
+                found.append((text[begin:end], begin, end))
+                fresh = fresh or depth == 0
+        before = stop
+        if fresh and word[0] != "#":
             fresh = False
-            found += _margin(text, leaf.start, indents)
-        found.append((leaf.text, leaf.start, leaf.end))
-        depth += (leaf.text in OPENING) - (leaf.text in CLOSING)
+            found += _margin(text, start, indents)
+        found.append((word, start, stop))
+        if word in OPENING:
+            depth += 1
+        elif word in CLOSING:
+            depth -= 1
     found += ((text[begin:end], begin, end) for begin, end in _newlines(text, before, len(text)))
     last = text[text.rfind("\n") + 1 :].strip(" \f\t")
     # `tokenize` takes a last line of a string that looks like a comment for one.

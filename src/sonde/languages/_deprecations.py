@@ -1,6 +1,6 @@
 """What a file says of its own names: that one is deprecated or removed, and which takes its place.
 
-Files are read, never run. A language's ``deprecations.py`` finds the messages; what a message names is read
+Files are read, never run. A language's `deprecations.scm` finds the messages; what a message names is read
 here: a replacement is what a message says to use, written as a name. Messages about parameters, about ways to
 call something, or with words in place of a name give no pair.
 """

@@ -1,7 +1,7 @@
 """Facets of a language: what only some questions ask of it, each a module of the language's folder.
 
 The protocol every language answers stays small. Metrics, relations, imports or edits are asked by a few tasks
-each; a folder that holds ``relations.py`` answers questions about relations, another does not, and a task
+each; a folder that holds ``imports.py`` answers questions about imports, another does not, and a task
 that asks says so in one line.
 """
 
@@ -36,6 +36,7 @@ BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "misuse": ("bugs", ("locals.scm",)),
     "bugs": ("bugs", ("locals.scm", "bugs.scm", "bugs.toml")),
     "relations": ("relations", ("relations.toml",)),
+    "deprecations": ("deprecated", ("deprecations.scm", "deprecations.toml")),
     "edges": ("relation_query", ("relations.scm",)),
 }
 """Facets that are the same code over every language: its module here, and the files that have to say it.
@@ -54,7 +55,8 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
     and gives an object with the methods of ``protocol``. What queries and tables can say whole (`BY_QUERY`)
-    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`).
+    needs no module: a folder with the files has the facet. A package may add one by an entry point (`ADDED`),
+    which takes the place of the one by query.
 
     Args:
         language: Public name of the language.
@@ -89,11 +91,12 @@ def _module(language: str, name: str) -> str:
     package = _languages().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    module, needed = BY_QUERY.get(name, ("", ()))
-    if module and has_grammar(package) and all((files(package) / file).is_file() for file in needed):
-        return f"{LANGUAGE_PACKAGE}._{module}"
     added = offered(ADDED).get(f"{language}.{name}")
-    return "" if added is None else added.module
+    if added is not None:
+        return added.module
+    module, needed = BY_QUERY.get(name, ("", ()))
+    by_query = module and has_grammar(package) and all((files(package) / file).is_file() for file in needed)
+    return f"{LANGUAGE_PACKAGE}._{module}" if by_query else ""
 
 
 @functools.cache

@@ -133,6 +133,24 @@ def read_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, 
     return data["version"], data["library_levels"], data["templates"]
 
 
+@dataclass(frozen=True, slots=True)
+class PackageFiles:
+    """How a language's packages are written.
+
+    Attributes:
+        file: Stem of the file that makes a folder a package.
+        listing: The variable that lists what a module hands on.
+    """
+
+    file: str
+    listing: str
+
+
+def read_packages(language: TreeSitterLanguage) -> PackageFiles:
+    """How packages are written, from a language's ``imports.toml``."""
+    return PackageFiles(**language.table("imports")["packages"])
+
+
 def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """For each kind of call and each statement, the same statement in other frames, by the frame's name.
 

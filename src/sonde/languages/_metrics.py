@@ -5,7 +5,8 @@ A language's folder says in `metrics.scm` which nodes count and in `metrics.toml
 - ``function``: a definition; one inside another is counted apart from it, as its own function;
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
-- ``decision``: a branching of the control flow, one each;
+- ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
+  ``default``, the cases of a choice for whatever is left over, are one less;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
 - ``block``: whatever stands one level deeper than the text around it; ``block.else`` the same unless it is
   an if of its own;
@@ -116,8 +117,15 @@ class MetricsOf:
 
     def decisions(self, text: str, *, everywhere: bool = False) -> int:
         """Number of branchings of the control flow, on demand with those of definitions inside."""
-        found = self.captured(text).get("decision", [])
-        return len(found if everywhere else self.own(text, found))
+        captured = self.captured(text)
+        found, whole = captured.get("decision", []), captured.get("decision.whole", [])
+        if whole:
+            taken, kept = Cover(outermost(whole)), {node.id for node in whole}
+            found = [node for node in found if node.id in kept or not taken.holds(node)]
+        found = found if everywhere else self.own(text, found)
+        default = {node.id for node in captured.get("default", [])}
+        around = {node.parent.id for node in found if node.id in default and node.parent}
+        return len(found) - len(around)
 
     def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
         """The nodes in the bodies of the outermost functions, and in no definition inside them."""

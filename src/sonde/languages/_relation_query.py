@@ -1,33 +1,55 @@
-"""Relations between words by `relations.scm` alone, for a language whose grammar's tree is all there is.
+"""Relations between words by `relations.scm`, the same code over every language.
 
-A word is a token of the language (`_leaves.leaves`). The query names constructs and their parts as Python's
-does: ``@Construct`` is the construct, ``@Construct.part`` one of its parts, a part from the first of its
-nodes to the last; ``@Construct.part.last`` one whose last word is the head. Which parts are related, the
-names of the relations say. ``@through`` is a node that is none of its own: what stands in it stands in the
-node around.
+The query names constructs and their parts: ``@Construct`` is the construct, ``@Construct.part`` one of its
+parts. What is captured of one construct, in however many matches, belongs together; a part goes from the
+first of its nodes to the last, but for one that begins with a word of the grammar, which is that word. Which
+parts are related, the names of the relations say; one of a part to itself joins its first node to its second.
+
+- ``@Construct.part.last``: as a head it is the last word of its first node;
+- ``@Construct.nested``: a construct of the same kind, which has what stands behind it of the one around (an
+  ``elif`` of Python's grammar, which stands beside the others).
+
+Captures without a construct say how nodes stand in the tree, for the relation of nodes to their children:
+
+- ``@through``: no node of its own: what stands in it stands in the node around;
+- ``@bare``: as a part it is what stands in it, without the signs around and whatever is ``@before``;
+- ``@apart``: nobody's child, and nobody's parent;
+- ``@own``: part of its node as a word is: no child, and nothing in it is one;
+- ``@outside``: as ``@own``; no construct in it counts, and its node neither begins nor ends with it;
+- ``@together``: siblings that stand in a node of their own, which the grammar does not have; those of two
+  matches that share a node stand in one;
+- ``@other``: no construct after all, whatever else matches;
+- ``@body``: has to hold something, which a grammar may not ask.
+
+Names that begin with ``_`` are the query's own.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 
 import tree_sitter
 
-from sonde.languages._leaves import Leaf, ParsedText
+from sonde.languages._leaves import ParsedText, leaves
+from sonde.languages._relation_parts import Parts, QueryParts, place_of
+from sonde.languages._relation_places import NodeWords
+from sonde.languages._relation_words import Word, is_layout, plain, single, with_layout, with_newlines
 from sonde.languages._relations import (
     CHILDREN,
+    LONE_RETURN,
     Delimiters,
     Edge,
     Related,
     Words,
+    lone_returns,
     plain_words,
     relation_table,
 )
 from sonde.languages._treesitter import TreeSitterLanguage
 
-_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _LAST = ".last"
 
 
@@ -40,106 +62,135 @@ class QueryEdges:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._related: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        for name in relation_table(language).relations:
-            construct, _, parts = name.partition(":")
-            head, _, dependent = parts.partition("->")
-            self._related[construct].append((name, head, dependent))
+        table = language.table("relations")
+        self._layout: bool = table.get("layout", False)
+        self._several = frozenset(table.get("several", ()))
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
-        """The tokens of a text."""
-        return _columns(self._language.leaves(text))
+        """The words of a text."""
+        return _columns(self._words(text, self._reading(text), delimiters))
 
     def relate(self, text: str, delimiters: Delimiters) -> Related:
-        """The tokens of a text and the relations between them."""
-        listed, reading = self._language.leaves(text), self._language.reading(text)
-        if reading.root.has_error:
-            return Related(_columns(listed), problem="does not parse")
-        places = _Places(reading, listed, semicolons=delimiters.semicolons)
-        found = {*self._constructs(reading, places), *self._children(reading, places)}
-        return Related(_columns(listed), tuple(sorted(edge for edge in found if 0 < edge.head < edge.first)))
+        """The words of a text and the relations between them."""
+        reading = self._reading(text)
+        words = self._words(text, reading, delimiters)
+        if self._layout and lone_returns(text):
+            return Related(_columns(words), problem=LONE_RETURN)
+        found = None if reading.root.has_error else QueryParts(self._language, reading)
+        if found is None or found.empty:
+            return Related(_columns(words), problem="does not parse")
+        layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
+        places = NodeWords(reading, words, layout, found.nodes["outside"], delimiters)
+        related = chain(_constructs(found, places, self._related), _children(found, places, reading))
+        kept = {edge for edge in related if 0 < edge[1] < edge[2] <= edge[3]}
+        return Related(_columns(words), tuple(sorted(kept)))
 
-    def _constructs(self, reading: ParsedText, places: _Places) -> Iterator[Edge]:
-        merged: defaultdict[tuple[str, int], defaultdict[str, list[tree_sitter.Node]]] = defaultdict(
-            lambda: defaultdict(list)
+    @cached_property
+    def _related(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+        """For each construct its relations: name, head and dependent."""
+        found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        for name in relation_table(self._language).relations:
+            construct, _, parts = name.partition(":")
+            head, _, dependent = parts.partition("->")
+            found[construct].append((name, head, dependent))
+        return found
+
+    def _reading(self, text: str) -> ParsedText:
+        """The tree; a piece that was cut out within its first line is read in the margin of its others."""
+        reading = self._language.reading(text)
+        if not self._layout or not reading.root.has_error:
+            return reading
+        margin = min(
+            (line[: -len(line.lstrip())] for line in text.split("\n")[1:] if line.strip()),
+            key=len,
+            default="",
         )
-        for match in self._language.grammar.matches("relations", reading.root):
-            for construct in (name for name in match if "." not in name and name != "through"):
-                parts = merged[construct, match[construct][0].id]
-                for name, nodes in match.items():
-                    if name.startswith(f"{construct}."):
-                        parts[name.removeprefix(f"{construct}.")] += nodes
-        for (construct, _), parts in merged.items():
-            for name, head, dependent in self._related[construct]:
-                yield from _edge(name, parts, head, dependent, places)
+        source, parsed = self._language.syntax(margin + text)
+        return ParsedText(source, parsed, len(margin), len(text))
 
-    def _children(self, reading: ParsedText, places: _Places) -> Iterator[Edge]:
-        """From every named node to those directly under it that begin with another word."""
-        captured = dict(self._language.grammar.captures("relations", reading.root))
-        through = {node.id for node in captured.get("through", ())}
-        comments = self._language.settings.tokens.comments
-        whole = self._language.settings.tokens.whole
-        waiting: list[tuple[tree_sitter.Node, int]] = [(reading.root, -1)]
-        while waiting:
-            node, above = waiting.pop()
-            own = above
-            if reading.inside(node) and node.id not in through and node.parent is not None:
-                span = places.span([node])
-                if span is not None:
-                    own = span[0]
-                    if 0 <= above < own:
-                        yield Edge(CHILDREN, above, *span)
-            if node.type not in whole:
-                waiting += [(child, own) for child in node.named_children if child.type not in comments]
+    def _words(self, text: str, reading: ParsedText, delimiters: Delimiters) -> list[Word]:
+        if not self._layout:
+            listed = single(self._language.leaves(text), self._several)
+            return with_newlines(text, listed) if delimiters.newlines else plain(listed)
+        tree, rules = self._language.parse(reading.source.text), self._language.settings.tokens
+        listed = leaves(reading, tree, rules, comments=True)
+        return with_layout(text, [leaf for leaf in listed if leaf.kind not in rules.layout])
 
 
-class _Places:
-    """Finds the words of nodes.
-
-    Args:
-        reading: The parsed text.
-        listed: Its words.
-        semicolons: Whether a dependent may end in ``;``.
-    """
-
-    def __init__(self, reading: ParsedText, listed: Sequence[Leaf], *, semicolons: bool) -> None:
-        self._reading = reading
-        self._listed = listed
-        self._starts = [leaf.start for leaf in listed]
-        self._trimmed = _CLOSING if semicolons else _CLOSING | {";"}
-
-    def span(self, nodes: Sequence[tree_sitter.Node]) -> tuple[int, int] | None:
-        """First and last word of nodes, brackets around them left out unless they hold nothing."""
-        spans = [self._reading.span(node) for node in nodes]
-        first = bisect_left(self._starts, min(start for start, _ in spans))
-        last = bisect_left(self._starts, max(end for _, end in spans)) - 1
-        if first > last:
-            return None
-        begin, end = first, last
-        while begin < end and self._listed[begin].text in _OPENING:
-            begin += 1
-        while end > begin and self._listed[end].text in self._trimmed:
-            end -= 1
-        return (first, last) if self._listed[begin].text in _CLOSING else (begin, end)
-
-
-def _edge(
-    name: str,
-    parts: defaultdict[str, list[tree_sitter.Node]],
-    head: str,
-    dependent: str,
-    places: _Places,
+def _constructs(
+    found: QueryParts, places: NodeWords, related: Mapping[str, Sequence[tuple[str, str, str]]]
 ) -> Iterator[Edge]:
-    heads = places.span(parts[head + _LAST] or parts[head]) if parts[head + _LAST] or parts[head] else None
-    found = places.span(parts[dependent] or parts[dependent + _LAST]) if parts[dependent] else None
-    if heads is not None and found is not None:
-        yield Edge(name, heads[1] if parts[head + _LAST] else heads[0], *found)
+    """The edges between the parts of constructs."""
+    for construct, parts in found.kept():
+        for name, head, dependent in related[construct]:
+            heads, nodes = _part(parts, head), _part(parts, dependent)
+            if head == dependent:
+                nodes = nodes[1:2]
+            elif nodes and not nodes[0].is_named:
+                nodes = nodes[:1]
+            if heads and nodes:
+                is_last = head not in parts
+                at = (
+                    places.last(found.last_of(heads[0]))
+                    if is_last
+                    else places.first(found.first_of(heads[0]))
+                )
+                end = nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: node.end_byte)
+                first, last = places.first(found.first_of(nodes[0])), places.last(found.last_of(end))
+                yield Edge(name, at, first, last)
 
 
-def _columns(listed: Sequence[Leaf]) -> Words:
-    return plain_words(
-        [leaf.text for leaf in listed], [leaf.start for leaf in listed], [leaf.end for leaf in listed]
-    )
+def _part(parts: Parts, name: str) -> list[tree_sitter.Node]:
+    """The nodes of a part, in their order."""
+    nodes = parts.get(name) or parts.get(name + _LAST) or []
+    return nodes if len(nodes) < 2 else sorted(nodes, key=place_of)
+
+
+Waiting = tuple[tree_sitter.Node, int]
+"""A node, and the word of the node that it is a child of (-1 where it is nobody's)."""
+
+
+def _children(found: QueryParts, places: NodeWords, reading: ParsedText) -> Iterator[Edge]:
+    """From every named node to those directly under it that begin with another word."""
+    through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
+    nested = found.nested()
+    comments, whole, together = found.comments, found.whole, found.together
+    waiting: list[Waiting] = [(child, -1) for child in reading.root.named_children]
+    while waiting:
+        node, above = waiting.pop()
+        identity, kind = node.id, node.type
+        if kind in comments or identity in hidden:
+            continue
+        at = above
+        if identity in apart or (reading.before and not reading.inside(node)):
+            at = -1
+        elif identity not in through:
+            at = places.first(node)
+            if above >= 0:
+                yield Edge(CHILDREN, above, at, places.last(node))
+        if kind in whole:
+            continue
+        if identity not in together and not nested:
+            waiting += [(child, at) for child in node.named_children]
+            continue
+        parents: dict[int, int] = {}
+        for run in together.get(identity, []):
+            begin = places.first(run[0])
+            yield Edge(CHILDREN, at, begin, places.last(run[-1]))
+            parents.update((member.id, begin) for member in run)
+        for child in node.named_children:
+            if child.id in nested:
+                begin = places.first(child)
+                yield Edge(CHILDREN, at, begin, places.last(node))
+                waiting += [(inner, begin) for inner in child.named_children]
+                at = begin
+            else:
+                waiting.append((child, parents.get(child.id, at)))
+
+
+def _columns(words: Sequence[Word]) -> Words:
+    surface, start, end = zip(*words, strict=True) if words else ((), (), ())
+    return plain_words(surface, start, end)
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdges:

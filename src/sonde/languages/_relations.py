@@ -293,6 +293,15 @@ def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozense
     return frozenset(quirks) | (frozenset(known) if mode == "paper" else frozenset())
 
 
+LONE_RETURN = "carriage return without a newline"
+"""It ends a line to some parsers and to no tokenizer, so that words and nodes part ways."""
+
+
+def lone_returns(text: str) -> bool:
+    """Whether a text has such a carriage return."""
+    return text.count("\r") != text.count("\r\n")
+
+
 def plain_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
     """Words, all of them candidates."""
     starts, ends = np.array(start, np.int32), np.array(end, np.int32)

@@ -19,14 +19,13 @@ from sonde.languages._imports import (
     FileNames,
     Imported,
     ImportedNames,
+    read_packages,
     read_settings,
     resolved,
 )
 from sonde.languages._locals import locals_of
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
-
-_PACKAGE_FILE = "__init__"
 
 
 def facet(language: TreeSitterLanguage) -> PythonImports:
@@ -70,7 +69,7 @@ class PythonImports:
         packages = {
             path.rpartition("/")[0]
             for path in given
-            if path.rpartition("/")[2].partition(".")[0] == _PACKAGE_FILE
+            if path.rpartition("/")[2].partition(".")[0] == read_packages(self.language).file
         }
         return {path: _from_root(path, packages, folder) for path in given}
 

@@ -1,4 +1,5 @@
-; What counts in Python; see `sonde.languages._metrics` for the names.
+; What counts in Python; see `sonde.languages._metrics` for the names. Cyclomatic complexity is radon's: all
+; cases of a match count, one that takes everything excepted, and an assert is one decision, whatever it says.
 
 (function_definition) @function
 (class_definition) @apart
@@ -20,7 +21,9 @@
 (try_statement (else_clause) @decision)
 (case_clause) @decision
 (boolean_operator) @decision
-(assert_statement) @decision
+(assert_statement) @decision @decision.whole
+((case_clause . (case_pattern [(dotted_name) "_"])) @default
+  (#match? @default "^case\\s+\\w+\\s*(:|if\\b)"))
 
 (if_statement) @structure.if
 (elif_clause) @structure.if

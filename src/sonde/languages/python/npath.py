@@ -17,7 +17,6 @@ from sonde.languages._facets import facet_of
 from sonde.languages._metrics import MetricsOf, holds
 from sonde.languages._npath import Branching, OperatorPaths, branch, paths, row
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.python.metrics import takes_all
 
 _EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
 _LOOPS = frozenset({"for_statement", "while_statement"})
@@ -37,7 +36,7 @@ class PythonPaths:
         """Number of acyclic execution paths."""
         found = self._metrics.captured(text)
         own = self._metrics.own(text, found.get("path", []))
-        return paths(own, _Rule(own, found.get("boolean", [])).rule)
+        return paths(own, _Rule(own, found.get("boolean", []), found.get("default", [])).rule)
 
 
 class _Rule:
@@ -46,9 +45,13 @@ class _Rule:
     Args:
         own: Everything that branches.
         signs: Expressions of ``and`` or ``or``.
+        defaults: Cases that take everything.
     """
 
-    def __init__(self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node]) -> None:
+    def __init__(
+        self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node], defaults: list[tree_sitter.Node]
+    ) -> None:
+        self._defaults = {node.id for node in defaults}
         ternaries = [node for node in own if node.type == "conditional_expression"]
         self._weights = OperatorPaths(signs, ternaries)
 
@@ -79,7 +82,7 @@ class _Rule:
             region.value += self.operators(condition)
         elif kind == "match_statement":
             cases = [part for part in region.parts if part.node.type == "case_clause"]
-            closed = any(takes_all(part.node) for part in cases)
+            closed = any(part.node.id in self._defaults for part in cases)
             region.value = sum(part.value for part in cases) + (not closed) + self.operators(field("subject"))
         elif kind == "case_clause":
             region.value = branch(region, field("consequence")) + self.operators(field("guard"))

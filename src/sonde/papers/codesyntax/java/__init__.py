@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sonde.languages._relations import Delimiters, Related, Words
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.java._relations_lexer import LexerError, Word, begins_name
-from sonde.languages.java._relations_rules import Span
-from sonde.languages.java._relations_words import WordFinder, closing
-from sonde.languages.java.edges import lexed, spans_in, words_of
+from sonde.papers._javalang import LexerError, Word, begins_name
 from sonde.papers.codesyntax.java.old import JAVA_1_3 as OLD_JAVA
+from sonde.papers.codesyntax.java.rules import Span
+from sonde.papers.codesyntax.java.spans import lexed, spans_in, words_of
+from sonde.papers.codesyntax.java.words import WordFinder, closing
 
 EMPTY_BRACKETS = "codesyntax.empty_brackets"
 GLUED = "codesyntax.glued"

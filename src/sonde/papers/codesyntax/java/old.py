@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sonde.languages.java._relations_nodes import (
+from sonde.papers.codesyntax.java.nodes import (
     Frame,
     Node,
     Older,

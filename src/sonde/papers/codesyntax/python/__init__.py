@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from sonde.languages._relations import Delimiters, Related, Words
+from sonde.languages._relations import LONE_RETURN, Delimiters, Related, Words, lone_returns, plain_words
 from sonde.languages._treesitter import TreeSitterLanguage
-from sonde.languages.python._scan import scan
-from sonde.languages.python.edges import LONE_RETURN, lone_returns, words_of_scan
+from sonde.papers._tokenize import Scan, scan
 from sonde.papers.codesyntax.python.labels import edges, parsed
 from sonde.papers.codesyntax.python.places import Places
 from sonde.papers.codesyntax.python.quirks import QUIRKS
@@ -20,12 +19,12 @@ class PublishedPythonEdges:
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
         """The words of a text, which no quirk changes."""
-        return words_of_scan(scan(text))
+        return _columns(scan(text))
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
         """The words of a text and the relations between them, with some quirks on."""
         scanned = scan(text)
-        words = words_of_scan(scanned)
+        words = _columns(scanned)
         if lone_returns(text):
             return Related(words, problem=LONE_RETURN)
         tree = parsed(text, quirks)
@@ -33,6 +32,10 @@ class PublishedPythonEdges:
             return Related(words, problem="does not parse")
         places = Places(text, scanned, quirks, newlines=delimiters.newlines)
         return Related(words, tuple(edges(tree, places, quirks)))
+
+
+def _columns(scanned: Scan) -> Words:
+    return plain_words(scanned.surface, scanned.start, scanned.end)
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:

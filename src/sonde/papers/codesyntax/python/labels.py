@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Set
 
 from sonde.languages._relations import CHILDREN, Edge
-from sonde.languages.python._relations_words import margin_begin
+from sonde.papers.codesyntax.python.brackets import margin_begin
 from sonde.papers.codesyntax.python.places import Places
 from sonde.papers.codesyntax.python.quirks import HANDLER_ORELSE, MARGIN, NEWLINE_ALONE, UNFILTERED_ELSE
 from sonde.papers.codesyntax.python.rules import (

@@ -15,8 +15,8 @@ from collections.abc import Set
 from functools import cached_property
 
 from sonde.languages._text import EncodedText
-from sonde.languages.python._relations_words import Brackets
-from sonde.languages.python._scan import Scan, matching, scan, width
+from sonde.papers._tokenize import Scan, matching, scan, width
+from sonde.papers.codesyntax.python.brackets import Brackets
 from sonde.papers.codesyntax.python.quirks import (
     BYTE_COLUMNS,
     EMPTY_ENDS,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from sonde.languages._imports import Imports
+from sonde.languages._imports import Imports, PackageFiles
 
 _MOST = 500
 """Names tried for one; packages that hand on in circles have no end of them."""
@@ -19,7 +19,7 @@ class Exports:
     Attributes:
         names: For a fully qualified name the names that it also has.
         stars: For a module the modules that import everything from it.
-        listed: The text of each module that lists its names (``__all__``).
+        listed: The text of each module that lists its names.
         modules: All modules; what is in one is not imported from elsewhere by the module's other name.
     """
 
@@ -54,21 +54,22 @@ class Exports:
                     yield ".".join([other, own, *rest])
 
 
-def exports(imports: Imports, files: Iterable[tuple[str, str]]) -> Exports:
+def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: PackageFiles) -> Exports:
     """What some files hand on.
 
     Args:
         imports: Reads imports.
         files: Text and path from the root of imports of each.
+        packages: How the language's packages are written.
     """
     names: defaultdict[str, list[str]] = defaultdict(list)
     stars: defaultdict[str, list[str]] = defaultdict(list)
     listed: dict[str, str] = {}
     modules: set[str] = set()
     for text, path in files:
-        module = module_of(path)
+        module = module_of(path, packages)
         modules.add(module)
-        if "__all__" in text:
+        if packages.listing in text:
             listed[module] = text
         if "import" not in text:
             continue
@@ -82,10 +83,10 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]]) -> Exports:
     return Exports(names, stars, listed, modules)
 
 
-def module_of(path: str) -> str:
+def module_of(path: str, packages: PackageFiles) -> str:
     """The module that a file is, from its path from the root of imports."""
     stem = path.rpartition(".")[0] or path
-    return ".".join(stem.removesuffix("/__init__").split("/"))
+    return ".".join(stem.removesuffix(f"/{packages.file}").split("/"))
 
 
 def _rank(name: str) -> tuple[bool, int]:

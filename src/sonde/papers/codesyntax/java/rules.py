@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sonde.languages.java._relations_nodes import Node
+from sonde.papers.codesyntax.java.nodes import Node
 
 
 class Span(NamedTuple):

@@ -1,4 +1,4 @@
-r"""Java's words as CodeSyntax counts them: the tokens of javalang 0.13.0, with their characters.
+r"""Java's words as CodeSyntax and CuBERT count them: the tokens of javalang 0.13.0, with their characters.
 
 Comments and blanks are no words, ``>>`` is two (it may close type arguments). javalang knows neither text
 blocks nor the escape ``\s``: the first fall apart into strings, the second is an error.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from sonde.languages._relations import Edge
-from sonde.languages.java._relations_lexer import LexerError, Word, lex
-from sonde.languages.java._relations_rules import Span
+from sonde.papers._javalang import LexerError, Word, lex
+from sonde.papers.codesyntax.java.rules import Span
 
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")

@@ -1,6 +1,6 @@
 """How each construct of Java's grammar stands in Eclipse's tree.
 
-Most nodes only change their name (see `relations.toml`). What is here joins, splits, moves or drops: the
+Most nodes only change their name (see `eclipse.toml`). What is here joins, splits, moves or drops: the
 brackets of conditions, qualified names, array types, the operands of equal operators, and all that Eclipse's
 level JLS3 did not know yet.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sonde.languages.java._relations_nodes import (
+from sonde.papers.codesyntax.java.nodes import (
     Frame,
     Node,
     Older,

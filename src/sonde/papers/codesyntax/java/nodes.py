@@ -30,7 +30,7 @@ class Node:
         parts: What stands directly under it, in order, each with its role (mostly a field of the grammar).
         reach: One past the last character in the grammar's tree, which may reach farther.
         operator: The operator of an operation, else empty.
-        chain: The operands that an equal operation around takes over, see `_relations_shapes`.
+        chain: The operands that an equal operation around takes over, see `shapes`.
     """
 
     kind: str
@@ -109,7 +109,7 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class RelationTables:
-    """What `relations.toml` says of the grammar.
+    """What `eclipse.toml` says of the grammar.
 
     Attributes:
         open: Grammar nodes whose children stand under the node around them.
@@ -126,8 +126,8 @@ class RelationTables:
 
 @cache
 def tables() -> RelationTables:
-    """The tables of `relations.toml`, read once."""
-    data = read_table("sonde.languages.java", "relations")
+    """The tables of `eclipse.toml`, read once."""
+    data = read_table("sonde.papers.codesyntax.java", "eclipse")
     leaves: dict[str, list[str]] = data["leaves"]
     nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(

@@ -13,8 +13,8 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages._text import EncodedText
-from sonde.languages.java._relations_nodes import Frame, Node, Older, tables
-from sonde.languages.java._relations_shapes import shape
+from sonde.papers.codesyntax.java.nodes import Frame, Node, Older, tables
+from sonde.papers.codesyntax.java.shapes import shape
 
 _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_group", "labeled_statement"))
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))

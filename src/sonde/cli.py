@@ -68,7 +68,12 @@ app.command()(compare)
 @shown
 @with_lens_flags
 def run(
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."
+        ),
+    ] = None,
     model: Models = None,
     lens: Annotated[list[str] | None, typer.Option("-l", "--lens")] = None,
     task: Annotated[list[str] | None, typer.Option("-t", "--task")] = None,
@@ -341,7 +346,10 @@ def pretrain(
 @shown
 def list_names(
     what: Annotated[
-        str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
+        str,
+        typer.Argument(
+            help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
+        ),
     ],
     of: Annotated[
         str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")

@@ -192,7 +192,7 @@ def _asked(run: RunData) -> list[str]:
 
 def _causes(tables: Sequence[PublishedTable]) -> list[str]:
     said = dict.fromkeys(cause for table in tables for cause in table.causes)
-    return [f"Known cause of differences: {cause}" for cause in said]
+    return [f"Known causes of differences: {' '.join(said)}"] if said else []
 
 
 def _left(found: Sequence[Beside]) -> list[str]:

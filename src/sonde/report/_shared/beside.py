@@ -163,4 +163,6 @@ def _apart(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "
 def _said(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value in (None, "") else str(value)

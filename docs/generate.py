@@ -9,6 +9,7 @@ from typing import Any
 
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
+from sonde.papers.modes import modes_page
 from sonde.report import card_schema
 from sonde.results.columns import markdown_table
 from sonde.results.glossary import glossary_page
@@ -71,6 +72,7 @@ PAGES = {
     "glossary.md": glossary_page,
     "files.md": files_page,
     "options.md": options_page,
+    "paper-modes.md": modes_page,
     "experiment.schema.json": lambda: json.dumps(experiment_schema(), indent=2) + "\n",
     "card.schema.json": lambda: json.dumps(card_schema(), indent=2) + "\n",
 }

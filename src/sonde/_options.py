@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -74,6 +75,16 @@ LENS_FLAGS = {
 }
 """The lens and option that each such flag stands for."""
 
+FromFile = Annotated[
+    Path | None,
+    typer.Option("-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."),
+]
+Listed = Annotated[
+    str,
+    typer.Argument(
+        help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
+    ),
+]
 Models = Annotated[list[str] | None, typer.Option("-m", "--model")]
 Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
 Languages = Annotated[list[str] | None, typer.Option("--language")]

@@ -27,8 +27,10 @@ from sonde._options import (
     Executor,
     Explained,
     Figures,
+    FromFile,
     Languages,
     Limit,
+    Listed,
     Mode,
     Models,
     NoTrial,
@@ -68,7 +70,7 @@ app.command()(compare)
 @shown
 @with_lens_flags
 def run(
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="An experiment file (TOML).")] = None,
+    file: FromFile = None,
     model: Models = None,
     lens: Annotated[list[str] | None, typer.Option("-l", "--lens")] = None,
     task: Annotated[list[str] | None, typer.Option("-t", "--task")] = None,
@@ -340,9 +342,7 @@ def pretrain(
 @app.command("list")
 @shown
 def list_names(
-    what: Annotated[
-        str, typer.Argument(help="models, lenses, options, tasks, languages, corpora, executors or plots.")
-    ],
+    what: Listed,
     of: Annotated[
         str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
     ] = None,

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from sonde.lenses import LENSES
+from sonde.papers.modes import CHANGES, modes_page, quirks
+from sonde.tasks import TASKS, quirks_of
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}
 """Files of the published code and of runs that the page speaks of."""
@@ -15,6 +17,33 @@ _LOOKS_LIKE_A_PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]*)+|[\w-]+\.(?:py|scm|toml|
 @pytest.fixture(scope="module")
 def page(pytestconfig: pytest.Config) -> str:
     return (pytestconfig.rootpath / "docs" / "paper-modes.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_that_of_the_papers(page: str) -> None:
+    assert page == modes_page()
+
+
+def test_every_quirk_is_declared_where_it_is(pytestconfig: pytest.Config) -> None:
+    lenses = [LENSES.load(header.name).quirks for header in LENSES.headers()]
+    tasks = [quirks_of(TASKS.load(header.name)) for header in TASKS.headers()]
+    declared = quirks()
+    assert {one["name"] for one in declared} == {name for held in (*lenses, *tasks) for name in held}
+    places = [(one["name"], one["where"]) for one in declared]
+    assert len(set(places)) == len(places) > 40
+    for name, where in places:
+        assert f'"{name}"' in (pytestconfig.rootpath / where).read_text(encoding="utf-8")
+    assert {one["changes"] for one in declared} == CHANGES.keys()
+
+
+def test_what_a_model_is_fed_is_switched_by_its_lens_or_task() -> None:
+    """What is done to labels, observations and scores could be done afterwards; this could not."""
+    fed = {one["name"] for one in quirks() if one["changes"] == "what a model is fed"}
+    assert fed == {
+        "perplexed.first_unscored",
+        "perplexed.pads",
+        "inspect.isolated_tokens",
+        "cubert.global_permutation",
+    }
 
 
 def test_every_path_exists(page: str, pytestconfig: pytest.Config) -> None:

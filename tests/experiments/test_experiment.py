@@ -106,6 +106,7 @@ def test_options_lie_over_the_file() -> None:
     assert result.models == ("b",)
     assert result.selection == Selection(limit=9)
     assert result.options == {"surprisal": {"min_count": 7, "x": 1}, "probe": {"seeds": 2}}
+    assert overridden(base, {**given, "options": {}}).options == base.options
     with pytest.raises(UnknownNameError, match="corrected"):
         overridden(None, {"mode": "corected"})
 

@@ -14,8 +14,9 @@ from tests.report.synthetic import dims, rewrite_summary, write_run
 
 from sonde.report import PLOTS, RunData, build_report
 from sonde.report._page.export import write_table
+from sonde.report._shared.asked import family_of, ordered
 from sonde.report._shared.plot import Figure
-from sonde.report.probe._scores import family_of, ordered, sparkline
+from sonde.report.probe._scores import sparkline
 from sonde.results.scores import Score, scores_frame
 from sonde.store.rundir import RunDirectory
 
@@ -175,7 +176,7 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
     )
     assert "no verdict, for too little independent code" in figure.answer
     assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
-    assert column(figure, "Task", "Layer")[0] == ("OCU", "2 (2 2 3 2 1)")
+    assert column(figure, "Task", "Layer")[0] == ("CPX", "2 (2 2 3 2 1)")
 
 
 def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:
@@ -239,8 +240,8 @@ def test_trees_are_shown_beside_neighbours(root: Path) -> None:
 
 
 def test_families_and_sparklines() -> None:
-    assert ordered(["cpx", "mine", "len", "sri", "ktx"]) == ["ktx", "len", "sri", "cpx", "mine"]
-    assert [family_of(task) for task in ("rea", "vcu", "mine")] == ["mistyped", "count", "other"]
+    assert ordered(["cpx", "mine", "len", "sri", "ktx"]) == ["cpx", "len", "sri", "ktx", "mine"]
+    assert [family_of(task) for task in ("rea", "vcu", "mine")] == ["faults", "complexity", "other"]
     assert sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
 
 

@@ -144,6 +144,11 @@ class Registry(Generic[T]):
         paths = self._paths()
         return self._dotted(paths[name]) if name in paths else self._module(name).__name__
 
+    def folder_of(self, name: str) -> str:
+        """The folder that an extension of sonde's own lies in; empty where it is not, or lies in none."""
+        path = self._paths().get(name)
+        return path.parent.name if path is not None and path.parent != self._folder() else ""
+
     def load(self, name: str) -> T:
         """Import one extension and return its object.
 

@@ -71,6 +71,10 @@ class Experiment:
         str,
         Help("a PEFT adapter over each model; over one alone as NAME?adapter=PATH", "--adapter"),
     ] = field(default="", metadata=ADDED)
+    replicates: Annotated[
+        tuple[str, ...],
+        Help("published tables whose figures the page holds against these, such as inspect/table2"),
+    ] = field(default=(), metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)

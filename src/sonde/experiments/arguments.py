@@ -13,6 +13,7 @@ from sonde.corpora import read_lock
 from sonde.executors import cores
 from sonde.experiments._experiment import Execution, Experiment, load_experiment
 from sonde.experiments.overrides import default_output, overridden, with_full_names, written_options
+from sonde.experiments.replication import experiment_file
 from sonde.models import device_map_text
 
 Place = str | os.PathLike[str]
@@ -98,13 +99,13 @@ def from_arguments(
     }
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
-    source = Path(file) if file is not None else None
+    source, name = (None, None) if file is None else experiment_file(Path(file))
     if experiment is None and source is None and not options and all(one is None for one in given.values()):
-        source = _DEMO
+        source, name = _DEMO, _DEMO.stem
     base = load_experiment(source) if source else experiment or Experiment()
     given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
     wanted = with_full_names(overridden(base, given))
-    folder = default_output(wanted, source.stem if source else None) if output is None else Path(output)
+    folder = default_output(wanted, name) if output is None else Path(output)
     if shard is not None and output is None:
         folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
     where: dict[str, Any] = {

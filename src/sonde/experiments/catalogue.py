@@ -9,6 +9,7 @@ from sonde.base.errors import UnknownNameError
 from sonde.base.registry import Header, Registry
 from sonde.corpora import CORPORA
 from sonde.executors import EXECUTORS
+from sonde.experiments.replication import headers as experiments
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
 from sonde.models import known_models
@@ -35,7 +36,9 @@ def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> t
     """
     if what == "models":
         return known_models()
+    if what == "experiments":
+        return experiments()
     registries = {**REGISTRIES, **(beside or {})}
     if what not in registries:
-        raise UnknownNameError("kind", what, [*registries, "models", "options"])
+        raise UnknownNameError("kind", what, [*registries, "experiments", "models", "options"])
     return registries[what].headers()

@@ -13,6 +13,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._outcome import Refused
 from sonde.experiments.choices import model_specs
 from sonde.experiments.plan import LensChoice
+from sonde.experiments.replication import replicated
 from sonde.experiments.shards import check_shard
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
@@ -36,6 +37,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     """
     if execution.shard:
         check_shard(execution.shard, execution.output)
+    replicated(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
     specs = model_specs(experiment, execution)

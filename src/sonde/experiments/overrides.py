@@ -68,7 +68,7 @@ def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
     values = {
         field.name: tuple(value) if isinstance(value, list) else value
         for field in dataclasses.fields(base)
-        if (value := given.get(field.name)) not in (None, [])
+        if (value := given.get(field.name)) not in (None, [], {})
     }
     return dataclasses.replace(base, **values)
 

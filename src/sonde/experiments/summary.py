@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from sonde.corpora import ItemSet
 from sonde.experiments._outcome import Session
 from sonde.experiments.plan import LensChoice, ModelChoice, ObserveJob, Reading, TrainJob
 from sonde.experiments.provenance import hardware, versions
+from sonde.experiments.replication import as_json, replicated
 from sonde.models import describe, describe_special
 from sonde.store.cache import CACHED
 from sonde.store.parts import PartStore
@@ -33,7 +33,7 @@ def summarise(
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
-        "arguments": json.loads(json.dumps(dataclasses.asdict(experiment), default=list)),
+        "arguments": as_json(experiment),
         "execution": {
             "executor": execution.executor,
             "workers": execution.workers,
@@ -43,6 +43,7 @@ def summarise(
             "trust_remote_code": execution.trust_remote_code,
         },
         **({"budget": dict(execution.chosen)} if execution.chosen else {}),
+        **({"published": published} if (published := replicated(experiment)) else {}),
         "models": [{**_model(model, sets), "reading": reading[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],
         "corpus": [

@@ -24,7 +24,7 @@ class LensGroup:
         top: What the lens says above its sections.
         sections: In their order.
         contents: Name and short title of each.
-        tasks: Tasks that it scored, as its sections abbreviate them, with what they ask.
+        tasks: By family the tasks that it scored, as its sections abbreviate them, with what they ask.
     """
 
     lens: str
@@ -33,7 +33,7 @@ class LensGroup:
     top: Top | None
     sections: list[Section]
     contents: list[tuple[str, str]]
-    tasks: Facts
+    tasks: list[tuple[str, Facts]]
 
 
 def name_of(lens: str, declared: Mapping[str, Title]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.asked import label_of, meaning_of
+from sonde.report._shared.asked import by_family, label_of, meaning_of
 from sonde.report._shared.numbers import count, number, spelled
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Title
@@ -204,12 +204,17 @@ def rerun(run: RunData) -> str:
     return shlex.join(parts)
 
 
-def asked(run: RunData, lens: str) -> Facts:
-    """What each task of a lens asks, where it has several: abbreviated as in charts, and in words."""
+def asked(run: RunData, lens: str) -> list[tuple[str, Facts]]:
+    """By family what each task of a lens asks, where it has several: as in charts, and in words."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
-    said = [(label_of(task), meaning_of(task)) for task in tasks] if len(tasks) > 1 else []
-    return [(name, meaning) for name, meaning in said if meaning]
+    if len(tasks) < 2:
+        return []
+    said = {
+        family: [(label_of(task), meaning) for task in held if (meaning := meaning_of(task))]
+        for family, held in by_family(tasks).items()
+    }
+    return [(family.capitalize(), facts) for family, facts in said.items() if facts]
 
 
 def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:

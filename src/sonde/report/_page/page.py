@@ -17,6 +17,8 @@ from sonde.report._any_lens.explorer import EXPLORER, Explorer
 from sonde.report._any_lens.explorer import title as explorer_title
 from sonde.report._any_lens.joined import JOINED, Joined
 from sonde.report._any_lens.joined import title as joined_title
+from sonde.report._any_lens.published import PUBLISHED, Published
+from sonde.report._any_lens.published import title as published_title
 from sonde.report._any_lens.section import PREFIX, Numbers
 from sonde.report._any_lens.section import top as top_from_scores
 from sonde.report._comparison.sections import CITED
@@ -41,7 +43,7 @@ from sonde.results.words import plain_words
 from sonde.store.receipts import tables_must_be_intact, write_with_receipt
 from sonde.store.rundir import slug
 
-_OVER_LENSES: Mapping[str, Callable[[], Plot]] = {EXPLORER: Explorer, JOINED: Joined}
+_OVER_LENSES: Mapping[str, Callable[[], Plot]] = {PUBLISHED: Published, EXPLORER: Explorer, JOINED: Joined}
 """Sections about all lenses of a run, by public name."""
 
 
@@ -170,7 +172,7 @@ def render(run: RunData, sections: list[Section]) -> str:
         if section.plot.lens != titled or not isinstance(section.plot, Numbers)
     ]
     leads = header.leads(run, said, titled)
-    named = {**declared, JOINED: joined_title, EXPLORER: explorer_title}
+    named = {**declared, PUBLISHED: published_title, JOINED: joined_title, EXPLORER: explorer_title}
     groups = groups_of(run, sections, named, leads, tops)
     shown = first_screen(run)
     order = {group.lens: place for place, group in enumerate(groups)}

@@ -1,13 +1,13 @@
-"""The scores of the probe lens as its sections read them: families of tasks, headline rows, layers."""
+"""The scores of the probe lens as its sections read them: headline rows, layers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from sonde.report._shared.asked import label_of
+from sonde.report._shared.asked import family_of, label_of
 from sonde.report._shared.run import RunData
 from sonde.results.dimensions import dimensions_are
 
@@ -18,17 +18,6 @@ BEST = dimensions_are({"selection": "best"})
 EVERY = dimensions_are({})
 """Scores of every layer."""
 
-
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "token": ("ktx", "idn", "len", "ast", "tan"),
-    "mistyped": ("typ", "rea", "jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk"),
-    "replacement": ("sri", "srk", "sck", "sra"),
-    "count": ("ocu", "vcu", "csc", "oct", "vct", "nml", "nms"),
-    "complexity": ("mxn", "cpx", "npt", "ast_depth"),
-    "pattern": ("nested_loop", "if_in_loop", "early_return", "recursion"),
-    "pair": ("data_dependency", "same_scope", "next_use"),
-}
-"""Tasks by family, those of INSPECT's paper first (its section 3), in the order of its tables."""
 
 CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
     "KTX KFC": ("branch", "loop"),
@@ -45,17 +34,6 @@ CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
 KEY = ("model", "task", "language")
 
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-def family_of(task: str) -> str:
-    """The family of a task; ``other`` for a user's own."""
-    return next((family for family, tasks in FAMILIES.items() if task in tasks), "other")
-
-
-def ordered(tasks: Iterable[str]) -> list[str]:
-    """Tasks in the order of their families, others after them by name."""
-    known = [task for listed in FAMILIES.values() for task in listed]
-    return sorted(set(tasks), key=lambda task: (known.index(task) if task in known else len(known), task))
 
 
 def every_pooling(run: RunData) -> pl.DataFrame:

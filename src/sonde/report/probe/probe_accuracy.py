@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import row_height, specification
-from sonde.report._shared.asked import meaning_of
+from sonde.report._shared.asked import label_of, meaning_of, ordered
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.reasons import by_reason
@@ -23,9 +23,7 @@ from sonde.report.probe._scores import (
     every_pooling,
     fitted,
     headline,
-    label_of,
     layers_of,
-    ordered,
     whose,
 )
 from sonde.results.dimensions import REASON, dimensions_named

@@ -7,9 +7,10 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import confusions
+from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import LENS, beside, label_of, ordered
+from sonde.report.probe._scores import LENS, beside
 from sonde.results.dimensions import dimension
 from sonde.results.formats import PERCENT
 from sonde.results.tables import LANGUAGE, MODEL, Column, N

@@ -9,9 +9,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import dots, specification
+from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import LENS, beside, label_of, ordered
+from sonde.report.probe._scores import LENS, beside
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import Format
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, scored

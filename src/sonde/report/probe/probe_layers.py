@@ -8,9 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import specification
+from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.probe._scores import LENS, label_of, layers, ordered, sparkline
+from sonde.report.probe._scores import LENS, layers, sparkline
 from sonde.results.formats import COUNT
 from sonde.results.tables import Column
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import LENS, headline, label_of, ordered, sparkline
+from sonde.report.probe._scores import LENS, headline, sparkline
 from sonde.results.formats import Number
 from sonde.results.tables import LANGUAGE, MODEL, Column
 

@@ -8,9 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.report._drawing.charts import by_kind, specification
+from sonde.report._shared.asked import label_of, ordered
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import ModelInfo, RunData
-from sonde.report.probe._scores import KEY, LENS, beside, headline, label_of, ordered
+from sonde.report.probe._scores import KEY, LENS, beside, headline
 from sonde.results.dimensions import dimensions_named
 from sonde.results.formats import COUNT
 from sonde.results.tables import LANGUAGE, MODEL, Column, scored

@@ -1,0 +1,1 @@
+"""INK and PyINK: "Probing API Name Knowledge in Pre-trained Code Models"."""

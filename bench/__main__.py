@@ -16,10 +16,11 @@ def main(names: list[str]) -> None:
     for name in names or found:
         for row in importlib.import_module(f"bench.{name}").run():
             value = f"{row['value']:.3g}" if abs(row["value"]) < 1000 else f"{row['value']:,.0f}"
-            print(
-                f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target'] or ''}",
-                flush=True,
-            )
+            line = f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target'] or ''}"
+            if "spread" in row:
+                low, high = row["spread"]
+                line += f" (rounds: {low:.3g} to {high:.3g})"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def _edges(run: Path, target: Path) -> None:
 
 def _examples(run: Path, target: Path) -> None:
     """Labels and clusters of the examples of the task, with their texts."""
-    (labels,) = (run / "labels").rglob(f"{_PROBED}*.parquet")
+    (labels,) = (run / "labels" / f"task={_PROBED}").glob("*[!s].parquet")
     examples = pl.read_parquet(labels).filter(pl.col("label").is_not_null())
     texts = pl.read_parquet([run / "items.parquet", run / "inputs.parquet"]).select("item_id", "text")
     joined = examples.select("item_id", "label", "cluster").join(texts.unique("item_id"), on="item_id")

@@ -24,7 +24,8 @@ def main(names: list[str], *, as_json: bool) -> None:
 
 def _line(name: str, row: Mapping[str, Any]) -> str:
     value = f"{row['value']:.3g}" if abs(row["value"]) < 1000 else f"{row['value']:,.0f}"
-    return f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target'] or ''}"
+    line = f"{name:<12} {row['name']:<58} {value:>10} {row['unit']:<10} {row['target'] or ''}"
+    return f"{line} (rounds: {row['spread'][0]:.3g} to {row['spread'][1]:.3g})" if "spread" in row else line
 
 
 if __name__ == "__main__":

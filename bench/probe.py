@@ -49,7 +49,7 @@ def run() -> list[dict[str, Any]]:
             "scikit-learn, as many fits in turn / together",
             float(np.median(sequential)) * _LAYERS / own,
             "x",
-            1.0,
+            10.0,
         ),
         _row("test accuracy lost against scikit-learn, worst layer", 100 * worst, "points", 1.0),
         _row("Adam at batch 1, 20 epochs, one layer x layers / together", adam / own, "x", 80.0),

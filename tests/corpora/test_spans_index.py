@@ -9,10 +9,20 @@ import pytest
 from typer.testing import CliRunner
 
 from sonde.cli import app
-from sonde.corpora import Intake, ItemSet, Selection, _kept, kept_imports, read_files, read_items, select
-from sonde.languages import LANGUAGES, Function, facet_of
+from sonde.corpora import (
+    Intake,
+    ItemSet,
+    Selection,
+    _kept,
+    kept_definitions,
+    kept_imports,
+    read_files,
+    read_items,
+    select,
+)
+from sonde.languages import LANGUAGES, Definition, Function, facet_of
 from sonde.languages._tagging import Tagging
-from sonde.tasks import importing
+from sonde.tasks import importing, repositories
 
 TEXT = """
 import os
@@ -170,3 +180,31 @@ def test_imports_that_were_not_known_are_kept(project: Path) -> None:
     next((project.parent / "cache" / "imports").iterdir()).write_bytes(b"rubbish")
     with kept_imports(corpus) as none:
         assert none == {}
+
+
+def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = f"local:{project}"
+    plain = repositories(read_files(corpus, (), Intake()))
+    assert set(plain["project"].definitions) >= {"Shape", "sides", "area_3"}
+    chosen(project)
+    defined: list[str] = []
+    language = LANGUAGES.load("python")
+    real = type(language).definitions
+
+    def definitions(this: object, text: str) -> tuple[Definition, ...]:
+        defined.append(text)
+        return real(this, text)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(language), "definitions", definitions)
+    with kept_definitions(corpus) as known:
+        again = repositories(read_files(corpus, (), Intake()), known=known)
+    assert not defined and again == plain
+    (project / "m3.py").write_text(TEXT.format(n=33))
+    for _ in range(2):
+        with kept_definitions(corpus) as known:
+            changed = repositories(read_files(corpus, (), Intake()), known=known)
+        assert defined == [TEXT.format(n=33)]
+        assert set(changed["project"].definitions) ^ set(plain["project"].definitions) == {
+            "area_3",
+            "area_33",
+        }

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sonde.results.metrics import equal_mass_bins, expected_calibration_error, spearman
+from sonde.results.metrics import equal_mass_bins, expected_calibration_error, ranks, spearman
 
 
 def test_calibration_error_by_hand() -> None:
@@ -34,6 +34,11 @@ def test_spearman_equals_scipy(pairs: list[tuple[int, int]]) -> None:
         assert np.isnan(found)
     else:
         assert found == pytest.approx(stats.spearmanr(x, y).statistic)
+
+
+@given(st.lists(st.one_of(st.floats(-3, 3), st.sampled_from([0.0, -0.0, 1.0])), min_size=1, max_size=40))
+def test_ranks_equal_scipys(values: list[float]) -> None:
+    assert ranks(np.array(values)).tolist() == stats.rankdata(values).tolist()
 
 
 def test_spearman_leaves_out_what_a_draw_does_not_hold() -> None:

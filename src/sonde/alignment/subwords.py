@@ -8,7 +8,7 @@ text) the offsets into the original text are put in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,25 +40,34 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     codec = codec_of(tokenizer)
     data, legible = _utf8(text)
     found = codec.backend.encode(legible, add_special_tokens=False)
-    pieces = _placed(codec, text, data, found.ids, np.array(found.offsets, np.int64).reshape(-1, 2))
+    pieces = _placed(codec, text, data, found.ids, lambda: found.offsets)
     if not cuts:
         return pieces
     spans = zip(found.ids, pieces.start.tolist(), pieces.end.tolist(), strict=True)
     held = cut_pieces(codec, legible, [Piece(*span) for span in spans], found.word_ids, cuts)
-    offsets = np.array([(piece.start, piece.end) for piece in held], np.int64).reshape(-1, 2)
-    return _placed(codec, text, data, [piece.number for piece in held], offsets)
+    return _placed(
+        codec, text, data, [piece.number for piece in held], lambda: [(one.start, one.end) for one in held]
+    )
 
 
 def _placed(
-    codec: Codec, text: str, data: bytes, numbers: list[int], offsets: Int[np.ndarray, "subword side"]
+    codec: Codec,
+    text: str,
+    data: bytes,
+    numbers: list[int],
+    offsets: Callable[[], Sequence[tuple[int, int]]],
 ) -> Subwords:
-    """Pieces with what each stands for, from their spellings or else from offsets."""
+    """Pieces with what each stands for, from their spellings or else from offsets.
+
+    To hand its offsets over takes a tokenizer time, so it is asked for them where they are needed.
+    """
     ids = np.array(numbers, np.int64)
     spelled = _by_spelling(codec, numbers, ids, data) if codec.spellings else None
     if spelled is not None:
         start, end, lengths = _characters(*spelled, data, len(text))
     else:
-        start, end = ordered(offsets[:, 0], offsets[:, 1], len(text))
+        spans = np.array(offsets(), np.int64).reshape(-1, 2)
+        start, end = ordered(spans[:, 0], spans[:, 1], len(text))
         lengths = shared_bytes(start, end, _byte_ends(text, data), codec.byte_piece[ids])
     return Subwords(
         text=text,

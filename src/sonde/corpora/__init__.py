@@ -24,7 +24,7 @@ from sonde.corpora._manifest import Manifest, ManifestRow, read_manifest
 from sonde.corpora._open import CORPORA, brought_tasks, check_corpus, read_files
 from sonde.corpora._rebuild import rebuild_corpus
 from sonde.corpora._select import BEYOND_CAP, BEYOND_LIMIT, content_hash, select
-from sonde.corpora._spans_index import kept_imports
+from sonde.corpora._spans_index import kept_definitions, kept_imports
 from sonde.corpora._splits import reserved, split
 from sonde.corpora._walk import language_of_path
 
@@ -55,6 +55,7 @@ __all__ = [
     "content_key",
     "duplicate_tokens",
     "item_id",
+    "kept_definitions",
     "kept_imports",
     "language_of_path",
     "read_files",

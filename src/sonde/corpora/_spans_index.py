@@ -1,20 +1,23 @@
-"""Where the functions of a corpus stand and what its files import, kept from one run to the next."""
+"""Where the functions of a corpus stand, and what its files define and import, kept between runs."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.corpora._corpus import SourceFile
 from sonde.corpora._kept import content_key, kept_path, read_kept, write_kept
 from sonde.corpora._spread import AHEAD, ItemChunk, Spread, together
-from sonde.languages import LANGUAGES, Function, facet_of, has_facet
+from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet
 from sonde.languages._tagging import Tagging
 
 _FUNCTIONS = "functions"
 _IMPORTS = "imports"
+_DEFINITIONS = "definitions"
+
+Row = TypeVar("Row")
 
 
 class SpansIndex:
@@ -28,6 +31,7 @@ class SpansIndex:
         self.known = known
         self.used: dict[str, list[Function]] = {}
         self.imports: dict[str, str] = {}
+        self.definitions: dict[str, list[Definition]] = {}
         self.grown = False
 
     def ahead(self, files: Iterable[SourceFile], spread: Spread) -> Iterator[SourceFile]:
@@ -57,17 +61,26 @@ class SpansIndex:
         self.used[key] = found
         return found
 
-    def _add(self, key: str, found: tuple[list[Function], str | None]) -> list[Function]:
-        self.known[key], imports = found
+    def _add(self, key: str, found: _Found) -> list[Function]:
+        self.known[key], self.definitions[key], imports = found
         self.grown = True
         if imports is not None:
             self.imports[key] = imports
         return self.known[key]
 
 
-def _found(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Function], str | None]]:
-    """The functions of some files and what they import, which tasks ask for later; runs in any process."""
-    return [(list(LANGUAGES.load(file.language).functions(file.text)), _imports(file)) for file in part.items]
+_Found = tuple[list[Function], list[Definition], str | None]
+"""The functions of a file, what it defines, and what it imports."""
+
+
+def _found(part: ItemChunk[None, SourceFile]) -> list[_Found]:
+    """The functions of some files, and what tasks ask of the files later; runs in any process."""
+    return [_of_file(file) for file in part.items]
+
+
+def _of_file(file: SourceFile) -> _Found:
+    language = LANGUAGES.load(file.language)
+    return list(language.functions(file.text)), list(language.definitions(file.text)), _imports(file)
 
 
 def _imports(file: SourceFile) -> str | None:
@@ -85,14 +98,16 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         languages: Public names of the languages that are read; empty means all.
     """
     path = kept_path(_FUNCTIONS, corpus, sorted(languages))
-    index = SpansIndex(_functions(read_kept(path)))
+    index = SpansIndex(_rows(read_kept(path), _function))
     yield index
     if index.grown:
         write_kept(
             path, {key: [dataclasses.astuple(one) for one in found] for key, found in index.used.items()}
         )
-        with kept_imports(corpus) as known:
-            known.update(index.imports)
+        with kept_imports(corpus) as imports:
+            imports.update(index.imports)
+        with kept_definitions(corpus) as definitions:
+            definitions.update(index.definitions)
 
 
 @contextmanager
@@ -110,9 +125,24 @@ def kept_imports(corpus: str) -> Generator[dict[str, str]]:
         write_kept(path, known)
 
 
-def _functions(raw: dict[str, Any]) -> dict[str, list[Function]]:
+@contextmanager
+def kept_definitions(corpus: str) -> Generator[dict[str, list[Definition]]]:
+    """What a corpus's files define, by the key of their content; what is added is kept.
+
+    Args:
+        corpus: The corpus as named on the command line.
+    """
+    path = kept_path(_DEFINITIONS, corpus)
+    known = _rows(read_kept(path), lambda row: Definition(*row))
+    before = len(known)
+    yield known
+    if len(known) > before:
+        write_kept(path, {key: [dataclasses.astuple(one) for one in found] for key, found in known.items()})
+
+
+def _rows(raw: dict[str, Any], read: Callable[[list[Any]], Row]) -> dict[str, list[Row]]:
     try:
-        return {key: [_function(row) for row in rows] for key, rows in raw.items()}
+        return {key: [read(row) for row in rows] for key, rows in raw.items()}
     except (ValueError, TypeError):
         return {}
 

@@ -15,6 +15,7 @@ from sonde.corpora import (
     Item,
     Selection,
     check_corpus,
+    kept_definitions,
     kept_imports,
     read_files,
     read_items,
@@ -216,7 +217,8 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
 
 def _around(task: Task, corpus: str, languages: tuple[str, ...], spread: Spread) -> dict[str, Repository]:
     if task.needs_repository:
-        return repositories(read_files(corpus, languages, Intake()), spread)
+        with kept_definitions(corpus) as defined:
+            return repositories(read_files(corpus, languages, Intake()), spread, known=defined)
     files = read_files(corpus, languages, Intake())
     if not needs_imports(task):
         return {}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora import Intake, Item, kept_imports, read_files
+from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_files
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import version_of
@@ -103,7 +103,8 @@ def around_of(
 
 @functools.lru_cache(maxsize=1)
 def _repositories(corpus: str, language: str, corpus_hash: str, spread: Spread) -> dict[str, Repository]:
-    return repositories(read_files(corpus, (language,), Intake()), spread)
+    with kept_definitions(corpus) as known:
+        return repositories(read_files(corpus, (language,), Intake()), spread, known=known)
 
 
 @functools.lru_cache(maxsize=1)

@@ -82,9 +82,10 @@ _loaded: dict[ModelSpec, LoadedModel] = {}
 def _model(spec: ModelSpec) -> LoadedModel:
     """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
     if spec not in _loaded:
-        _loaded.clear()
-        _vocabulary.cache_clear()
-        _free_memory()
+        if _loaded:
+            _loaded.clear()
+            _vocabulary.cache_clear()
+            _free_memory()
         _loaded[spec] = load_model(on_this_process(spec))
     return _loaded[spec]
 

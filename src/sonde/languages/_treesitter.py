@@ -46,6 +46,7 @@ class TreeSitterLanguage:
         self._docstring = docstring
         self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]] = Kept(self._parse)
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
+        self._sites: Callable[[str], tuple[list[_definitions.Site], EncodedText]] = Kept(self._find_sites)
         self.parse: Callable[[str], Tree] = Kept(self._columns)
         """The syntax tree as columns."""
         self.reading: Callable[[str], ParsedText] = Kept(self._read)
@@ -145,7 +146,7 @@ class TreeSitterLanguage:
         source, parsed = self.syntax(text)
         return leaves(ParsedText(source, parsed, 0, len(text)), self.parse(text), self.settings.tokens)
 
-    def _sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
+    def _find_sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
         source, parsed = self.syntax(text)
         return _definitions.sites(self.grammar.matches("definitions", parsed.root_node)), source
 

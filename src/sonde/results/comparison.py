@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from sonde.results.clusters import LEAST_ICC, ClusterSums, kish
 from sonde.results.contributions import Contributions
@@ -118,6 +117,9 @@ def adjusted(differences: Sequence[Difference]) -> list[Difference]:
     places = [place for place, one in enumerate(differences) if not one.why and math.isfinite(one.p_value)]
     found = list(differences)
     if places:
+        # Imported here: it takes most of a second, and most runs compare nothing.
+        from scipy.stats import false_discovery_control
+
         values = false_discovery_control([found[place].p_value for place in places])
         for place, value in zip(places, values.tolist(), strict=True):
             found[place] = dataclasses.replace(found[place], p_adjusted=value)

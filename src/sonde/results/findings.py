@@ -67,14 +67,16 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
     own = [row for row in rows if row["control"] is None]
     if not own:
         return []
-    chosen = min(own, key=lambda row: _rank(row, beside))
+    chosen = _first(own, beside)
     found: list[Finding] = []
     for subject in dict.fromkeys((row["model"], row["language"]) for row in own):
         held = [row for row in own if (row["model"], row["language"]) == subject]
-        same = [row for row in held if _question(row) == _question(chosen)]
+        asked = _question(chosen)
+        same = [row for row in held if _question(row) == asked]
         if not same:
-            first = min(held, key=lambda row: _rank(row, beside))
-            same = [row for row in held if _question(row) == _question(first)]
+            first = _first(held, beside)
+            asked = _question(first)
+            same = [row for row in held if _question(row) == asked]
         # Rows that nothing tells apart are no range: the first is taken.
         same = same if dimension_names(same[0]) else same[:1]
         highest, lowest = (end(same, key=lambda row: row["value"]) for end in (max, min))
@@ -173,7 +175,17 @@ def _question(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
 
 
-def _rank(row: Row, beside: Controls) -> tuple[bool, bool, int, bool]:
+def _first(rows: Sequence[Row], beside: Controls) -> Row:
+    """The row that speaks for others; of those that nothing else tells apart, one with controls."""
+    ranks = [_rank(row) for row in rows]
+    best = min(ranks)
+    same = [row for row, rank in zip(rows, ranks, strict=True) if rank == best]
+    return next((row for row in same if answering(beside, row)), same[0])
+
+
+def _rank(row: Row) -> tuple[bool, bool, int]:
     low, high = row["ci_low"], row["ci_high"]
     unknown = low is None or high is None or not math.isfinite(high - low)
-    return unknown, bool(row["of_metric"]), len(dimension_names(row)), not answering(beside, row)
+    # As many as `dimension_names` lists.
+    named = len(row["dimensions"]) + sum(row[one] is not None for one in PLACES[1:])
+    return unknown, bool(row["of_metric"]), named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,7 +181,7 @@ def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
     listed = list(scores)
     plain = [name for name in SCORES_SCHEMA if name != "dimensions"]
     table = pl.DataFrame(
-        {name: [getattr(one, name) for one in listed] for name in plain},
+        {name: list(map(attrgetter(name), listed)) for name in plain},
         schema={name: SCORES_SCHEMA[name] for name in plain},
     )
     # Nested values are slow to build, and many numbers are about the same.

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Mapping, MutableMapping
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile, content_key
-from sonde.corpora._spread import ONE, ItemChunk, Spread
+from sonde.corpora._spread import AHEAD, ONE, ItemChunk, Spread, together
 from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
 from sonde.languages._tagging import Tagging
 from sonde.tasks._task import Repository, Task
 
 
-def repositories(files: Iterable[SourceFile], spread: Spread = ONE) -> dict[str, Repository]:
+def repositories(
+    files: Iterable[SourceFile],
+    spread: Spread = ONE,
+    *,
+    known: MutableMapping[str, list[Definition]] | None = None,
+) -> dict[str, Repository]:
     """Index every function, method and class of the files by repository and name.
 
     Definitions whose name begins and ends with two underscores do not count: they are called by the
@@ -22,15 +27,23 @@ def repositories(files: Iterable[SourceFile], spread: Spread = ONE) -> dict[str,
     Args:
         files: Files of a corpus, in any order; the answer does not depend on it.
         spread: Processes that read them; any number gives the same.
+        known: What files were found to define before, by `sonde.corpora.content_key`; new ones are added.
 
     Returns:
         One repository for every name that a file has in ``repository``, empty ones included.
     """
+    known = {} if known is None else known
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    for file, definitions in spread.of_files.over(_definitions, None, files):
-        names = found.setdefault(file.repository, defaultdict(list))
-        for definition in definitions:
-            names[definition.name].append((file.path, definition))
+    for some in together(files, times=AHEAD * spread.workers):
+        keyed = [(content_key(file), file) for file in some]
+        missing = {key: file for key, file in keyed if key not in known}
+        answers = spread.of_files.over(_definitions, None, missing.values())
+        known.update(zip(missing, (definitions for _, definitions in answers), strict=True))
+        for key, file in keyed:
+            names = found.setdefault(file.repository, defaultdict(list))
+            for definition in known[key]:
+                if not is_dunder(definition.name):
+                    names[definition.name].append((file.path, definition))
     return {
         repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
         for repository, names in found.items()
@@ -61,8 +74,7 @@ def importing(
 
 def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
     """What some files define; runs in any process."""
-    read = (LANGUAGES.load(file.language).definitions(file.text) for file in part.items)
-    return [[one for one in found if not is_dunder(one.name)] for found in read]
+    return [list(LANGUAGES.load(file.language).definitions(file.text)) for file in part.items]
 
 
 def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:

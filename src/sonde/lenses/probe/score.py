@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import rankdata
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
@@ -32,6 +31,7 @@ from sonde.lenses.probe.options import Probing
 from sonde.lenses.probe.states import as_probed
 from sonde.results import Score, left_out, mean_rows, share_rows, trained_rows
 from sonde.results.answers import ANSWERS
+from sonde.results.metrics import ranks
 
 _TOGETHER = 1 << 31
 """Bytes of states that may be held at a time by tasks that are scored side by side."""
@@ -235,7 +235,7 @@ def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Scor
     ranked = dataclasses.replace(
         template, metric="layer_rank", n=len(clusters), n_clusters=len(np.unique(clusters))
     )
-    for field, value in zip(fields, rankdata(-found.correct.mean(axis=1)).tolist(), strict=True):
+    for field, value in zip(fields, ranks(-found.correct.mean(axis=1)).tolist(), strict=True):
         yield dataclasses.replace(ranked, value=value, **field)
 
 

@@ -44,10 +44,16 @@ def untaken(text: str) -> str:
 
 def _each(value: T, change: Callable[[str], str]) -> T:
     """A value with every text in it changed; numbers and the like stay."""
+    # Most of what a figure holds are plain numbers and texts, hundreds of thousands of them.
+    kind: type = type(value)
+    if kind is int or kind is float or value is None or kind is bool:
+        return value
     made: Any = value
-    if isinstance(value, Table):
+    if kind is str:
+        made = change(cast("str", value))
+    elif isinstance(value, Table):
         return value  # Its columns make every text legible, and look things up by texts as they were.
-    if isinstance(value, str):
+    elif isinstance(value, str):
         made = change(value)
     elif isinstance(value, Mapping):
         held = cast("Mapping[Any, Any]", value)

@@ -7,17 +7,25 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
-from sonde.base.files import write_atomic
+from sonde.base.errors import StoreError
+from sonde.base.files import cache_folder, write_atomic
+from sonde.base.fingerprint import hash_text
 from sonde.report._drawing.clean import untaken
 from sonde.report._drawing.theme import of_model, vega_config
 from sonde.report._shared.plot import Chart, Drawing
 
+FOLDER = "page"
+"""Of the cache: what every page holds."""
+
+_CONVERTER = "vl-convert-python"
 _WIDTH = {False: 460, True: 760}
 _PNG_SCALE = 2.0
 _PNG_PIXELS = 24e6
@@ -30,10 +38,20 @@ _DROPPED = ("$schema", "config", "usermeta")
 def vega_runtime() -> str:
     """The JavaScript of Vega, Vega-Lite and vega-embed in one piece; sets ``window.vegaEmbed``.
 
-    It goes between script tags, so neither may it close them nor open a comment.
+    It goes between script tags, so neither may it close them nor open a comment. Putting it together takes
+    a second, so it is kept in the cache.
     """
+    path = cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        digest, _, kept = path.read_text(encoding="utf-8").partition("\n")
+        if digest == hash_text(kept):
+            return kept
     bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
-    return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+    made = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+    # A cache that cannot be written costs time alone.
+    with suppress(StoreError):
+        write_atomic(path, f"{hash_text(made)}\n{made}")
+    return made
 
 
 def page_spec(chart: Chart) -> dict[str, Any]:

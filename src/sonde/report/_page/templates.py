@@ -42,9 +42,13 @@ def embedded_json(value: Any) -> Markup:
 
 def _finite(value: Any) -> Any:
     """The value with null for every number that JSON cannot hold."""
-    if isinstance(value, Mapping):
+    # The data of a page are hundreds of thousands of texts and numbers, and few of anything else.
+    kind = type(value)
+    if kind is str or kind is int or value is None:
+        return value
+    if kind is dict or isinstance(value, Mapping):
         return {key: _finite(held) for key, held in value.items()}
-    if isinstance(value, list | tuple):
+    if kind is list or kind is tuple or isinstance(value, list | tuple):
         return [_finite(held) for held in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from xml.etree import ElementTree
 
 import polars as pl
@@ -90,6 +91,7 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
         margin=3,
         random_state=0,
         collocations=False,
+        color_func=_uncoloured,
     ).generate_from_frequencies(frequencies)
     return Drawing(
         name=stem,
@@ -97,6 +99,15 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
         svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
         description=f"{title}: {count(len(frequencies))} names, most often {most}",
     )
+
+
+def _uncoloured(*_: object, random_state: Random, **__: object) -> str:
+    """A colour that nobody sees, for the one that wordcloud would ask all of matplotlib for.
+
+    It draws what that one draws, so that names lie where they always did.
+    """
+    random_state.uniform(0, 1)
+    return "black"
 
 
 def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]) -> str:

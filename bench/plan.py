@@ -34,7 +34,7 @@ KINDS = {
 BUDGETS = {
     "surprisal, decoder": ("-l", "surprisal"),
     "attention, encoder": ("-l", "attention", "-m", "sonde/mini-encoder"),
-    "cloze, encoder": ("-l", "cloze", "-m", "sonde/mini-encoder"),
+    "surprisal, encoder": ("-l", "surprisal", "-m", "sonde/mini-encoder"),
 }
 
 BUDGET = os.environ.get("SONDE_BENCH_BUDGET", "5m")

@@ -151,7 +151,7 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(
 ) -> None:
     execution = Execution(output=Path("ray"), executor="ray", workers=2, light_workers=2)
     done = run(experiment(*LENSES), execution)
-    labelling = {"_label", "_measure", "_definitions"}
+    labelling = {"_label", "_measure"}
     assert spread_out["ray"] >= labelling | {"_pick", "observe_pool", "train_job", "_scored"}
     assert not spread_out["local"] & labelling
     ours, theirs = (read_scores(outcome.directory.scores) for outcome in (undisturbed, done))
@@ -181,7 +181,7 @@ def test_two_processes_label_and_draw_as_one_does(
 
 
 ASKED = {
-    "call_origin": ("_definitions", "_label"),
+    "call_origin": ("_found", "_label"),
     "idn": ("_found", "_pick"),
     "variable_misuse": ("_make",),
     "jft": ("_examples",),

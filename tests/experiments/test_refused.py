@@ -185,7 +185,7 @@ def test_a_language_that_a_task_does_not_know_is_refused(task: str, tmp_path: Pa
 
 def test_everything_that_is_offered_can_be_listed() -> None:
     result = CliRunner().invoke(cli.app, ["list", "--help"])
-    offered = re.findall(r"models, [\w,\s]+ or\s+plots", result.output)[0]
+    offered = re.findall(r"models, [\w,\s]+ or\s+experiments", result.output)[0]
     for what in set(re.findall(r"\w+", offered)) - {"or"}:
         listed = CliRunner().invoke(cli.app, ["list", what])
         assert listed.exit_code == 0 and listed.output.strip(), what

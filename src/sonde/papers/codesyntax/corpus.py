@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,9 @@ def _language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...
 def _words(sample: Mapping[str, Any], language: str) -> Words | None:
     """The words of a sample, newlines among them where its tokens have them; None where they differ."""
     facet = facet_of(language, "relations", Relations)
-    for newlines in (False, True):
-        delimiters = Delimiters(newlines=newlines)
-        words = facet.words(sample["code"], mode="paper", delimiters=delimiters)
+    # Of code that does not parse the words of both modes differ, and either may have been written.
+    for mode, newlines in product(("paper", "corrected"), (False, True)):
+        words = facet.words(sample["code"], mode=mode, delimiters=Delimiters(newlines=newlines))
         if list(words.surface) == sample["tokens"]:
             return words
     return None

@@ -22,6 +22,8 @@ from typing import Any
 
 import psutil
 
+from sonde.experiments.provenance import hardware
+
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sonde", "torch", "transformers", "tokenizers", "polars", "numpy", "scikit-learn")
 
@@ -45,23 +47,15 @@ BENCHMARKS = (
 
 def machine() -> dict[str, Any]:
     """What figures depend on beside the code."""
+    held = hardware()
     return {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
+        "processor": held["processor"],
+        "cores": held["cores"],
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "accelerator": _accelerator(),
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
 
 
 def _accelerator() -> str:

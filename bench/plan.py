@@ -5,19 +5,14 @@ work, processor time says more than the time that passes: both are given. Memory
 together, looked at five times a second.
 """
 
-import contextlib
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
+from bench._commands import took
 
 SONDE = str(Path(sys.executable).with_name("sonde"))
 
@@ -38,47 +33,8 @@ BUDGETS = {
 }
 
 BUDGET = os.environ.get("SONDE_BENCH_BUDGET", "5m")
-_BETWEEN_LOOKS = 0.2
 
 Row = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Took:
-    """What a command took."""
-
-    seconds: float
-    processor: float
-    memory: int
-    output: str
-
-
-def took(command: Sequence[str]) -> Took:
-    """Run a command to its end."""
-    before, begun, most = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-        process = subprocess.Popen([*command], stdout=output, stderr=subprocess.DEVNULL)
-        while process.poll() is None:
-            most = max(most, _held(process.pid))
-            time.sleep(_BETWEEN_LOOKS)
-        seconds, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-        output.seek(0)
-        text = output.read()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: ended with {process.returncode}")
-    used = sum(getattr(after, name) - getattr(before, name) for name in ("ru_utime", "ru_stime"))
-    return Took(seconds, used, most, text)
-
-
-def _held(process: int) -> int:
-    """Resident bytes of a process and of all below it."""
-    total = 0
-    with contextlib.suppress(psutil.Error):
-        top = psutil.Process(process)
-        for one in (top, *top.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                total += one.memory_info().rss
-    return total
 
 
 def planned(name: str, arguments: Sequence[str]) -> list[Row]:
@@ -91,12 +47,12 @@ def planned(name: str, arguments: Sequence[str]) -> list[Row]:
         disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     pairs = {
         "processor time": (plan["processor_seconds"], run.processor, "s", "0.67 to 1.5"),
-        "time": (plan["seconds"], run.seconds, "s", "0.67 to 1.5 where the machine is as busy"),
+        "time": (plan["seconds"], run.wall, "s", "0.67 to 1.5 where the machine is as busy"),
         "memory": (plan["memory_bytes"] / 2**20, run.memory / 2**20, "MiB", "0.67 to 1.5"),
         "disk": (plan["disk_bytes"] / 2**20, disk / 2**20, "MiB", ""),
         "forwards": (plan["forwards"], forwards, "inputs", ""),
     }
-    rows = [_row(f"{name}: the plan's own time", told.seconds, "s")]
+    rows = [_row(f"{name}: the plan's own time", told.wall, "s")]
     for what, (foretold, measured, unit, target) in pairs.items():
         rows.append(_row(f"{name}: {what} measured", measured, unit))
         rows.append(_row(f"{name}: {what} foretold over it", foretold / measured, "x", target))
@@ -112,12 +68,12 @@ def within(name: str, arguments: Sequence[str]) -> list[Row]:
         again = took(command)
         same = json.loads(Path(folder, "run", "run.json").read_text())["budget"] == chosen
     budget = float(BUDGET.removesuffix("m")) * 60
-    alone = run.seconds - chosen["warm_up_seconds"]
+    alone = run.wall - chosen["warm_up_seconds"]
     return [
         _row(f"{name}: taken in {BUDGET}", chosen["limit"], chosen["unit"]),
-        _row(f"{name}: time over the budget", run.seconds / budget, "x", "0.8 to 1.2"),
+        _row(f"{name}: time over the budget", run.wall / budget, "x", "0.8 to 1.2"),
         _row(f"{name}: the run alone over what was expected", alone / chosen["expected_seconds"], "x"),
-        _row(f"{name}: the command once more", again.seconds, "s"),
+        _row(f"{name}: the command once more", again.wall, "s"),
         _row(f"{name}: the same sample then", float(same), "", "1"),
     ]
 

@@ -8,14 +8,10 @@ beside wall time, since other work on the machine changes the second alone.
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +19,7 @@ from typing import Any
 
 import polars as pl
 
+from bench._commands import Took, took
 from sonde.experiments.tables import items_from
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.words import TASK, read_item
@@ -34,14 +31,6 @@ _SONDE = str(Path(sys.executable).with_name("sonde"))
 _ROUNDS = 5
 _FEW, _MANY = 300, 10_000
 _PROBED = "cpx"
-
-
-@dataclass(frozen=True, slots=True)
-class Took:
-    """What a command took, in seconds: on the clock, and of processors."""
-
-    wall: float
-    processor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +97,13 @@ def compared(pair: Pair) -> Iterator[dict[str, Any]]:
         # The first round reads what the files of the packages hold, and says what the script is given.
         _sonde(command, place, cold=pair.cold)
         pair.given(place / "run", source)
-        took(by_hand, place)
+        _timed(by_hand, place)
         ours: list[Took] = []
         theirs: list[Took] = []
         for turn in range(pair.rounds):
             sides = [
                 lambda: ours.append(_sonde(command, place, cold=pair.cold)),
-                lambda: theirs.append(took(by_hand, place)),
+                lambda: theirs.append(_timed(by_hand, place)),
             ]
             for side in sides if turn % 2 else reversed(sides):
                 side()
@@ -143,19 +132,12 @@ def _sonde(command: Sequence[str], place: Path, *, cold: bool) -> Took:
     shutil.rmtree(place / "run", ignore_errors=True)
     if cold:
         shutil.rmtree(place / "cache", ignore_errors=True)
-    return took(command, place)
+    return _timed(command, place)
 
 
-def took(command: Sequence[str], place: Path) -> Took:
-    """Time a command and all processes that it starts."""
-    environment = {**os.environ, "SONDE_CACHE": str(place / "cache"), "SONDE_CACHE_SIZE": "0"}
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
-    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Took(wall, used)
+def _timed(command: Sequence[str], place: Path) -> Took:
+    """A command with a cache of its own for what it finds in corpora, and none for what models say."""
+    return took(command, place, {"SONDE_CACHE": str(place / "cache"), "SONDE_CACHE_SIZE": "0"})
 
 
 def _functions(run: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.corpora._corpus import SourceFile
@@ -101,9 +102,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
     index = SpansIndex(_rows(read_kept(path), _function))
     yield index
     if index.grown:
-        write_kept(
-            path, {key: [dataclasses.astuple(one) for one in found] for key, found in index.used.items()}
-        )
+        write_kept(path, {key: _plain(found) for key, found in index.used.items()})
         with kept_imports(corpus) as imports:
             imports.update(index.imports)
         with kept_definitions(corpus) as definitions:
@@ -119,10 +118,8 @@ def kept_imports(corpus: str) -> Generator[dict[str, str]]:
     """
     path = kept_path(_IMPORTS, corpus)
     known = {key: found for key, found in read_kept(path).items() if isinstance(found, str)}
-    before = len(known)
-    yield known
-    if len(known) > before:
-        write_kept(path, known)
+    with _growing(path, known, str) as held:
+        yield held
 
 
 @contextmanager
@@ -133,11 +130,21 @@ def kept_definitions(corpus: str) -> Generator[dict[str, list[Definition]]]:
         corpus: The corpus as named on the command line.
     """
     path = kept_path(_DEFINITIONS, corpus)
-    known = _rows(read_kept(path), lambda row: Definition(*row))
+    with _growing(path, _rows(read_kept(path), lambda row: Definition(*row)), _plain) as held:
+        yield held
+
+
+@contextmanager
+def _growing(path: Path, known: dict[str, Row], plain: Callable[[Row], Any]) -> Generator[dict[str, Row]]:
+    """What is known of files, written back as plain data when something was added."""
     before = len(known)
     yield known
     if len(known) > before:
-        write_kept(path, {key: [dataclasses.astuple(one) for one in found] for key, found in known.items()})
+        write_kept(path, {key: plain(found) for key, found in known.items()})
+
+
+def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:
+    return [dataclasses.astuple(one) for one in rows]
 
 
 def _rows(raw: dict[str, Any], read: Callable[[list[Any]], Row]) -> dict[str, list[Row]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -208,3 +210,8 @@ def _given(table: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in table.items()
         if value is not None
     }
+
+
+def as_json(experiment: Experiment) -> dict[str, Any]:
+    """An experiment as ``run.json`` holds it."""
+    return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))

@@ -20,17 +20,14 @@ from sonde.corpora._items import items_of
 from sonde.corpora._splits import SPLITS
 from sonde.corpora._spread import ONE, ItemChunk
 from sonde.executors import kept_processes, reach
+from sonde.experiments.labels import around_files
 from sonde.languages import has_facet
 from sonde.tasks import (
     TASKS,
     Question,
-    Repository,
     Spread,
     Task,
-    importing,
     label_items,
-    needs_imports,
-    repositories,
 )
 from sonde.tasks._bugs import BugTask
 from sonde.tasks._drawn import DatasetRequest
@@ -195,17 +192,11 @@ def _bugs(asked: DatasetRequest, items: Sequence[Item], spread: Spread) -> Itera
 
 def _given(name: str, corpus: str, items: Sequence[Item], spread: Spread) -> Iterator[tuple[Item, str]]:
     """The labels that the code has, of whole functions or of spans in them."""
-    around = _around(TASKS.load(name), corpus, items[0].language, spread)
+    around = around_files(TASKS.load(name), corpus, (items[0].language,), spread)
     asked = Question(name, 0, "corrected", frozenset(), around)
     for item, table in label_items(asked, items, spread):
         for label in table["label"].drop_nulls():
             yield item, label
-
-
-def _around(task: Task, corpus: str, language: str, spread: Spread) -> Mapping[str, Repository]:
-    if task.needs_repository:
-        return repositories(read_files(corpus, (language,), Intake()), spread)
-    return importing(read_files(corpus, (language,), Intake()), spread=spread) if needs_imports(task) else {}
 
 
 def _label_rows(

@@ -15,8 +15,6 @@ from sonde.corpora import (
     Item,
     Selection,
     check_corpus,
-    kept_definitions,
-    kept_imports,
     read_files,
     read_items,
     select,
@@ -26,22 +24,19 @@ from sonde.executors import kept_processes, reach
 from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
+from sonde.experiments.labels import around_files
 from sonde.tasks import (
     TASKS,
     CorpusTask,
     Question,
-    Repository,
     RowTask,
     Spread,
     Task,
     ablations_of,
     build,
-    importing,
     label_items,
     languages_of,
-    needs_imports,
     quirks_of,
-    repositories,
 )
 
 
@@ -209,21 +204,10 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
                 f"task {task.name!r} cannot label {item.language!r} ({item.path}); it knows {', '.join(able)}"
             )
         known.append(item)
-    around = _around(task, corpus, wanted.selection.languages, wanted.spread)
+    around = around_files(task, corpus, wanted.selection.languages, wanted.spread)
     asked = Question(wanted.task, 0, wanted.mode, wanted.quirks, around)
     for item, table in label_items(asked, known, wanted.spread):
         yield Labelled(item, tuple(table.iter_rows(named=True)))
-
-
-def _around(task: Task, corpus: str, languages: tuple[str, ...], spread: Spread) -> dict[str, Repository]:
-    if task.needs_repository:
-        with kept_definitions(corpus) as defined:
-            return repositories(read_files(corpus, languages, Intake()), spread, known=defined)
-    files = read_files(corpus, languages, Intake())
-    if not needs_imports(task):
-        return {}
-    with kept_imports(corpus) as known:
-        return importing(files, spread=spread, known=known)
 
 
 def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
@@ -238,7 +222,7 @@ def _data_sets(corpus: str, wanted: Labelling) -> Iterator[Labelled]:
             language=language,
             mode=wanted.mode,
             quirks=wanted.quirks,
-            repositories=_around(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
+            repositories=around_files(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
             spread=wanted.spread,
         )
         items = {item.item_id: item for item in (*pool, *made.inputs)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import polars as pl
 
@@ -103,14 +103,36 @@ def around_of(
 
 @functools.lru_cache(maxsize=1)
 def _repositories(corpus: str, language: str, corpus_hash: str, spread: Spread) -> dict[str, Repository]:
-    with kept_definitions(corpus) as known:
-        return repositories(read_files(corpus, (language,), Intake()), spread, known=known)
+    return definitions_around(corpus, (language,), spread)
 
 
 @functools.lru_cache(maxsize=1)
 def _imports(
     corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: Spread
 ) -> dict[str, Repository]:
-    files = read_files(corpus, (language,), Intake())
+    return imports_around(corpus, (language,), spread, paths)
+
+
+def around_files(
+    task: Task, corpus: str, languages: tuple[str, ...], spread: Spread
+) -> dict[str, Repository]:
+    """What a task may know of all files of a corpus in some languages."""
+    if task.needs_repository:
+        return definitions_around(corpus, languages, spread)
+    return imports_around(corpus, languages, spread) if needs_imports(task) else {}
+
+
+def definitions_around(corpus: str, languages: tuple[str, ...], spread: Spread) -> dict[str, Repository]:
+    """What the files of a corpus define."""
+    with kept_definitions(corpus) as known:
+        return repositories(read_files(corpus, languages, Intake()), spread, known=known)
+
+
+def imports_around(
+    corpus: str, languages: tuple[str, ...], spread: Spread, paths: Set[str] | None = None
+) -> dict[str, Repository]:
+    """What the files of a corpus import, or those of some paths."""
+    files = read_files(corpus, languages, Intake())
+    wanted = (file for file in files if paths is None or file.path in paths)
     with kept_imports(corpus) as known:
-        return importing((file for file in files if file.path in paths), spread=spread, known=known)
+        return importing(wanted, spread=spread, known=known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,7 +92,7 @@ class Outlook:
             share = min(1.0, limit / max(1, self._size(reading)))
             first = reading.inputs[: round(share * len(reading.inputs))]
             lengths |= {(reading.group.corpus, item.item_id): len(item.text) for item in first}
-        again = _again(self.readings, {id(one): limit / max(1, self._size(one)) for one in self.readings})
+        again = _again((one, limit / max(1, self._size(one))) for one in self.readings)
         return Amount(limit, len(lengths), sum(lengths.values()), again)
 
     def _size(self, reading: Reading) -> int:
@@ -175,14 +175,14 @@ def written(folder: RunDirectory, limit: int, readings: Sequence[Reading]) -> Am
     """What a finished run has read, by its tables, and by what its lenses were shown."""
     tables = [pl.read_parquet(path, columns=["characters"]) for path in (folder.items, folder.inputs)]
     characters = sum(int(table["characters"].sum()) for table in tables)
-    return Amount(limit, sum(map(len, tables)), characters, _again(readings, {}))
+    return Amount(limit, sum(map(len, tables)), characters, _again((one, 1.0) for one in readings))
 
 
-def _again(readings: Sequence[Reading], shares: Mapping[int, float]) -> int:
-    """Inputs that later stages read of some share of each reading, by its identity; of all by default."""
+def _again(readings: Iterable[tuple[Reading, float]]) -> int:
+    """Inputs that later stages read of some share of each reading."""
     found = 0.0
-    for reading in readings:
-        inputs = min(1.0, shares.get(id(reading), 1.0)) * len(reading.inputs)
+    for reading, share in readings:
+        inputs = min(1.0, share) * len(reading.inputs)
         found += 0 if reading.methods else min(reading_lens(reading.lens.source).read_again, inputs)
     return round(found)
 

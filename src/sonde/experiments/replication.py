@@ -6,8 +6,6 @@ files and ``published/`` the tables, a file each (`sonde.results.published`).
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,7 +15,7 @@ from typing import Any
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.outside import offered, source_of
 from sonde.base.registry import Header
-from sonde.experiments._experiment import Experiment, load_experiment
+from sonde.experiments._experiment import Experiment, as_json, load_experiment
 from sonde.results.published import published_table
 
 GROUP = "sonde.experiments.published"
@@ -108,11 +106,6 @@ def _as_shipped(experiment: Experiment) -> Mapping[str, Any]:
         if shipped.replicates == experiment.replicates:
             return as_json(shipped)
     return {}
-
-
-def as_json(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as ``run.json`` holds it."""
-    return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))
 
 
 def _read(path: Path) -> dict[str, Any]:

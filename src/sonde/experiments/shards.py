@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.experiments._experiment import as_json
 from sonde.experiments._outcome import Session
 from sonde.experiments.observing import observe
 from sonde.experiments.plan import ObserveJob, Plan, TrainJob
@@ -136,7 +137,7 @@ def observe_share(session: Session, stage: Plan) -> None:
     written = Written(
         shard=str(shard),
         experiment=fingerprint(experiment),
-        arguments=json.loads(json.dumps(dataclasses.asdict(experiment), default=list)),
+        arguments=as_json(experiment),
         execution=kept | {"lock": None if execution.lock is None else str(execution.lock)},
         plan=whole(stage),
         parts=[[part.relative, part.key] for job in mine for part in job.parts],

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import tree_sitter
 
 from sonde.languages._grammar import Match
 from sonde.languages._leaves import ParsedText
+from sonde.languages._metrics import Cover, outermost
 from sonde.languages._treesitter import TreeSitterLanguage
 
 NODES = ("through", "bare", "apart", "own", "outside", "before", "other", "body")
@@ -104,9 +105,9 @@ class QueryParts:
     def kept(self) -> Iterator[tuple[str, Parts]]:
         """The constructs that are some, with their parts."""
         other = self.ids("other")
-        outside = _Stretches([node.byte_range for node in self.nodes["outside"]])
+        outside = Cover(outermost(self.nodes["outside"]))
         for (construct, identity), parts in self.constructs.items():
-            if identity not in other and not outside.hold(self._at[identity]):
+            if identity not in other and not outside.holds(self._at[identity]):
                 yield construct, parts
 
     def nested(self) -> frozenset[int]:
@@ -139,22 +140,6 @@ class QueryParts:
     @cached_property
     def _beside(self) -> frozenset[int]:
         return self.ids("own", "outside", "before")
-
-
-class _Stretches:
-    """Stretches of bytes."""
-
-    def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
-        self._outer: list[tuple[int, int]] = []
-        for start, end in sorted(stretches, key=lambda stretch: (stretch[0], -stretch[1])):
-            if not self._outer or start >= self._outer[-1][1]:
-                self._outer.append((start, end))
-        self._starts = [start for start, _ in self._outer]
-
-    def hold(self, node: tree_sitter.Node) -> bool:
-        """Whether a node lies in one of them."""
-        place = bisect_left(self._starts, node.start_byte + 1) - 1
-        return place >= 0 and node.end_byte <= self._outer[place][1]
 
 
 def place_of(node: tree_sitter.Node) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from sonde.store.rundir import slug
 PUBLISHED = "published"
 """Public name of the section, and of its group on the page."""
 
-title = PlainTitle(name="Beside the published figures")
+title = PlainTitle(name="Replication")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ def test_the_page_says_what_happens():
     if f"transformers {transformers.__version__}." not in page:
         pytest.skip("the page was written with another transformers")
     command = [sys.executable, "-W", "ignore", "-m", "bench.architectures", *SAMPLE]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(found) == len(SAMPLE)
     for one in found:

@@ -1,6 +1,7 @@
 """The index of functions: the same items with it and without it, whatever has become of its files."""
 
 import dataclasses
+import re
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,6 +91,15 @@ def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch)
     assert counted.calls == 13 and the_index(project).read_bytes() == before
 
 
+def packed(body: bytes) -> bytes:
+    body = zlib.compress(body)
+    return _kept._digest(body) + body
+
+
+def lines(raw: bytes) -> bytes:
+    return zlib.decompress(raw[32:])
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -98,8 +108,10 @@ def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch)
         lambda raw: raw[:-1],
         lambda raw: raw[:50] + bytes([raw[50] ^ 1]) + raw[51:],
         lambda raw: b"x" * 32 + raw[32:],
-        lambda raw: _kept._digest(zlib.compress(b"[1]")) + zlib.compress(b"[1]"),
-        lambda raw: _kept._digest(zlib.compress(b'{"a": [[1]]}')) + zlib.compress(b'{"a": [[1]]}'),
+        lambda raw: packed(b"[1]"),
+        lambda raw: packed(b'{"a": [[1]]}'),
+        lambda raw: packed(lines(raw).replace(b"\t[[", b"\t[[[")),
+        lambda raw: packed(re.sub(rb"\t.*", b"\t[[1]]", lines(raw))),
         lambda raw: _kept._digest(b"rubbish") + b"rubbish",
     ],
 )
@@ -134,7 +146,7 @@ def test_runs_at_once_leave_a_whole_index(project: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: chosen(project), range(8)))
     assert all(one.items == found[0].items for one in found)
-    assert _kept.read_kept(the_index(project))
+    assert len(_kept._read(the_index(project))) == 12
 
 
 def test_the_cache_keeps_its_size(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +188,10 @@ def test_imports_that_were_not_known_are_kept(project: Path) -> None:
     with kept_imports(corpus) as known:
         importing(read_files(corpus, (), Intake()), known=known)
     with kept_imports(corpus) as again:
-        assert again == known and len(again) == 12
+        assert dict(again) == dict(known) and len(again) == 12
     next((project.parent / "cache" / "imports").iterdir()).write_bytes(b"rubbish")
     with kept_imports(corpus) as none:
-        assert none == {}
+        assert not none
 
 
 def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

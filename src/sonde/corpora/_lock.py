@@ -17,7 +17,8 @@ from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.options import Whole
-from sonde.corpora._corpus import Item, ItemSet, Selection
+from sonde.corpora._candidates import Candidate
+from sonde.corpora._corpus import ItemSet, Selection
 
 _FORMAT = "sonde corpus lock 1"
 _NAMED = 3
@@ -121,8 +122,8 @@ def _selection(given: object) -> Selection:
 
 
 def resolve(
-    lock: Lock, items: Iterable[Item], hashes: Mapping[str, str], path: Path | None
-) -> tuple[Item, ...]:
+    lock: Lock, items: Iterable[Candidate], hashes: Mapping[str, str], path: Path | None
+) -> list[Candidate]:
     """The locked items, in the lock's order.
 
     Args:
@@ -150,7 +151,7 @@ def resolve(
             f"lock file {str(path)!r} of corpus {lock.corpus!r}: {problems}; "
             "use the corpus in the version that was locked, or lock it again"
         )
-    return tuple(found[row.path, row.offset, row.item_id] for row in lock.items)
+    return [found[row.path, row.offset, row.item_id] for row in lock.items]
 
 
 def differences(found: Mapping[str, Sequence[str]]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
+from sonde.corpora._candidates import Candidate, TextFile
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._cut_off import in_period, on_both_sides
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
@@ -53,19 +54,9 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
             )
         selection = locked.selection
     intake = Intake()
-    gathered = _Gathered(selection, locked, intake)
-    with spans_index(corpus, selection.languages) as index:
-        dated = selection.cut_off is not None
-        files = read_files(corpus, selection.languages, intake, dated=dated)
-        # Of a locked corpus most files may not be wanted.
-        for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
-            gathered.take(file, index)
-    gathered.settle_clusters()
-    items = resolve(locked, gathered.items, gathered.hashes, lock) if locked else _choose(gathered)
-    if locked:
-        gathered.leave_out("not in the lock file", gathered.found - len(items))
-    if not items:
-        raise InputError(_nothing(corpus, selection, gathered, intake))
+    with closing(TextFile()) as texts:
+        gathered = _Gathered(selection, locked, intake, texts)
+        items = _chosen_items(corpus, gathered, spread, locked, lock)
     return ItemSet(
         corpus=corpus,
         items=items,
@@ -78,20 +69,44 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
     )
 
 
+def _chosen_items(
+    corpus: str, gathered: _Gathered, spread: Spread, locked: Lock | None, lock: Path | None
+) -> tuple[Item, ...]:
+    """Read a corpus and choose; see `select`."""
+    selection, intake = gathered.selection, gathered.intake
+    with spans_index(corpus, selection.languages) as index:
+        dated = selection.cut_off is not None
+        files = read_files(corpus, selection.languages, intake, dated=dated)
+        # Of a locked corpus most files may not be wanted.
+        for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
+            gathered.take(file, index)
+    gathered.settle_clusters()
+    if locked:
+        chosen = resolve(locked, gathered.candidates, gathered.hashes, lock)
+        gathered.leave_out("not in the lock file", gathered.found - len(chosen))
+    else:
+        chosen = _choose(gathered)
+    if not chosen:
+        raise InputError(_nothing(corpus, selection, gathered, intake))
+    return tuple(one.item() for one in chosen)
+
+
 class _Gathered:
     """What one pass over a corpus leaves behind.
 
     Attributes:
-        items: Candidates; those that a cheap filter refuses are never held.
+        candidates: What may be chosen; what a cheap filter refuses is never held.
+        intake: Counts what is skipped.
         found: How many items there are, the refused ones among them.
         left_out: Items that were refused, by reason.
         hashes: Path to content hash, of every file.
         repository_files: Number of files by language and repository.
     """
 
-    def __init__(self, selection: Selection, locked: Lock | None, intake: Intake) -> None:
+    def __init__(self, selection: Selection, locked: Lock | None, intake: Intake, texts: TextFile) -> None:
         self.selection = selection
-        self.items: list[Item] = []
+        self.candidates: list[Candidate] = []
+        self.intake = intake
         self.found = 0
         self.left_out: Counter[str] = Counter()
         self.hashes: dict[str, str] = {}
@@ -99,7 +114,7 @@ class _Gathered:
         self._clusters: set[tuple[str, str]] = set()
         self._units: dict[str, str] = {}
         self._wanted = None if locked is None else {row.path for row in locked.items}
-        self._intake = intake
+        self._texts = texts
         # A lock file names its items one by one: nothing is left for a filter to refuse.
         self._refusal = _cheap_filter(selection if locked is None else Selection(min_chars=0))
 
@@ -112,20 +127,20 @@ class _Gathered:
         if self._wanted is not None and file.path not in self._wanted:
             return
         cut_off = self.selection.cut_off
-        for item in items_of(file, self.selection.unit, self._intake, index.functions):
+        for item in items_of(file, self.selection.unit, self.intake, index.functions):
             item = item if cut_off is None else in_period(item, cut_off)
             self.found += 1
             if reason := self._refusal(item):
                 self.leave_out(reason, 1, item.path)
             else:
-                self.items.append(item)
+                self.candidates.append(self._texts.add(item))
 
     def leave_out(self, reason: str, number: int, path: str = "") -> None:
         """Count items that are not chosen."""
         if number:
             self.left_out[reason] += number
-            self._intake.counts[reason] += number - 1
-            self._intake.note(reason, path)
+            self.intake.counts[reason] += number - 1
+            self.intake.note(reason, path)
 
     def settle_clusters(self) -> None:
         """Where a corpus is one repository, its packages are the clusters, else its files.
@@ -135,7 +150,8 @@ class _Gathered:
         """
         if len({repository for _, repository in self._clusters}) != 1:
             if self.selection.cut_off is not None:
-                self.items = [dataclasses.replace(item, cluster=item.repository) for item in self.items]
+                for one in self.candidates:
+                    one.cluster = one.repository
             return
         if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
             clusters = clusters_of(self._units)
@@ -143,9 +159,8 @@ class _Gathered:
             clusters = files_of(self._units)
         else:
             return
-        self.items = [
-            dataclasses.replace(item, cluster=clusters.get(item.path, item.cluster)) for item in self.items
-        ]
+        for one in self.candidates:
+            one.cluster = clusters.get(one.path, one.cluster)
 
 
 def content_hash(file: SourceFile) -> str:
@@ -173,7 +188,7 @@ def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
     return refusal
 
 
-def _choose(gathered: _Gathered) -> tuple[Item, ...]:
+def _choose(gathered: _Gathered) -> list[Candidate]:
     selection = gathered.selection
     unique = _without_copies(gathered)
     if selection.several_files:
@@ -185,16 +200,16 @@ def _choose(gathered: _Gathered) -> tuple[Item, ...]:
         unique = on_both_sides(unique, selection.cut_off, gathered.leave_out)
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
-    chosen: list[Item] = []
+    chosen: list[Candidate] = []
     for language in sorted({item.language for item in unique}):
         chosen += _in_turn([item for item in unique if item.language == language], gathered)
-    return tuple(chosen)
+    return chosen
 
 
-def _without_copies(gathered: _Gathered) -> list[Item]:
+def _without_copies(gathered: _Gathered) -> list[Candidate]:
     """One item for each content: of copies the oldest, else the one whose path and offset come first."""
-    first: dict[str, Item] = {}
-    for item in gathered.items:
+    first: dict[str, Candidate] = {}
+    for item in gathered.candidates:
         known = first.setdefault(item.item_id, item)
         if known is not item:
             gathered.leave_out("exact duplicate", 1, item.path)
@@ -203,17 +218,17 @@ def _without_copies(gathered: _Gathered) -> list[Item]:
     return list(first.values())
 
 
-def _in_turn(candidates: list[Item], gathered: _Gathered) -> list[Item]:
+def _in_turn(candidates: list[Candidate], gathered: _Gathered) -> list[Candidate]:
     """The items of one language that stay, in order; the costly filters see only what is reached."""
     selection = gathered.selection
     limit = len(candidates) if selection.limit is None else selection.limit
-    waiting: defaultdict[tuple[str, str], list[Item]] = defaultdict(list)
+    waiting: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
     for item in reversed(candidates):
         waiting[item.cluster, item.period].append(item)
     one = len({cluster for cluster, _ in waiting}) == 1
     cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
     stays = _costly_filter(gathered)
-    kept: list[Item] = []
+    kept: list[Candidate] = []
     turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
     for _ in range(cap):
         for cluster in turn:
@@ -227,18 +242,19 @@ def _in_turn(candidates: list[Item], gathered: _Gathered) -> list[Item]:
     return kept
 
 
-def _costly_filter(gathered: _Gathered) -> Callable[[list[Item]], Iterator[Item]]:
+def _costly_filter(gathered: _Gathered) -> Callable[[list[Candidate]], Iterator[Candidate]]:
     """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
     selection, index = gathered.selection, NearDuplicateIndex()
 
-    def stays(waiting: list[Item]) -> Iterator[Item]:
+    def stays(waiting: list[Candidate]) -> Iterator[Candidate]:
         while waiting:
             item = waiting.pop()
-            if selection.parses and LANGUAGES.load(item.language).parse(item.text).has_error:
+            text = item.text if selection.parses or selection.near_duplicates else ""
+            if selection.parses and LANGUAGES.load(item.language).parse(text).has_error:
                 gathered.leave_out("does not parse", 1, item.path)
                 continue
             if selection.near_duplicates:
-                tokens = duplicate_tokens(item.text)
+                tokens = duplicate_tokens(text)
                 if index.find(tokens) is not None:
                     gathered.leave_out("near duplicate", 1, item.path)
                     continue

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sonde.corpora._corpus import SourceFile
-from sonde.corpora._kept import content_key, kept_path, read_kept, write_kept
+from sonde.corpora._kept import KeptAnswers, content_key, kept_path
 from sonde.corpora._spread import AHEAD, ItemChunk, Spread, together
 from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet
 from sonde.languages._tagging import Tagging
@@ -17,8 +16,6 @@ from sonde.languages._tagging import Tagging
 _FUNCTIONS = "functions"
 _IMPORTS = "imports"
 _DEFINITIONS = "definitions"
-
-Row = TypeVar("Row")
 
 
 class SpansIndex:
@@ -28,9 +25,9 @@ class SpansIndex:
         known: By language and content.
     """
 
-    def __init__(self, known: dict[str, list[Function]]) -> None:
+    def __init__(self, known: KeptAnswers[list[Function]]) -> None:
         self.known = known
-        self.used: dict[str, list[Function]] = {}
+        self.used: set[str] = set()
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, list[Definition]] = {}
         self.grown = False
@@ -55,19 +52,20 @@ class SpansIndex:
     def functions(self, file: SourceFile) -> Sequence[Function]:
         """The functions of a file, found now where they are not known."""
         key = content_key(file)
+        self.used.add(key)
         found = self.known.get(key)
         if found is None:
             (answer,) = _found(ItemChunk(0, None, (file,)))
             found = self._add(key, answer)
-        self.used[key] = found
         return found
 
-    def _add(self, key: str, found: _Found) -> list[Function]:
-        self.known[key], self.definitions[key], imports = found
+    def _add(self, key: str, answer: _Found) -> list[Function]:
+        found, self.definitions[key], imports = answer
+        self.known[key] = found
         self.grown = True
         if imports is not None:
             self.imports[key] = imports
-        return self.known[key]
+        return found
 
 
 _Found = tuple[list[Function], list[Definition], str | None]
@@ -98,11 +96,13 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    path = kept_path(_FUNCTIONS, corpus, sorted(languages))
-    index = SpansIndex(_rows(read_kept(path), _function))
+    index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _plain))
     yield index
     if index.grown:
-        write_kept(path, {key: _plain(found) for key, found in index.used.items()})
+        # What the corpus no longer holds goes.
+        for key in index.known.keys() - index.used:
+            del index.known[key]
+        index.known.write()
         with kept_imports(corpus) as imports:
             imports.update(index.imports)
         with kept_definitions(corpus) as definitions:
@@ -110,50 +110,39 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
 
 
 @contextmanager
-def kept_imports(corpus: str) -> Generator[dict[str, str]]:
+def kept_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
     """The import statements of a corpus's files, by the key of their content; what is added is kept.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    path = kept_path(_IMPORTS, corpus)
-    known = {key: found for key, found in read_kept(path).items() if isinstance(found, str)}
-    with _growing(path, known, str) as held:
-        yield held
+    held = KeptAnswers(kept_path(_IMPORTS, corpus), str, str)
+    yield held
+    held.write()
 
 
 @contextmanager
-def kept_definitions(corpus: str) -> Generator[dict[str, list[Definition]]]:
+def kept_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
     """What a corpus's files define, by the key of their content; what is added is kept.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    path = kept_path(_DEFINITIONS, corpus)
-    with _growing(path, _rows(read_kept(path), lambda row: Definition(*row)), _plain) as held:
-        yield held
-
-
-@contextmanager
-def _growing(path: Path, known: dict[str, Row], plain: Callable[[Row], Any]) -> Generator[dict[str, Row]]:
-    """What is known of files, written back as plain data when something was added."""
-    before = len(known)
-    yield known
-    if len(known) > before:
-        write_kept(path, {key: plain(found) for key, found in known.items()})
+    held = KeptAnswers(kept_path(_DEFINITIONS, corpus), _definitions, _plain)
+    yield held
+    held.write()
 
 
 def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:
     return [dataclasses.astuple(one) for one in rows]
 
 
-def _rows(raw: dict[str, Any], read: Callable[[list[Any]], Row]) -> dict[str, list[Row]]:
-    try:
-        return {key: [read(row) for row in rows] for key, rows in raw.items()}
-    except (ValueError, TypeError):
-        return {}
+def _definitions(rows: list[list[Any]]) -> list[Definition]:
+    return [Definition(*row) for row in rows]
 
 
-def _function(row: list[Any]) -> Function:
-    start, end, name, qualified, docstring, margins = row
-    return Function(start, end, name, qualified, docstring, tuple((first, last) for first, last in margins))
+def _functions(rows: list[list[Any]]) -> list[Function]:
+    return [
+        Function(start, end, name, qualified, docstring, tuple((first, last) for first, last in margins))
+        for start, end, name, qualified, docstring, margins in rows
+    ]

@@ -28,8 +28,8 @@ from sonde.lenses.attention.words import Edges, given_split, read_item
 from sonde.results import Score, share_rows
 from sonde.results.columns import Columns, schema_of
 
-ITEMS = 400
-"""Items that are looked at: enough for shares, and few beside the items of the first stage."""
+ITEMS = 200
+"""Items that are looked at: enough for shares, since each has tens of relations, and each is read once more."""
 
 DRAWN = 16
 """Items of which the whole attention of the best heads is kept, for a page that shows single functions."""

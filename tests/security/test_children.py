@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.children import SAFE_PATH
+from sonde.base.children import SAFE_PATH, safe_children
 from sonde.corpora._index import pip_setting
 from sonde.corpora.pypi import _download_wheel
 from sonde.executors import EXECUTORS
@@ -43,3 +43,19 @@ def test_pip(witness: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_the_attack_works_where_nothing_is_done(witness: Path) -> None:
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-m", "pip", "--version"]) == 1
     assert witness.exists()
+
+
+def test_the_environment_is_as_it_was_whatever_the_order_in_which_threads_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for before in (None, "", "other"):
+        monkeypatch.delenv(SAFE_PATH, raising=False)
+        if before is not None:
+            monkeypatch.setenv(SAFE_PATH, before)
+        first, second = safe_children(), safe_children()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert os.environ[SAFE_PATH] == "1"
+        second.__exit__(None, None, None)
+        assert os.environ.get(SAFE_PATH) == before

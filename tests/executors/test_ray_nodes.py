@@ -40,8 +40,8 @@ def node() -> Iterator[Callable[[], Any]]:
             cluster.remove_node(held.pop(), allow_graceful=False)
         held.append(cluster.add_node(num_cpus=1, object_store_memory=80_000_000))
 
-    # Before there is another node: Ray lets a process that joins it stand on any node of the machine, and takes
-    # none away on which it stands.
+    # Before there is another node: a process that joins a cluster may stand on any node of the machine, and
+    # Ray takes none away on which it stands.
     RayExecutor().connect(cluster.address, 1)
     another()
     yield another

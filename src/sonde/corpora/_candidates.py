@@ -29,7 +29,7 @@ class TextFile:
         """Remove it."""
         self._handle.close()
 
-    def add(self, item: Item) -> Candidate:
+    def add(self, item: Item) -> CandidateItem:
         """Write down an item.
 
         Raises:
@@ -48,7 +48,7 @@ class TextFile:
             ) from error
         self._size += len(line)
         asked = {name: getattr(item, name) for name in _ASKED}
-        return Candidate(**asked, _texts=self, _begin=begin, _length=len(line))
+        return CandidateItem(**asked, _texts=self, _begin=begin, _length=len(line))
 
     def read(self, begin: int, length: int) -> dict[str, Any]:
         """What was written there."""
@@ -57,7 +57,7 @@ class TextFile:
 
 
 @dataclass(slots=True, kw_only=True)
-class Candidate:
+class CandidateItem:
     """An item that may be chosen, with the attributes of `Item` that the choice asks for."""
 
     item_id: str
@@ -91,5 +91,5 @@ class Candidate:
         return self._texts.read(self._begin, self._length)
 
 
-_ASKED = tuple(one.name for one in dataclasses.fields(Candidate) if not one.name.startswith("_"))
+_ASKED = tuple(one.name for one in dataclasses.fields(CandidateItem) if not one.name.startswith("_"))
 _ON_DISK = tuple(one.name for one in dataclasses.fields(Item) if one.name not in _ASKED)

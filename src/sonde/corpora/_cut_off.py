@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from sonde.base.errors import InputError
-from sonde.corpora._candidates import Candidate
+from sonde.corpora._candidates import CandidateItem
 from sonde.corpora._corpus import Item
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
 
@@ -35,8 +35,8 @@ def in_period(item: Item, cut_off: str) -> Item:
 
 
 def on_both_sides(
-    items: Sequence[Candidate], cut_off: str, leave_out: Callable[[str, int, str], None]
-) -> list[Candidate]:
+    items: Sequence[CandidateItem], cut_off: str, leave_out: Callable[[str, int, str], None]
+) -> list[CandidateItem]:
     """The items that lie wholly on one side of a day, of clusters that have some on each.
 
     Args:
@@ -54,7 +54,7 @@ def on_both_sides(
     for item in items:
         if item.period != AFTER:
             older[item.language].add(item.item_id, duplicate_tokens(item.text))
-    sided: list[Candidate] = []
+    sided: list[CandidateItem] = []
     for item in items:
         if not item.period:
             leave_out(BOTH_TIMES, 1, item.path)
@@ -63,7 +63,7 @@ def on_both_sides(
         else:
             sided.append(item)
     sides = {(item.language, item.cluster, item.period) for item in sided}
-    kept: list[Candidate] = []
+    kept: list[CandidateItem] = []
     for item in sided:
         if all((item.language, item.cluster, side) in sides for side in (BEFORE, AFTER)):
             kept.append(item)

@@ -17,7 +17,7 @@ from sonde.base.checked import check_fields, from_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.options import Whole
-from sonde.corpora._candidates import Candidate
+from sonde.corpora._candidates import CandidateItem
 from sonde.corpora._corpus import ItemSet, Selection
 
 _FORMAT = "sonde corpus lock 1"
@@ -122,8 +122,8 @@ def _selection(given: object) -> Selection:
 
 
 def resolve(
-    lock: Lock, items: Iterable[Candidate], hashes: Mapping[str, str], path: Path | None
-) -> list[Candidate]:
+    lock: Lock, items: Iterable[CandidateItem], hashes: Mapping[str, str], path: Path | None
+) -> list[CandidateItem]:
     """The locked items, in the lock's order.
 
     Args:

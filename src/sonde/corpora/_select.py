@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
-from sonde.corpora._candidates import Candidate, TextFile
+from sonde.corpora._candidates import CandidateItem, TextFile
 from sonde.corpora._corpus import Intake, Item, ItemSet, Selection, SourceFile
 from sonde.corpora._cut_off import in_period, on_both_sides
 from sonde.corpora._duplicates import NearDuplicateIndex, duplicate_tokens
@@ -105,7 +105,7 @@ class _Gathered:
 
     def __init__(self, selection: Selection, locked: Lock | None, intake: Intake, texts: TextFile) -> None:
         self.selection = selection
-        self.candidates: list[Candidate] = []
+        self.candidates: list[CandidateItem] = []
         self.intake = intake
         self.found = 0
         self.left_out: Counter[str] = Counter()
@@ -188,7 +188,7 @@ def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
     return refusal
 
 
-def _choose(gathered: _Gathered) -> list[Candidate]:
+def _choose(gathered: _Gathered) -> list[CandidateItem]:
     selection = gathered.selection
     unique = _without_copies(gathered)
     if selection.several_files:
@@ -200,15 +200,15 @@ def _choose(gathered: _Gathered) -> list[Candidate]:
         unique = on_both_sides(unique, selection.cut_off, gathered.leave_out)
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
-    chosen: list[Candidate] = []
+    chosen: list[CandidateItem] = []
     for language in sorted({item.language for item in unique}):
         chosen += _in_turn([item for item in unique if item.language == language], gathered)
     return chosen
 
 
-def _without_copies(gathered: _Gathered) -> list[Candidate]:
+def _without_copies(gathered: _Gathered) -> list[CandidateItem]:
     """One item for each content: of copies the oldest, else the one whose path and offset come first."""
-    first: dict[str, Candidate] = {}
+    first: dict[str, CandidateItem] = {}
     for item in gathered.candidates:
         known = first.setdefault(item.item_id, item)
         if known is not item:
@@ -218,17 +218,17 @@ def _without_copies(gathered: _Gathered) -> list[Candidate]:
     return list(first.values())
 
 
-def _in_turn(candidates: list[Candidate], gathered: _Gathered) -> list[Candidate]:
+def _in_turn(candidates: list[CandidateItem], gathered: _Gathered) -> list[CandidateItem]:
     """The items of one language that stay, in order; the costly filters see only what is reached."""
     selection = gathered.selection
     limit = len(candidates) if selection.limit is None else selection.limit
-    waiting: defaultdict[tuple[str, str], list[Candidate]] = defaultdict(list)
+    waiting: defaultdict[tuple[str, str], list[CandidateItem]] = defaultdict(list)
     for item in reversed(candidates):
         waiting[item.cluster, item.period].append(item)
     one = len({cluster for cluster, _ in waiting}) == 1
     cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
     stays = _costly_filter(gathered)
-    kept: list[Candidate] = []
+    kept: list[CandidateItem] = []
     turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
     for _ in range(cap):
         for cluster in turn:
@@ -242,11 +242,11 @@ def _in_turn(candidates: list[Candidate], gathered: _Gathered) -> list[Candidate
     return kept
 
 
-def _costly_filter(gathered: _Gathered) -> Callable[[list[Candidate]], Iterator[Candidate]]:
+def _costly_filter(gathered: _Gathered) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
     """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
     selection, index = gathered.selection, NearDuplicateIndex()
 
-    def stays(waiting: list[Candidate]) -> Iterator[Candidate]:
+    def stays(waiting: list[CandidateItem]) -> Iterator[CandidateItem]:
         while waiting:
             item = waiting.pop()
             text = item.text if selection.parses or selection.near_duplicates else ""

@@ -29,7 +29,7 @@ from sonde.results import Score, share_rows
 from sonde.results.columns import Columns, schema_of
 
 ITEMS = 200
-"""Items that are looked at: enough for shares, since each has tens of relations, and each is read once more."""
+"""Items that are looked at: enough for shares, as each has tens of relations; each is read once more."""
 
 DRAWN = 16
 """Items of which the whole attention of the best heads is kept, for a page that shows single functions."""

@@ -10,7 +10,7 @@ import pytest
 
 from sonde.experiments.catalogue import checkpoints_for
 from sonde.lenses import LENSES
-from sonde.models import CELLS, FAMILIES, ModelSpec, bundled_names, describe, known_checkpoints
+from sonde.models import CELLS, FAMILIES, Checkpoint, ModelSpec, bundled_names, describe, known_checkpoints
 from sonde.models._catalogue import ATTENTION_WEIGHTS, MASKED_HEAD
 
 PUBLISHED = [one for one in known_checkpoints() if not one.bundled]
@@ -35,7 +35,7 @@ def test_the_file_says_nothing_that_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("checkpoint", PUBLISHED, ids=lambda one: one.name)
-def test_a_cell_has_a_source(checkpoint) -> None:
+def test_a_cell_has_a_source(checkpoint: Checkpoint) -> None:
     assert checkpoint.family in FAMILIES.names()
     assert set(checkpoint.lacks) <= {MASKED_HEAD, ATTENTION_WEIGHTS}
     for cell in checkpoint.cells.values():

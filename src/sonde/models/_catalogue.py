@@ -22,7 +22,7 @@ MASKED_HEAD, ATTENTION_WEIGHTS = "masked head", "attention weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Sourced:
     """What is known of a checkpoint, and who says so.
 
     Attributes:
@@ -52,7 +52,7 @@ class Checkpoint:
     family: str
     summary: str
     lacks: tuple[str, ...] = ()
-    cells: Mapping[str, Cell] = field(default_factory=dict[str, Cell])
+    cells: Mapping[str, Sourced] = field(default_factory=dict[str, Sourced])
     papers: tuple[str, ...] = ()
     bundled: bool = False
 
@@ -112,7 +112,7 @@ def known_checkpoints() -> tuple[Checkpoint, ...]:
             family=row["family"],
             summary=row["summary"],
             lacks=tuple(row.get("lacks", ())),
-            cells={one: Cell(**row[one]) for one in CELLS if one in row},
+            cells={one: Sourced(**row[one]) for one in CELLS if one in row},
             papers=tuple(row.get("papers", ())),
         )
         for name, row in table.items()
@@ -148,6 +148,6 @@ def _bundled(name: str) -> Checkpoint:
         name=name,
         family=config["model_type"],
         summary=f"bundled, {layers} x {width}, {size / 1e6:.0f} MB; needs no network",
-        cells={"parameters": Cell(parameters, "counted in the bundled file")},
+        cells={"parameters": Sourced(parameters, "counted in the bundled file")},
         bundled=True,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
+from sonde.models import CELLS, Checkpoint, known_checkpoints, size_text
 from sonde.papers.modes import modes_page
 from sonde.report import card_schema
 from sonde.results.columns import markdown_table
@@ -67,7 +68,29 @@ def _place(found: dict[str, Any]) -> str:
     return f"{found['when']}, {', '.join(filter(None, named))}; rounds: {found['rounds']}{load}"
 
 
+def checkpoints_page() -> str:
+    """The template with the catalogue of known checkpoints, each cell with a link to its source."""
+    page = (DOCS / "checkpoints.template.md").read_text(encoding="utf-8")
+    rows = "".join(_checkpoint(one) for one in known_checkpoints())
+    return page.replace("{checkpoints}\n", rows)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> str:
+    cells = [_sourced(checkpoint, name) for name in CELLS]
+    line = [f"`{checkpoint.name}`", checkpoint.family, *cells, "; ".join(checkpoint.papers)]
+    return f"| {' | '.join(line)} |\n"
+
+
+def _sourced(checkpoint: Checkpoint, name: str) -> str:
+    cell = checkpoint.cells.get(name)
+    if cell is None:
+        return ""
+    text = size_text(cell.value) if isinstance(cell.value, int) else cell.value
+    return f"[{text}]({cell.source})" if cell.source.startswith("https://") else f"{text} ({cell.source})"
+
+
 PAGES = {
+    "checkpoints.md": checkpoints_page,
     "performance.md": performance_page,
     "glossary.md": glossary_page,
     "files.md": files_page,

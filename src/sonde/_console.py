@@ -29,6 +29,7 @@ from sonde.experiments._forecast import duration
 from sonde.experiments._outcome import Outcome
 from sonde.experiments._progress import Advance
 from sonde.experiments.headline import headline
+from sonde.models import Checkpoint, size_text
 from sonde.report import RunData, card_of, first_screen, read_compared
 from sonde.results import changes
 from sonde.results.formats import Format
@@ -230,6 +231,18 @@ def print_catalogue(headers: Sequence[Header]) -> None:
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
     _print(Declared(summary="", columns=columns, rows=rows), headed=False)
+
+
+def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
+    """Print known checkpoints with what fits on a line; ``--json`` has the rest and the sources."""
+    columns = [
+        Column(title="name", value="name"),
+        Column(title="family", value="family"),
+        Column(title="size", value=lambda row: row["parameters"] and size_text(row["parameters"])),
+        Column(title="cut-off", value="cut_off"),
+        Column(title="licence", value="licence"),
+    ]
+    _print(Declared(summary="", columns=columns, rows=[one.data() for one in checkpoints]))
 
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:

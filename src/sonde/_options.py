@@ -79,12 +79,6 @@ FromFile = Annotated[
     Path | None,
     typer.Option("-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."),
 ]
-Listed = Annotated[
-    str,
-    typer.Argument(
-        help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
-    ),
-]
 Models = Annotated[list[str] | None, typer.Option("-m", "--model")]
 Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
 Languages = Annotated[list[str] | None, typer.Option("--language")]

@@ -17,6 +17,7 @@ from sonde._card_commands import card
 from sonde._compare_command import compare
 from sonde._corpus_commands import corpus_app
 from sonde._ending import ended, log_beside
+from sonde._list_command import list_names
 from sonde._merge_command import merge
 from sonde._options import (
     Address,
@@ -30,7 +31,6 @@ from sonde._options import (
     FromFile,
     Languages,
     Limit,
-    Listed,
     Mode,
     Models,
     NoTrial,
@@ -339,28 +339,7 @@ def pretrain(
     return Shown({"directory": folder}, lambda: typer.echo(folder))
 
 
-@app.command("list")
-@shown
-def list_names(
-    what: Listed,
-    of: Annotated[
-        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
-    ] = None,
-) -> Shown:
-    """List what there is, without importing it; options as tables."""
-    from sonde._console import options_data, print_catalogue, print_options
-    from sonde.experiments.catalogue import catalogue
-    from sonde.experiments.options import all_options
-    from sonde.report import PLOTS
-
-    if what == "options":
-        options = all_options(of)
-        return Shown({"options": options_data(options)}, lambda: print_options(options))
-    headers = catalogue(what, {"plots": PLOTS})
-    if of is not None:
-        raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
-    names = [{"name": header.name, "summary": header.summary} for header in headers]
-    return Shown({what: names}, lambda: print_catalogue(headers))
+app.command("list")(list_names)
 
 
 def _say(line: str) -> None:

@@ -61,6 +61,8 @@ def code(tmp_path: Path) -> Path:
             "unknown task 'call_orign'; did you mean 'call_origin'?",
         ),
         (["list", "lense"], "unknown kind 'lense'; did you mean 'lenses'?"),
+        (["list", "models", "--for", "probes"], "unknown lens 'probes'; did you mean 'probe'?"),
+        (["list", "tasks", "--for", "probe"], "only models are listed for a lens"),
         (["report", "/nowhere"], "no run here"),
         (["align", "/nowhere.py"], "no such file"),
         (["pretrain", "/nowhere.toml"], "no such file"),
@@ -143,6 +145,14 @@ def test_stats_and_lists(call, project: Path) -> None:
         exit_code, out, _ = call("list", kind)
         assert exit_code == 0
         assert out.strip()
+
+
+def test_known_models_fit_on_a_terminal(call) -> None:
+    exit_code, out, _ = call("list", "models", "--for", "attention")
+    assert exit_code == 0
+    headings, *lines = out.splitlines()
+    assert headings.split() == ["name", "family", "size", "cut-off", "licence"]
+    assert len(lines) > 40 and max(map(len, lines)) <= 120
 
 
 def test_version(call) -> None:

@@ -57,10 +57,19 @@ def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return call
 
 
-@pytest.mark.parametrize("what", [*REGISTRIES, "models", "plots"])
+@pytest.mark.parametrize("what", [*REGISTRIES, "plots"])
 def test_lists_hold_names_with_their_line(answered, what: str) -> None:
     found, _ = answered("list", what)
     assert {frozenset(one) for one in found[what]} == {frozenset(("name", "summary"))}
+
+
+def test_models_are_listed_with_what_is_known_and_who_says_so(answered) -> None:
+    found, _ = answered("list", "models", "--for", "surprisal")
+    known = {one["name"]: one for one in found["models"]}
+    assert "Salesforce/codet5-base" not in known
+    one = known["openai-community/gpt2"]
+    assert one["summary"].startswith("gpt: ") and one["cut_off"] == "2017-12"
+    assert one["languages"] is None and one["sources"]["cut_off"].startswith("https://")
 
 
 def test_options_are_listed_by_lens(answered) -> None:

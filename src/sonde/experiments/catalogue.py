@@ -12,7 +12,7 @@ from sonde.executors import EXECUTORS
 from sonde.experiments.replication import headers as experiments
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
-from sonde.models import known_models
+from sonde.models import Checkpoint, known_checkpoints, known_models
 from sonde.tasks import TASKS
 
 REGISTRIES: dict[str, Registry[object]] = {
@@ -42,3 +42,19 @@ def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> t
     if what not in registries:
         raise UnknownNameError("kind", what, [*registries, "experiments", "models", "options"])
     return registries[what].headers()
+
+
+def checkpoints_for(lens: str | None = None) -> tuple[Checkpoint, ...]:
+    """The known checkpoints, by name and without reading any.
+
+    Args:
+        lens: Only those that this lens can read.
+
+    Raises:
+        UnknownNameError: There is no such lens; the nearest is named.
+    """
+    known = known_checkpoints()
+    if lens is None:
+        return known
+    refuses = LENSES.load(lens).refuses
+    return tuple(one for one in known if refuses(one.capabilities()) is None)

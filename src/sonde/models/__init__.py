@@ -1,7 +1,8 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
 from sonde.base.registry import Registry
-from sonde.models._bundled import bundled_names, frequencies, known_models, manifest, seen_items
+from sonde.models._bundled import bundled_names, frequencies, manifest, seen_items
+from sonde.models._catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
 from sonde.models._convert import convert
 from sonde.models._derive import derive
 from sonde.models._family import Capabilities, Family, Gap, LoadedModel, ModelSpec, SpecialTokens
@@ -22,9 +23,11 @@ from sonde.models._stored import stored
 FAMILIES: Registry[Family] = Registry("sonde.models", "model family", "family", protocols=(Family,))
 
 __all__ = [
+    "CELLS",
     "FAMILIES",
     "QUANTISATIONS",
     "Capabilities",
+    "Checkpoint",
     "DecoderFamily",
     "EncoderDecoderFamily",
     "EncoderFamily",
@@ -41,6 +44,7 @@ __all__ = [
     "device_map_text",
     "frequencies",
     "full_name",
+    "known_checkpoints",
     "known_models",
     "load_model",
     "load_tokenizer",
@@ -48,6 +52,7 @@ __all__ = [
     "resolve_revision",
     "seen_items",
     "settle",
+    "size_text",
     "spec_of",
     "split_family",
     "split_revision",

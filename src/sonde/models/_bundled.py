@@ -1,9 +1,7 @@
-"""The models that travel in the package, what they were trained on, and a catalogue of other checkpoints."""
+"""The models that travel in the package, and what a model says it was trained on."""
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +13,6 @@ import polars as pl
 from jaxtyping import UInt64
 
 from sonde.base.errors import UnknownNameError
-from sonde.base.registry import Header
 from sonde.models._naming import split_options, split_revision
 
 _PREFIX = "sonde/"
@@ -99,20 +96,3 @@ def _hashes(path: Path) -> UInt64[np.ndarray, " item"]:
 
 def _home() -> Path:
     return Path(str(files("sonde.models"))) / "bundled"
-
-
-@lru_cache(maxsize=1)
-def known_models() -> tuple[Header, ...]:
-    """The bundled models, then the catalogue, each with its family and a line."""
-    table = tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
-    known = [Header(name, f"{family}: {line}") for name, (family, line) in table["models"].items()]
-    return (*(Header(name, _bundled_line(name)) for name in bundled_names()), *known)
-
-
-def _bundled_line(name: str) -> str:
-    folder = bundled_folder(name)
-    assert folder is not None, name
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    layers, width = config.get("num_hidden_layers"), config.get("hidden_size")
-    return f"{config['model_type']}: bundled, {layers} x {width}, {size / 1e6:.0f} MB; needs no network"

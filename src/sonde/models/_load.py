@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
-from sonde.models._bundled import known_models
+from sonde.models._catalogue import known_models
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object, revision_of
 from sonde.models._naming import split_family

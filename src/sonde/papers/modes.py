@@ -1,11 +1,16 @@
-"""The page on paper modes, from what each paper's ``modes.toml`` says of its quirks."""
+"""What each paper's ``modes.toml`` says of its quirks, as a page and as what lenses are handed."""
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+from sonde.base.options import Option
+from sonde.lenses._quirks import Published, Quirk, Stand
 
 CHANGES: Mapping[str, str] = {
     "labels": "what a task says of code, which can be had without a model (`sonde label`)",
@@ -46,11 +51,40 @@ def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield paper, section
 
 
-def quirks() -> list[Mapping[str, Any]]:
-    """Every quirk that a paper declares, in the order of the page."""
-    return [
-        quirk for _, section in declared() for part in section["parts"] for quirk in part.get("quirks", ())
-    ]
+@functools.cache
+def quirks() -> tuple[Mapping[str, Any], ...]:
+    """Every quirk that a paper declares, in the order of the page; ``lens`` where a lens has it."""
+    return tuple(
+        {**({"lens": part["lens"]} if "lens" in part else {}), **quirk, "paper": paper}
+        for paper, section in declared()
+        for part in section["parts"]
+        for quirk in part.get("quirks", ())
+    )
+
+
+def lines(module: str, *names: str) -> Mapping[str, str]:
+    """What the published code does, for the quirks that a module has, or some of them, by name."""
+    file = module.replace(".", "/")
+    places = (f"src/{file}.py", f"src/{file}/__init__.py")
+    found = {quirk["name"]: quirk["published"] for quirk in quirks() if quirk["where"] in places}
+    return MappingProxyType({name: found[name] for name in names or found})
+
+
+def handed_over(
+    paper: str, lens: str, rules: Mapping[str, Stand], options: Mapping[str, Option] | None = None
+) -> Published:
+    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
+
+    Args:
+        paper: The paper's folder.
+        lens: Public name of the lens.
+        rules: By the names of quirks.
+        options: The values that options of the lens have in paper mode.
+    """
+    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
+    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
+    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
+    return Published(held, options or {})
 
 
 def modes_page() -> str:

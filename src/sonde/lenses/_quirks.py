@@ -67,7 +67,7 @@ class Quirk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Published:
+class HandedOver:
     """What a paper hands over of a lens.
 
     Attributes:
@@ -79,7 +79,7 @@ class Published:
     options: Mapping[str, Option] = field(default_factory=dict[str, Option])
 
 
-def published_of(lens: str) -> tuple[Published, ...]:
+def published_of(lens: str) -> tuple[HandedOver, ...]:
     """What papers published of a lens."""
     names = (name for name in sorted(offered(GROUP)) if name.partition(".")[0] == lens)
     return tuple(published(GROUP, name) for name in names)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sonde.base.options import Option
-from sonde.lenses._quirks import Published, Quirk, Stand
+from sonde.lenses._quirks import HandedOver, Quirk, Stand
 
 CHANGES: Mapping[str, str] = {
     "labels": "what a task says of code, which can be had without a model (`sonde label`)",
@@ -72,7 +72,7 @@ def lines(module: str, *names: str) -> Mapping[str, str]:
 
 def handed_over(
     paper: str, lens: str, rules: Mapping[str, Stand], options: Mapping[str, Option] | None = None
-) -> Published:
+) -> HandedOver:
     """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
 
     Args:
@@ -84,7 +84,7 @@ def handed_over(
     told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
     held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
     assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
-    return Published(held, options or {})
+    return HandedOver(held, options or {})
 
 
 def modes_page() -> str:

@@ -104,7 +104,8 @@ def quirks_on(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
     return tuple(quirk for quirk in known if everything or quirk.name in settings.quirks)
 
 
-def published_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
-    """The options that a user gave, over what they are in paper mode."""
-    preset = published_of(lens) if settings.mode == "paper" else ()
-    return {**{name: value for one in preset for name, value in one.options.items()}, **settings.options}
+def paper_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
+    """The values that options of a lens have where none is given: those of paper mode, else none."""
+    if settings.mode != "paper":
+        return {}
+    return {name: value for one in published_of(lens) for name, value in one.options.items()}

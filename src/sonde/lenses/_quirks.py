@@ -55,7 +55,7 @@ class Quirk:
     """What the released code of a paper does otherwise than a lens.
 
     Attributes:
-        name: Its name, ``perplexed.shift``.
+        name: Its name, ``<paper>.<what>``.
         line: What the published code does.
         stand: The published rule and its seam. None for a switch of the lens, which changes what a model is
             fed, and for what a task labels otherwise.

@@ -8,12 +8,13 @@ from sonde.base.options import Option
 from sonde.lenses._quirks import HandedOver, Quirk, Stand
 from sonde.papers.declared import declared, quirks
 
+FED = "what a model is fed"
 CHANGES: Mapping[str, str] = {
     "labels": "what a task says of code, which can be had without a model (`sonde label`)",
     "observations": "what is written down of what a model gave",
     "scores": "how observations are chosen, fitted and averaged",
     "training": "what is minimised when a model is fine-tuned",
-    "what a model is fed": "its input, so that everything it gives is another",
+    FED: "its input, so that everything it gives is another",
 }
 """What a quirk can change, and what that means."""
 
@@ -25,11 +26,15 @@ released code of a paper does otherwise is a **named quirk**. `--mode paper` tur
 `--quirk NAME` one of them, and `run.json` lists those that were on. [Replicate a paper](replication.md) has
 the experiments of their tables.
 
-Published labels, classes, faults and tags are functions of their own in `src/sonde/papers/`, a folder a
-paper, that stand in for the corrected ones by the entry points of `pyproject.toml`; nothing else in sonde
-knows of them. The other quirks stand beside the rule that they replace. What each changes is one of these;
-a quirk of what a model is fed stays a switch of its lens, since nothing that is done afterwards could give
-what the model would have said:
+All of them stand in `src/sonde/papers/`, a folder a paper, and join by the entry points of `pyproject.toml`;
+nothing else in sonde knows of them. Published labels, classes and faults are tasks in place of the corrected
+ones. A quirk of a lens is a function from the corrected thing to the published one (tags, sums, the choice of
+a head, a recipe), at a seam that the lens declares (`src/sonde/lenses/_quirks.py`). Any package hands over
+quirks of its own in the same way (entry points `sonde.lenses.quirks`).
+
+What each changes is one of these. What changes the input of a model stays a switch, of its lens, an option of
+it, or of the data set, since nothing that is done afterwards could give what the model would have said:
+{switches}.
 
 | changes | which is |
 |---|---|
@@ -57,7 +62,8 @@ def handed_over(
 def modes_page() -> str:
     """The page, in Markdown."""
     rows = "\n".join(f"| {name} | {meaning} |" for name, meaning in CHANGES.items())
-    parts = [_HEAD.format(changes=rows)]
+    switches = ", ".join(f"`{one['name']}`" for one in quirks() if one["changes"] == FED)
+    parts = [_HEAD.format(changes=rows, switches=switches)]
     for _, section in declared():
         parts.append(f"## {section['title']}\n")
         for part in section["parts"]:

@@ -246,8 +246,8 @@ def _baselines() -> list[dict[str, Any]]:
     table = pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
     splits = {item.item_id: "test" if place % 3 else "valid" for place, item in enumerate(items)}
     for relation in collect(table.lazy(), splits, {}).values():
-        by_offset = offsets(relation, frozenset())
-        by_keyword = keywords(relation, facet.keywords, frozenset())
+        by_offset = offsets(relation, settings)
+        by_keyword = keywords(relation, facet.keywords, settings)
         combined(by_offset, by_keyword, ("offset", "keyword"))
     seconds = time.perf_counter() - begun
     return [_row(f"baselines, {len(items):,} functions, {edges_in_all:,} edges", seconds, "s", 180)]

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from sonde.lenses import LENSES
-from sonde.papers.modes import CHANGES, modes_page, quirks
+from sonde.papers.declared import quirks
+from sonde.papers.modes import CHANGES, modes_page
 from sonde.tasks import TASKS, quirks_of
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}

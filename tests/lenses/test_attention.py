@@ -27,7 +27,6 @@ from sonde.lenses import LENSES, Captured, Control, ControlObservations, LensSet
 from sonde.lenses.attention import splits_of
 from sonde.lenses.attention.baselines import Sets
 from sonde.lenses.attention.choice import Predicted
-from sonde.lenses.attention.quirks import LATER_WINS, SELF_COMPETES
 from sonde.lenses.attention.scores import Side, gains, pooled
 from sonde.lenses.attention.sums import RelationEdges
 from sonde.lenses.attention.words import given_split, read_item
@@ -38,6 +37,7 @@ from sonde.tasks import TASKS
 
 BOS, SEP, PAD = 256, 257, 258
 CONTEXT = 128
+LATER_WINS, SELF_COMPETES = "codesyntax.later_wins", "codesyntax.self_competes"
 COMMON = {"vocab_size": 260, "pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": SEP}
 TEXTS = (
     "def f(a):\n    if a:\n        g(a)\n    else:\n        h(a, 1)\n",

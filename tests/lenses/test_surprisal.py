@@ -168,7 +168,7 @@ def test_options_that_make_no_sense_are_refused(study, value) -> None:
 
 def test_unknown_quirks_are_refused_with_the_nearest(study) -> None:
     with pytest.raises(UnknownNameError, match=r"perplexed\.shift"):
-        study(quirks=frozenset({"perplexed.shifts"})).score(study().observe("a = b"))
+        study(quirks=frozenset({"perplexed.shifts"})).observe("a = b")
     # Quirks of other lenses may be on in the same run.
     study(quirks=frozenset({"codesyntax.block_start"})).observe("a = b")
 

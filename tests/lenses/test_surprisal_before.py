@@ -26,6 +26,7 @@ from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses._sums import Batches
 from sonde.lenses.surprisal.before import changes
+from sonde.lenses.surprisal.origin import Summary
 from sonde.lenses.surprisal.sums import collect_sums
 from sonde.models import ModelSpec, load_model
 from sonde.report import RunData
@@ -193,12 +194,12 @@ def test_ranks_have_the_same_tables_behind_the_file_with_the_paired_change(both:
 
 def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() -> None:
     """Where no subword of a slice moves, the change is not known to be exactly nothing."""
-    sums = collect_sums(Batches((observed_twice(moved=0),)), frozenset(), bins=10)
-    after = collect_sums(Batches((observed_twice(moved=0),)), frozenset(), bins=10, behind=True)
-    found = {(score.slice, score.metric): score for score in changes(sums, after, TEMPLATE, 5, frozenset())}
+    sums = collect_sums(Batches((observed_twice(moved=0),)), bins=10)
+    after = collect_sums(Batches((observed_twice(moved=0),)), bins=10, behind=True)
+    found = {(score.slice, score.metric): score for score in changes(sums, after, TEMPLATE, 5, Summary(5))}
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
-    moving = collect_sums(Batches((observed_twice(moved=30),)), frozenset(), bins=10, behind=True)
+    moving = collect_sums(Batches((observed_twice(moved=30),)), bins=10, behind=True)
     (all_,) = moving.slices["all"].filter(pl.col("slice") == "all").sum().iter_rows(named=True)
     assert all_["top1_apart"] == 30
 

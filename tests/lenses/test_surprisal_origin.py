@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from sonde.lenses.surprisal.origin import by_origin
+from sonde.lenses import LensSettings
+from sonde.lenses.surprisal.origin import Summary, by_origin
+from sonde.lenses.surprisal.seams import SUMMARY
 from sonde.results.scores import Score
 
 # Tag, count and mean cross-entropy of internal calls, then of external ones.
@@ -43,7 +45,8 @@ def calls_of(rows: tuple[tuple[str, int, float, int, float], ...], clusters: int
 def summary(
     calls: pl.DataFrame, minimum: int = 1, quirks: frozenset[str] = frozenset()
 ) -> dict[tuple[str, str], Score]:
-    found = by_origin(calls, TEMPLATE, minimum, quirks)
+    asked = SUMMARY.as_asked(LensSettings(quirks=quirks), Summary(minimum))
+    found = by_origin(calls, TEMPLATE, asked)
     return {(score.slice, score.weighting): score for score in found if score.weighting is not None}
 
 
@@ -98,7 +101,7 @@ def test_a_tag_that_is_rare_on_one_side_stays_in_the_count_of_every_subword() ->
     assert difference.n == pytest.approx(sum(row[1] + row[3] for row in rare), abs=1)
     common = found["origin=internal-external", "count_common"]
     assert common.n < difference.n and common.value != pytest.approx(difference.value, abs=1e-4)
-    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, 20, frozenset()) if s.weighting is None}
+    alone = {s.slice: s for s in by_origin(calls, TEMPLATE, Summary(20)) if s.weighting is None}
     for side in ("internal", "external"):
         assert found[f"origin={side}", "count"].value == alone[f"origin={side}"].value
 
@@ -123,7 +126,7 @@ def test_intervals_hold_the_difference_between_clusters() -> None:
 
 
 def test_names_and_arguments_bare_and_method_calls_are_apart() -> None:
-    slices = {score.slice for score in by_origin(calls_of(TABLE_1, 2), TEMPLATE, 1, frozenset())}
+    slices = {score.slice for score in by_origin(calls_of(TABLE_1, 2), TEMPLATE, Summary(1))}
     assert {
         "origin=internal;origin_part=name",
         "origin=external;origin_part=arguments",
@@ -138,6 +141,6 @@ def test_builtin_and_local_calls_have_their_own_row_and_no_part_in_the_compariso
         calls.filter(pl.col("origin") == "external").with_columns(origin=pl.lit(o))
         for o in ("builtin", "local")
     ]
-    found = {score.slice: score for score in by_origin(pl.concat([calls, *others]), TEMPLATE, 1, frozenset())}
+    found = {score.slice: score for score in by_origin(pl.concat([calls, *others]), TEMPLATE, Summary(1))}
     assert found["origin=builtin"].value == found["origin=local"].value == pytest.approx(0.771, abs=6e-4)
     assert summary(pl.concat([calls, *others]))["origin=external", "count"].n == 3028285

@@ -9,8 +9,9 @@ import pytest
 
 from sonde.capture.requests import Plain
 from sonde.lenses import LENSES
-from sonde.lenses.surprisal.quirks import QUIRKS, active
+from sonde.lenses.surprisal.seams import active
 
+QUIRKS = LENSES.load("surprisal").quirks
 THERE = "def inner(x): ...\ndef named(): ..."
 
 
@@ -21,7 +22,7 @@ def only(quirk: str) -> frozenset[str]:
 def test_paper_mode_turns_all_on_and_corrected_none(study) -> None:
     assert active(study(mode="paper").settings) == frozenset(QUIRKS)
     assert active(study().settings) == frozenset()
-    assert LENSES.load("surprisal").quirks == QUIRKS
+    assert len(QUIRKS) == 14
 
 
 def test_every_quirk_has_its_line_in_the_documentation(request: pytest.FixtureRequest) -> None:

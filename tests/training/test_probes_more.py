@@ -9,7 +9,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training.probes.adam import _adam, mlp_layers, paper_layers
+from sonde.papers.inspect.adam import _adam, adam_layers
+from sonde.training.probes.adam import mlp_layers
 from sonde.training.probes.codelength import online_codelength
 from sonde.training.probes.control import control_labels, parts_within_types
 from sonde.training.probes.linear import probe_layers, probe_unchecked
@@ -97,12 +98,12 @@ def test_the_published_protocol_reads_states_as_they_are() -> None:
     held = states()
     labels = (held[1][:, 0] > 0).astype(int)
     small = held * 1e-4
-    theirs = paper_layers(small, labels, ["no", "yes"], PARTS, epochs=3)
+    theirs = adam_layers(small, labels, ["no", "yes"], PARTS, epochs=3)
     (ours,) = probe_layers(small, labels[None], ["no", "yes"], PARTS)
     gold = labels[PARTS.test]
     assert (ours.predicted[1] == gold).mean() > 0.9
     assert (theirs.predicted[1] == gold).mean() < 0.75
-    readable = paper_layers(held, labels, ["no", "yes"], PARTS, epochs=3)
+    readable = adam_layers(held, labels, ["no", "yes"], PARTS, epochs=3)
     assert readable.best == 1 and (readable.predicted[1] == gold).mean() > 0.9
 
 

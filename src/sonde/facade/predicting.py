@@ -81,7 +81,7 @@ def _places(
     task: str, group: ProbedGroup, functions: Sequence[NewFunction], skipped: list[str]
 ) -> Sequence[NewFunction | NewPlace]:
     """The functions, or the places in them that the task asks about."""
-    if group.probed.options.paper:
+    if group.probed.options.protocol.fit is not None:
         raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
     if group.probed.examples.whole:
         return functions

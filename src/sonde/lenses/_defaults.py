@@ -10,6 +10,7 @@ import polars as pl
 from sonde.base.options import Option, Options
 from sonde.corpora import Item
 from sonde.lenses._lens import Control, LensSettings
+from sonde.lenses._quirks import quirk_lines_of
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
@@ -24,12 +25,18 @@ class LensDefaults:
             ``options`` and checks their values itself.
     """
 
+    name: str = ""
     takes: frozenset[str] = frozenset()
     draws: bool = False
     read_again: int = 0
     compared: tuple[Compared, ...] = ()
     compared_with: Mapping[str, Option] = MappingProxyType({})
     typed_options: type[Options] = Options
+
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """What papers published of the lens, with one line each."""
+        return quirk_lines_of(self.name)
 
     @property
     def options(self) -> Mapping[str, str]:

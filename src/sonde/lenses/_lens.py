@@ -39,10 +39,6 @@ class LensSettings:
     stage: int = 0
     found: Mapping[str, Option] = field(default_factory=dict)
 
-    def active(self, known: Mapping[str, str]) -> frozenset[str]:
-        """Those of some quirks that are on: all of them in paper mode, else those that were named."""
-        return frozenset(known if self.mode == "paper" else self.quirks & known.keys())
-
 
 @dataclass(frozen=True, slots=True)
 class Control:

@@ -1,18 +1,20 @@
-"""The page on paper modes, from what each paper's ``modes.toml`` says of its quirks."""
+"""What papers declare of their quirks, as the page on paper modes and as what lenses are handed."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from sonde.base.options import Option
+from sonde.lenses._quirks import HandedOver, Quirk, Stand
+from sonde.papers.declared import declared, quirks
+
+FED = "what a model is fed"
 CHANGES: Mapping[str, str] = {
     "labels": "what a task says of code, which can be had without a model (`sonde label`)",
     "observations": "what is written down of what a model gave",
     "scores": "how observations are chosen, fitted and averaged",
     "training": "what is minimised when a model is fine-tuned",
-    "what a model is fed": "its input, so that everything it gives is another",
+    FED: "its input, so that everything it gives is another",
 }
 """What a quirk can change, and what that means."""
 
@@ -24,11 +26,15 @@ released code of a paper does otherwise is a **named quirk**. `--mode paper` tur
 `--quirk NAME` one of them, and `run.json` lists those that were on. [Replicate a paper](replication.md) has
 the experiments of their tables.
 
-Published labels, classes, faults and tags are functions of their own in `src/sonde/papers/`, a folder a
-paper, that stand in for the corrected ones by the entry points of `pyproject.toml`; nothing else in sonde
-knows of them. The other quirks stand beside the rule that they replace. What each changes is one of these;
-a quirk of what a model is fed stays a switch of its lens, since nothing that is done afterwards could give
-what the model would have said:
+All of them stand in `src/sonde/papers/`, a folder a paper, and join by the entry points of `pyproject.toml`;
+nothing else in sonde knows of them. Published labels, classes and faults are tasks in place of the corrected
+ones. A quirk of a lens is a function from the corrected thing to the published one (tags, sums, the choice of
+a head, a recipe), at a seam that the lens declares (`src/sonde/lenses/_quirks.py`). Any package hands over
+quirks of its own in the same way (entry points `sonde.lenses.quirks`).
+
+What each changes is one of these. What changes the input of a model stays a switch, of its lens, an option of
+it, or of the data set, since nothing that is done afterwards could give what the model would have said:
+{switches}.
 
 | changes | which is |
 |---|---|
@@ -36,27 +42,28 @@ what the model would have said:
 """
 
 
-def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Paper and section, in the order of the page."""
-    found: list[tuple[int, str, Mapping[str, Any]]] = []
-    for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
-        sections = tomllib.loads(path.read_text(encoding="utf-8"))["sections"]
-        found += [(section["order"], path.parent.name, section) for section in sections]
-    for _, paper, section in sorted(found, key=lambda one: one[0]):
-        yield paper, section
+def handed_over(
+    paper: str, lens: str, rules: Mapping[str, Stand], options: Mapping[str, Option] | None = None
+) -> HandedOver:
+    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
 
-
-def quirks() -> list[Mapping[str, Any]]:
-    """Every quirk that a paper declares, in the order of the page."""
-    return [
-        quirk for _, section in declared() for part in section["parts"] for quirk in part.get("quirks", ())
-    ]
+    Args:
+        paper: The paper's folder.
+        lens: Public name of the lens.
+        rules: By the names of quirks.
+        options: The values that options of the lens have in paper mode.
+    """
+    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
+    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
+    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
+    return HandedOver(held, options or {})
 
 
 def modes_page() -> str:
     """The page, in Markdown."""
     rows = "\n".join(f"| {name} | {meaning} |" for name, meaning in CHANGES.items())
-    parts = [_HEAD.format(changes=rows)]
+    switches = ", ".join(f"`{one['name']}`" for one in quirks() if one["changes"] == FED)
+    parts = [_HEAD.format(changes=rows, switches=switches)]
     for _, section in declared():
         parts.append(f"## {section['title']}\n")
         for part in section["parts"]:

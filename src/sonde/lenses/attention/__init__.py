@@ -22,17 +22,16 @@ from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Option, Scoring
 from sonde.lenses.attention import errors
 from sonde.lenses.attention.choice import (
+    HeadChoice,
     chance,
     combined,
     heads,
     keywords,
     longest,
     offsets,
-    usable,
 )
 from sonde.lenses.attention.observe import observe_items
 from sonde.lenses.attention.options import AttentionOptions
-from sonde.lenses.attention.quirks import QUIRKS, SELECTED_RELATIONS, rules_of
 from sonde.lenses.attention.scores import (
     BY_HEAD,
     FOLLOWED,
@@ -45,6 +44,7 @@ from sonde.lenses.attention.scores import (
     head_relations,
     offset_scores,
 )
+from sonde.lenses.attention.seams import AVERAGED, HEAD_CHOICE, LENS, rules_of
 from sonde.lenses.attention.sinks import sink_scores
 from sonde.lenses.attention.snippet import is_snippet, read_snippet, related
 from sonde.lenses.attention.sums import cluster_names, clusters_of, collect
@@ -65,9 +65,8 @@ UNSHARED = "not read by every model of the run"
 class Attention(LensDefaults):
     """The attention lens."""
 
-    name = "attention"
+    name = LENS
     version = "6"
-    quirks: Mapping[str, str] = QUIRKS
     typed_options = AttentionOptions
     tasks = (TASK,)
     read_again = errors.ITEMS + errors.DRAWN
@@ -148,7 +147,8 @@ class Attention(LensDefaults):
             test = [item for item, side in splits.items() if side == "test"]
             template = dataclasses.replace(template, item_set=_set_of(scoring.observations, test))
             return errors.scores(scoring.observations, template, test, clusters_of(scoring.items))
-        quirks = scoring.settings.active(QUIRKS)
+        settings = scoring.settings
+        choice = HEAD_CHOICE.as_asked(settings, HeadChoice())
         splits = splits_of(scoring)
         language = scoring.template.language
         facet = facet_of(language, FACET, Relations) if has_facet(language, FACET) else None
@@ -165,13 +165,14 @@ class Attention(LensDefaults):
         for side, relations in by_side(collect(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
             found += offset_scores(relations, on_side)
-            held = {name: one for name, one in relations.items() if usable(one, quirks)}
-            averaged = facet.averaged if facet and SELECTED_RELATIONS in quirks else tuple(held)
-            by_heads, by_one = heads(side, held, scoring.observations, splits, quirks)
-            by_offset = {name: offsets(one, quirks) for name, one in held.items()}
+            held = {name: one for name, one in relations.items() if choice.usable(one)}
+            every = tuple(held)
+            averaged = AVERAGED.as_asked(settings, every, facet.averaged if facet else every)
+            by_heads, by_one = heads(side, held, scoring.observations, splits, choice)
+            by_offset = {name: offsets(one, settings) for name, one in held.items()}
             predicted = {HEADS: by_heads, "one_head": by_one, "offset": by_offset}
             if names:
-                predicted["keyword"] = {name: keywords(one, names, quirks) for name, one in held.items()}
+                predicted["keyword"] = {name: keywords(one, names, settings) for name, one in held.items()}
                 predicted["combined"] = {
                     name: combined(one, predicted["keyword"][name], ("offset", "keyword"))
                     for name, one in by_offset.items()
@@ -187,10 +188,8 @@ class Attention(LensDefaults):
             found += head_map(all_of, on_side)
             found += head_relations(all_of, on_side)
             for control, observations in zip(controls, scoring.controls, strict=True):
-                mine = {
-                    name: one for (of, name), one in control.items() if of == side and usable(one, quirks)
-                }
-                random, _ = heads(side, mine, observations.observations, splits, quirks)
+                mine = {name: one for (of, name), one in control.items() if of == side and choice.usable(one)}
+                random, _ = heads(side, mine, observations.observations, splits, choice)
                 of_control = Side(mine, {"random_weights": random}, averaged)
                 found += all_scores(of_control, "random_weights", on_side)
         names = cluster_names(splits, clusters)

@@ -1,22 +1,21 @@
-"""Predictors of each relation, chosen on some edges and scored on others: heads, offsets, keywords.
-
-Choosing on the edges that are scored is an oracle, as published; it is kept as quirks.
-"""
+"""Predictors of each relation, chosen on some edges and scored on others: heads, offsets, keywords."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int
 
+from sonde.lenses._lens import LensSettings
 from sonde.lenses.attention.baselines import FARTHEST, Hits, greedy, ranks
 from sonde.lenses.attention.observe import METRICS
-from sonde.lenses.attention.quirks import FITTED_ON_TEST, LARGER_HEAD, ORACLE
+from sonde.lenses.attention.seams import BASELINES
 from sonde.lenses.attention.sums import PLACES, TOP, RelationEdges, follow
 
+ByHead = Int[np.ndarray, "metric k head"]
 ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
 
@@ -63,10 +62,43 @@ _NO_HEAD = np.full((len(METRICS), TOP), -1)
 _UNNAMED = (("",) * TOP,) * len(METRICS)
 
 
-def usable(relation: RelationEdges, quirks: Set[str]) -> bool:
-    """Whether there are edges to choose on and edges to score."""
-    scored = int(relation.edges[relation.test].sum())
-    return scored > 0 and (ORACLE in quirks or scored < int(relation.edges.sum()))
+def _on_both_sides(relation: RelationEdges) -> bool:
+    return 0 < int(relation.edges[relation.test].sum()) < int(relation.edges.sum())
+
+
+def _on_validation(relation: RelationEdges) -> ByHead:
+    return relation.hits[0]
+
+
+def _of_first_place(hits: ByHead) -> ByHead:
+    # One head a metric, so that its curve over k is that of a head; few edges leave ties, which later
+    # ranks decide.
+    return hits[:, :1] * (int(hits.max()) * TOP + 1) + hits.sum(axis=1, keepdims=True)
+
+
+def _first_of_equals(hits: ByHead) -> Int[np.ndarray, "metric k"]:
+    return hits.argmax(2)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadChoice:
+    """How the best head of a relation is chosen.
+
+    Attributes:
+        usable: Whether a relation has edges to choose on and edges to score.
+        hits: The hits of each head on the edges that it is chosen on.
+        worth: What heads are compared by, given their hits.
+        best: Which head it is.
+    """
+
+    usable: Callable[[RelationEdges], bool] = _on_both_sides
+    hits: Callable[[RelationEdges], ByHead] = _on_validation
+    worth: Callable[[ByHead], ByHead] = _of_first_place
+    best: Callable[[ByHead], Int[np.ndarray, "metric k"]] = _first_of_equals
+
+    def of(self, hits: ByHead) -> Int[np.ndarray, "metric k"]:
+        """The best head for each metric and k."""
+        return np.broadcast_to(self.best(self.worth(hits)), (len(METRICS), TOP)).copy()
 
 
 def heads(
@@ -74,17 +106,14 @@ def heads(
     relations: Mapping[str, RelationEdges],
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
-    quirks: Set[str],
+    choice: HeadChoice,
 ) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
-    """For each metric the best head of each relation of a side, and the one that is best for all together.
-
-    As an oracle they are chosen anew for each k.
-    """
-    chosen_on = {name: relation.hits[1 if ORACLE in quirks else 0] for name, relation in relations.items()}
+    """For each metric the best head of each relation of a side, and the one that is best for all together."""
+    chosen_on = {name: choice.hits(relation) for name, relation in relations.items()}
     if not chosen_on:
         return {}, {}
-    together = _best_head(np.sum([*chosen_on.values()], axis=0), quirks)
-    chosen = {name: np.stack([_best_head(hits, quirks), together]) for name, hits in chosen_on.items()}
+    together = choice.of(np.sum([*chosen_on.values()], axis=0))
+    chosen = {name: np.stack([choice.of(hits), together]) for name, hits in chosen_on.items()}
     followed = follow(observations, splits, {(side, name): picked for name, picked in chosen.items()})
     best, one = (
         {
@@ -120,26 +149,16 @@ def _blind(
     return Predicted.of(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
 
 
-def _best_head(hits: Int[np.ndarray, "metric k head"], quirks: Set[str]) -> Int[np.ndarray, "metric k"]:
-    count = hits.shape[2]
-    if ORACLE not in quirks:
-        # One head a metric, so that its curve over k is that of a head; few edges leave ties, which later
-        # ranks decide.
-        hits = hits[:, :1] * (int(hits.max()) * TOP + 1) + hits.sum(axis=1, keepdims=True)
-    best = count - 1 - hits[:, :, ::-1].argmax(2) if LARGER_HEAD in quirks else hits.argmax(2)
-    return np.broadcast_to(best, (len(METRICS), TOP)).copy()
-
-
-def offsets(relation: RelationEdges, quirks: Set[str]) -> Predicted:
+def offsets(relation: RelationEdges, settings: LensSettings) -> Predicted:
     """Up to k fixed offsets; in programs a dependent stands after its head, in prose on either side."""
     least = -FARTHEST if (relation.offset_first < 0).any() else 1
     hits = [relation.offsets(metric) for metric in range(len(METRICS))]
-    return _fitted(relation, hits, (least, FARTHEST), quirks, lambda offset: f"{offset:+d}")
+    return _fitted(relation, hits, (least, FARTHEST), settings, lambda offset: f"{offset:+d}")
 
 
-def keywords(relation: RelationEdges, names: Sequence[str], quirks: Set[str]) -> Predicted:
+def keywords(relation: RelationEdges, names: Sequence[str], settings: LensSettings) -> Predicted:
     """Up to k keywords, each predicting its next occurrence."""
-    return _fitted(relation, relation.keywords, (0, len(names) - 1), quirks, lambda place: names[place])
+    return _fitted(relation, relation.keywords, (0, len(names) - 1), settings, lambda place: names[place])
 
 
 def combined(one: Predicted, other: Predicted, names: tuple[str, str]) -> Predicted:
@@ -158,12 +177,12 @@ def _fitted(
     relation: RelationEdges,
     hits: Sequence[Hits],
     bounds: tuple[int, int],
-    quirks: Set[str],
+    settings: LensSettings,
     named: Callable[[int], str],
 ) -> Predicted:
     row = relation.row
     scored = relation.test[row]
-    fitting = scored if FITTED_ON_TEST in quirks else ~scored
+    fitting = BASELINES.as_asked(settings, ~scored, scored)
     found: list[Bool[np.ndarray, "edge k"]] = []
     fitted: list[Int[np.ndarray, " k"]] = []
     name: list[tuple[str, ...]] = []

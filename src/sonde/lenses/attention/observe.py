@@ -19,7 +19,7 @@ from sonde.languages import facet_of, has_facet
 from sonde.languages._relations import Relations, Words
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
-from sonde.lenses.attention.quirks import rules_of
+from sonde.lenses.attention.seams import rules_of
 from sonde.lenses.attention.words import FACET, Edges, given_split, read_item
 from sonde.results.columns import Columns, schema_of
 

@@ -68,7 +68,6 @@ class Cloze(LensDefaults):
 
     name = "cloze"
     version = "3"
-    quirks: Mapping[str, str] = {}
     typed_options = ClozeOptions
     tasks = (TASK,)
     takes = frozenset({"corpus"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import polars as pl
@@ -22,9 +22,9 @@ from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
     BAG,
     BAG_OPTIONS,
+    LENS,
     MODEL_OPTIONS,
     PRETRAINED,
-    QUIRKS,
     SCRATCH,
     FinetuneOptions,
 )
@@ -46,9 +46,8 @@ TASKS = (
 class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
-    name = "finetune"
+    name = LENS
     version = "4"
-    quirks: Mapping[str, str] = QUIRKS
     typed_options = FinetuneOptions
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})

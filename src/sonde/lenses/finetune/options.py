@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Annotated
 
 from annotated_types import Ge
 
 from sonde.base.options import Count, OneOf, PositiveShare, Share, option
 from sonde.lenses._lens import LensSettings
+from sonde.lenses._quirks import Seam, paper_options
 from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate, scoring_option
 from sonde.lenses.finetune.sweep import SWEPT
 from sonde.training.baselines.recipe import BASELINES
 from sonde.training.finetuning.recipe import CUTS, DROP, KEEP, FineTuning
 from sonde.training.precision import PRECISIONS
 
-MASKED_ZERO = "cubert.masked_zero"
-SUM_OF_LOGS = "cubert.sum_of_logs"
+LENS = "finetune"
 
-QUIRKS: Mapping[str, str] = {
-    MASKED_ZERO: "logits of a pointer are multiplied by the mask of candidates, so that what is masked, "
-    "padding too, has a logit of 0 and takes part",
-    SUM_OF_LOGS: "the loss of a repair is the sum of the logarithms over all its places, not the logarithm "
-    "of their sum",
-}
-"""What CuBERT's released code does otherwise; docs/paper-modes.md says more."""
+RECIPE: Seam[FineTuning, []] = Seam(LENS)
+"""How a model is fine-tuned, where published code does so otherwise; docs/paper-modes.md says how."""
 
 PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
 DEFAULT_METHODS = (PRETRAINED, SCRATCH, BAG)
@@ -103,19 +97,18 @@ class FinetuneOptions(BaselineOptions):
 
     def recipe(self, settings: LensSettings) -> FineTuning:
         """How a model is fine-tuned; the seed is a method's."""
-        quirks = settings.active(QUIRKS)
         same = {field.name for field in dataclasses.fields(FineTuning)} - {"epochs", "batch", "cut"}
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
-        return FineTuning(
+        preset = paper_options(LENS, settings).get("cut", self.cut)
+        recipe = FineTuning(
             **self.model_dump(include=same),
             epochs=epochs,
             other_epochs=tuple(other_epochs),
             batch=batch,
             other_batches=tuple(other_batches),
-            cut=self.cut if settings.mode != "paper" or "cut" in settings.options else KEEP,
-            masked_zero=MASKED_ZERO in quirks,
-            sum_of_logs=SUM_OF_LOGS in quirks,
+            cut=self.cut if "cut" in settings.options else str(preset),
         )
+        return RECIPE.as_asked(settings, recipe)
 
 
 MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names()

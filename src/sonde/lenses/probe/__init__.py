@@ -20,12 +20,10 @@ from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, Control, LensSettings, Scoring
 from sonde.lenses.probe.observe import isolated_items, observe_items, requests
-from sonde.lenses.probe.options import CONTROL_SEEDS, PREFIX, QUIRKS, ProbeOptions, read_options, trained_on
+from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_options, trained_on
 from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
-from sonde.tasks import TASKS as TASK_REGISTRY
-from sonde.tasks import quirk_lines
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -38,7 +36,7 @@ TASKS = (
 class Probe(LensDefaults):
     """The probe lens."""
 
-    name = "probe"
+    name = LENS
     version = "4"
     typed_options = ProbeOptions
     tasks = TASKS
@@ -46,13 +44,6 @@ class Probe(LensDefaults):
     draws = True
     compared = (Compared(metric="accuracy", better="higher"), Compared(metric="r2", better="higher"))
     compared_with = MappingProxyType({"controls": False, "curves": False, "mdl": False})
-
-    @property
-    def quirks(self) -> Mapping[str, str]:
-        """Those of the published protocol, and those of the published labels, which belong to their tasks."""
-        tasks = (TASK_REGISTRY.load(name) for name in TASK_REGISTRY.names())
-        labels = [quirk_lines(task) for task in tasks]
-        return {**QUIRKS, **{name: line for held in labels for name, line in held.items() if _own(name)}}
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
@@ -127,10 +118,6 @@ class Probe(LensDefaults):
         from sonde.lenses.probe.headline import headline_lines
 
         return headline_lines(scores)
-
-
-def _own(quirk: str) -> bool:
-    return quirk.startswith(PREFIX)
 
 
 lens = Probe()

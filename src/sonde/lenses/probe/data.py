@@ -125,7 +125,7 @@ def poolings_of(examples: Examples, options: Probing) -> tuple[str, ...]:
         return options.pooling
     if not (options.isolated and examples.about_tokens):
         return (SPAN,)
-    return (ISOLATED, SPAN) if options.paper else (SPAN, ISOLATED)
+    return (ISOLATED, SPAN) if options.protocol.alone_first else (SPAN, ISOLATED)
 
 
 def states_of(

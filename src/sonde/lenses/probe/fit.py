@@ -28,7 +28,7 @@ class Fitted:
     """Probes on every layer, of one fold or of several whose tested examples follow each other.
 
     Attributes:
-        kind: ``linear``, ``mlp`` or ``paper``.
+        kind: ``linear``, ``mlp``, or what a published protocol calls its own.
         predicted: Class that each layer's probe gives to each tested example.
         correct: Whether it is right; a share of the seeds where there are several.
         valid: Validation accuracy of each layer, the mean over folds.
@@ -84,15 +84,9 @@ def fit(states: States, examples: Examples, options: Probing) -> Fitted:
     """
     check_states(examples.task, states)
     check_folds(examples.task, examples.labels, examples.classes, examples.folds)
-    if not options.paper:
-        return fit_several(states, examples.labels[None], examples, examples.folds, options)[0]
-    from sonde.training.probes.adam import paper_layers
-
-    (parts,) = examples.folds
-    found = paper_layers(
-        states, examples.labels, examples.classes, parts, name=examples.task, device=options.device
-    )
-    return _fitted("paper", found, examples.labels[parts.test])
+    if options.protocol.fit is not None:
+        return options.protocol.fit(states, examples, options.device)
+    return fit_several(states, examples.labels[None], examples, examples.folds, options)[0]
 
 
 def fit_several(
@@ -111,11 +105,12 @@ def fit_several(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
         for own, one, gold in zip(found, probed, labels, strict=True):
-            own.append(_fitted("linear", one, gold[parts.test]))
+            own.append(fitted("linear", one, gold[parts.test]))
     return [join(own) for own in found]
 
 
-def _fitted(kind: str, probed: Probed | TrainedProbes, gold: Int[np.ndarray, " tested"]) -> Fitted:
+def fitted(kind: str, probed: Probed | TrainedProbes, gold: Int[np.ndarray, " tested"]) -> Fitted:
+    """The probes of one fold, held against the labels of its tested examples."""
     return Fitted(
         kind=kind,
         predicted=probed.predicted,

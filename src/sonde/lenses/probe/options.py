@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
+from pydantic import PrivateAttr
 
-from sonde.base.options import AnyDevice, Count, OneOf, Options, Positive, Share, option
+from sonde.base.options import AnyDevice, Count, OneOf, Option, Options, Positive, Share, option
 from sonde.lenses._lens import LensSettings
+from sonde.lenses._quirks import Seam
 from sonde.training.probes.parts import MIN_FOLDS
 
-PREFIX = "inspect."
-"""What the quirks of this paper begin with, those of its labels too."""
+if TYPE_CHECKING:
+    from sonde.lenses.probe.data import Examples, States
+    from sonde.lenses.probe.fit import Fitted
 
-PROTOCOL = "inspect.adam_protocol"
-SUMMARY = "inspect.summary_token"
-ISOLATED = "inspect.isolated_tokens"
-
-QUIRKS: Mapping[str, str] = {
-    PROTOCOL: "probes are trained by Adam on unscaled states, an item at a time, always for 20 epochs",
-    SUMMARY: "whole texts are pooled at the summary token only",
-    ISOLATED: "a token is shown alone, without the function that it stands in",
-}
-"""What INSPECT's released code does otherwise; docs/paper-modes.md says more."""
+LENS = "probe"
 
 POOLINGS = ("mean", "last", "summary")
 KINDS = ("linear", "mlp", "ridge")
@@ -36,7 +31,7 @@ CONTROL_LEAST = 40
 class ProbeOptions(Options):
     """The options of the lens."""
 
-    lens = "probe"
+    lens = LENS
 
     pooling: tuple[Annotated[str, OneOf(POOLINGS)], ...] = option(
         POOLINGS, "how the states of a whole text become one; the first is the headline's"
@@ -73,19 +68,42 @@ class ProbeOptions(Options):
     baseline: str = option("", "model that the report counts from, by name", scoring=True)
 
 
-class Probing(ProbeOptions):
-    """The options of a run, as its quirks change them.
+@dataclass(frozen=True, slots=True)
+class ProbeProtocol:
+    """How probes are trained and tested.
 
     Attributes:
-        paper: Whether probes are trained as INSPECT's released code does.
+        fit: Trains a probe on every layer, on a device; None for the lens's own.
+        crossed: Whether folds are dealt; else there is one test part.
+        alone_first: Whether the headline is about tokens that are shown alone, where they are.
     """
 
-    paper: bool = False
+    fit: Callable[[States, Examples, str], Fitted] | None = None
+    crossed: bool = True
+    alone_first: bool = False
+
+
+DEFAULTS: Seam[Mapping[str, Option], []] = Seam(LENS)
+"""What options are where a user gives none; none of them for what `ProbeOptions` says."""
+
+PROTOCOL: Seam[ProbeProtocol, []] = Seam(LENS)
+"""How probes are trained and tested."""
+
+
+class Probing(ProbeOptions):
+    """The options of a run, and the protocol of its probes."""
+
+    _protocol: ProbeProtocol = PrivateAttr(ProbeProtocol())
+
+    @property
+    def protocol(self) -> ProbeProtocol:
+        """How probes are trained and tested."""
+        return self._protocol
 
     @property
     def crossed(self) -> bool:
-        """Whether folds are dealt; the published protocol has one test part."""
-        return self.folds >= MIN_FOLDS and not self.paper
+        """Whether folds are dealt."""
+        return self.folds >= MIN_FOLDS and self._protocol.crossed
 
 
 def trained_on(device: str, run: str) -> str:
@@ -102,8 +120,6 @@ def read_options(settings: LensSettings) -> Probing:
         UsageError: A value that cannot be used.
         UnknownNameError: A pooling or probe that does not exist.
     """
-    quirks = settings.active(QUIRKS)
-    changed: dict[str, object] = {"paper": PROTOCOL in quirks, "isolated": ISOLATED in quirks}
-    if SUMMARY in quirks:
-        changed["pooling"] = "summary"
-    return Probing.read({**changed, **settings.options})
+    options = Probing.read({**DEFAULTS.as_asked(settings, {}), **settings.options})
+    options._protocol = PROTOCOL.as_asked(settings, ProbeProtocol())
+    return options

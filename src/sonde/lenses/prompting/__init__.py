@@ -7,7 +7,7 @@ read as published and, beside that, leniently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -33,7 +33,6 @@ class Prompting(LensDefaults):
 
     name = "prompting"
     version = "2"
-    quirks: Mapping[str, str] = {}
     typed_options = PromptingOptions
     tasks = (TASK,)
     draws = True

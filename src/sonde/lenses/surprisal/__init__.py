@@ -7,7 +7,7 @@ Masked models are asked subword by subword instead: their pseudo-log-likelihood 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -24,14 +24,14 @@ from sonde.lenses.surprisal.headline import headline
 from sonde.lenses.surprisal.objective import named, read_by_masks, refuse_quirks, settled, unfit
 from sonde.lenses.surprisal.observe import observe_items
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
-from sonde.lenses.surprisal.origin import by_origin
-from sonde.lenses.surprisal.pads import PADS, pad_rows
+from sonde.lenses.surprisal.origin import Summary, by_origin
+from sonde.lenses.surprisal.pads import pad_rows
 from sonde.lenses.surprisal.periods import by_period, period_scores
-from sonde.lenses.surprisal.quirks import QUIRKS, active
 from sonde.lenses.surprisal.rows import by_slice, overall
+from sonde.lenses.surprisal.seams import LENS, PADS, SUBWORD, SUMMARY, SUMS, active
 from sonde.lenses.surprisal.served import unknown_metrics
 from sonde.lenses.surprisal.shared import shared
-from sonde.lenses.surprisal.sums import Sums, collect_sums
+from sonde.lenses.surprisal.sums import BY_ID, Sums, collect_sums
 from sonde.models import Capabilities
 from sonde.models._naming import PREFIX
 from sonde.models._resolve import SERVED
@@ -49,9 +49,8 @@ BINS = 10
 class Surprisal(LensDefaults):
     """The surprisal lens."""
 
-    name = "surprisal"
+    name = LENS
     version = "7"
-    quirks: Mapping[str, str] = QUIRKS
     typed_options = SurprisalOptions
     tasks = ("call_origin", "argument_names")
     compared = (
@@ -110,7 +109,7 @@ class Surprisal(LensDefaults):
             refuse_quirks(settings)
             words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
             return (Pass(Masked(words), (scores,)),)
-        passes = reading(scores, options.bos, active(settings))
+        passes = reading(scores, options.bos, settings)
         return (
             (*passes, *file_pass(prepared, scores, options.bos)) if behind_file(settings, options) else passes
         )
@@ -130,33 +129,34 @@ class Surprisal(LensDefaults):
         if not observed:
             # A server may decline all that a job sends it.
             return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
-        quirks = active(settings)
         options = SurprisalOptions.read(settings.options)
         scored = [_scores(one, options.objective) for one in observed]
         prepared = [one.prepared for one in observed]
-        if PADS not in quirks:
-            rows = observe_items(prepared, scored, labels, quirks, surfaces)
+        if PADS not in active(settings):
+            rows = observe_items(prepared, scored, labels, settings, surfaces)
             return with_file(rows, observed) if behind_file(settings, options) else rows
         frames: list[pl.DataFrame] = []
         for one, scores in zip(observed, scored, strict=True):
-            frames.append(observe_items([one.prepared], [scores], labels, quirks, surfaces))
+            frames.append(observe_items([one.prepared], [scores], labels, settings, surfaces))
             frames += [pad_rows(one.prepared, padded, surfaces) for padded in one.captures[1:]]
         return pl.concat(frames)
 
     def score(self, scoring: Scoring) -> list[Score]:
         """Every table of the lens, each number with its interval."""
-        quirks = active(scoring.settings)
-        options = SurprisalOptions.read(scoring.settings.options)
+        settings = scoring.settings
+        options = SurprisalOptions.read(settings.options)
         minimum = options.min_count
         observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:
             observations = _calling_internally(observations)
             batches = batches.each(_calling_internally)
-        sums = collect_sums(batches, quirks, bins=BINS)
+        summary = SUMMARY.as_asked(settings, Summary(minimum))
+        subword = SUBWORD.as_asked(settings, BY_ID)
+        sums = SUMS.as_asked(settings, collect_sums(batches, bins=BINS, subword=subword))
         template = scoring.template
         scores = [
             *shared(observations, scoring.beside, scoring.texts, template),
-            *_tables(sums, scoring, minimum, quirks),
+            *_tables(sums, scoring, minimum, summary),
             *period_scores(
                 observations,
                 [control.observations for control in scoring.controls],
@@ -165,10 +165,11 @@ class Surprisal(LensDefaults):
                 minimum,
             ),
         ]
-        if behind_file(scoring.settings, options):
-            after = collect_sums(batches, quirks, bins=BINS, behind=True)
-            scores += behind(_tables(after, scoring, minimum, quirks))
-            scores += changes(sums, after, template, minimum, quirks)
+        if behind_file(settings, options):
+            after = collect_sums(batches, bins=BINS, subword=subword, behind=True)
+            after = SUMS.as_asked(settings, after)
+            scores += behind(_tables(after, scoring, minimum, summary))
+            scores += changes(sums, after, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
         return list(named((score for score in scores if score.metric not in unknown), options.objective))
 
@@ -177,12 +178,12 @@ class Surprisal(LensDefaults):
         yield from headline(scores)
 
 
-def _tables(sums: Sums, scoring: Scoring, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+def _tables(sums: Sums, scoring: Scoring, minimum: int, summary: Summary) -> Iterator[Score]:
     """Every table of one reading of the texts."""
     template, trained = scoring.template, _trained(sums, scoring.frequencies)
     yield from overall(sums, template)
     yield from by_slice(sums, template, minimum)
-    yield from by_origin(sums.calls, template, minimum, quirks)
+    yield from by_origin(sums.calls, template, summary)
     yield from calibration(sums.calibration, template, BINS)
     yield from frequency(sums.slices["subword"], "subword", template, minimum, trained)
     yield from frequency(sums.slices["tag"], "tag", template, minimum)

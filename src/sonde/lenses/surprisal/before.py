@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -12,14 +12,12 @@ from sonde.base.errors import UsageError
 from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
 from sonde.lenses._lens import Captured, LensSettings
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
-from sonde.lenses.surprisal.origin import by_origin
-from sonde.lenses.surprisal.pads import PADS
+from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.rows import by_slice, overall
+from sonde.lenses.surprisal.seams import FIRST_UNSCORED, PADS, active
 from sonde.lenses.surprisal.sums import Sums
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
-
-FIRST_UNSCORED = "perplexed.first_unscored"
 
 BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
 """Dimensions of what is scored behind the text of the file, and of what that changes."""
@@ -35,7 +33,7 @@ def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
     """
     if options.before != _BOTH:
         return False
-    if options.objective == PLL or settings.mode == "paper" or settings.quirks & {FIRST_UNSCORED, PADS}:
+    if options.objective == PLL or active(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
             "lens 'surprisal': option before = both is for decoders that read as sonde does; "
             "give before = none to masked models and with quirks of what is read"
@@ -76,7 +74,7 @@ def behind(scores: Iterable[Score]) -> Iterator[Score]:
         yield _inside(BEHIND, score)
 
 
-def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set[str]) -> Iterator[Score]:
+def changes(alone: Sums, after: Sums, template: Score, minimum: int, summary: Summary) -> Iterator[Score]:
     """By how much the text of the file changes what the model says of the same subwords.
 
     Args:
@@ -84,7 +82,7 @@ def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set
         after: Of the same subwords behind their files.
         template: What the scores share.
         minimum: Fewest subwords that a slice needs for a row of its own.
-        quirks: Those of the published code that are on.
+        summary: How calls are summed up.
     """
     changed = Sums(
         slices={name: _change(alone.slices[name], frame) for name, frame in after.slices.items()},
@@ -98,7 +96,7 @@ def changes(alone: Sums, after: Sums, template: Score, minimum: int, quirks: Set
     for score in (
         *overall(changed, template, change=True),
         *by_slice(changed, template, minimum, change=True),
-        *by_origin(changed.calls, template, minimum, quirks, kind="real"),
+        *by_origin(changed.calls, template, summary, kind="real"),
     ):
         yield _inside(CHANGE, score)
 
@@ -115,8 +113,9 @@ def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
 _CHANGING = ("nats", "entropy", "reciprocal", "top1", "top5")
 
 
-def reading(scores: TokenScores, start: Start, quirks: Set[str]) -> tuple[Pass, ...]:
+def reading(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
     """The passes of a decoder that is given a start."""
+    quirks = active(settings)
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
     passes = (Pass(plain, (scores,)),)
     return (*passes, Pass(dataclasses.replace(plain, padded=True), (scores,))) if PADS in quirks else passes

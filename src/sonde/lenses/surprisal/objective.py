@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.lenses._lens import LensSettings, Option
-from sonde.lenses.surprisal.before import FIRST_UNSCORED
-from sonde.lenses.surprisal.observe import SHIFT
+from sonde.lenses._quirks import quirks_on
 from sonde.lenses.surprisal.options import ALONE, CAUSAL, PLL, SurprisalOptions
-from sonde.lenses.surprisal.pads import PADS
+from sonde.lenses.surprisal.seams import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
 from sonde.models._resolve import SERVED
 from sonde.results.scores import Score
@@ -71,10 +70,11 @@ def refuse_quirks(settings: LensSettings) -> None:
     Raises:
         UsageError: One of them is on.
     """
-    for quirk in (SHIFT, FIRST_UNSCORED, PADS):
-        if settings.mode == "paper" or quirk in settings.quirks:
+    for quirk in quirks_on(LENS, settings):
+        filed = quirk.stand is not None and quirk.stand.seam is FILED
+        if filed or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
-                f"lens 'surprisal': {quirk!r} is about scores from left to right, which decoders have; "
+                f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
                 "run masked models in corrected mode without it"
             )
 

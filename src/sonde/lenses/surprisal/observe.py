@@ -6,7 +6,7 @@ Items are laid end to end, a character apart, and every column is made for all o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -17,14 +17,13 @@ from jaxtyping import Bool, Int
 from sonde.alignment import Alignment, stretches
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES
+from sonde.lenses._lens import LensSettings
 from sonde.lenses.surprisal.ancestors import ancestors
 from sonde.lenses.surprisal.calls import CallColumns, call_columns
 from sonde.lenses.surprisal.pools import Pooled, alternatives
+from sonde.lenses.surprisal.seams import CALLS, FILED, ORIGINS, TAGS
 from sonde.lenses.surprisal.spans import Pieces, innermost, touched
-from sonde.lenses.surprisal.tags import published_tags
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
-
-SHIFT = "perplexed.shift"
 
 # Stands between items, so that no span of one touches another; it is not blank.
 _APART = "\0"
@@ -89,11 +88,19 @@ class Laid:
         return held.with_columns(**{side: pl.Series(places) for side, places in moved.items()})
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Filed:
+    """Under what the score of each subword is filed."""
+
+    tags: Pooled | Sequence[str]
+    calls: CallColumns
+
+
 def observe_items(
     prepared: Sequence[Prepared],
     scored: Sequence[ScoredSubwords],
     labels: Mapping[str, pl.DataFrame],
-    quirks: Set[str],
+    settings: LensSettings,
     surfaces: Sequence[str],
 ) -> pl.DataFrame:
     """The rows of a few items in `OBSERVATIONS_SCHEMA`.
@@ -102,23 +109,16 @@ def observe_items(
         prepared: The items with tree, tokens and alignment; at least one.
         scored: What the model said of each, one row a subword.
         labels: Label rows of the tasks of the lens, with their ``item_id``.
-        quirks: Those of the published code that are on.
+        settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
     """
     laid, scores = Laid.of(prepared), _together(scored)
-    calls = call_columns(labels, laid.labels, laid.pieces, quirks)
-    calls = CallColumns(*(column.where(~laid.layout) for column in (calls.origin, calls.part, calls.form)))
-    tags: Pooled | Sequence[str] = laid.strings(lambda alignment: alignment.tag)
-    as_published = published_tags()
-    if as_published is not None and quirks & as_published.quirks.keys():
-        on = quirks & as_published.quirks.keys()
-        each = (as_published.tags(one.alignment.subwords, one.tree, on) for one in prepared)
-        tags = list(chain.from_iterable(each))
-    if SHIFT in quirks:
-        tags = _of_previous(Pooled.of(tags), laid)
-        calls = CallColumns(
-            *(_of_previous(column, laid) for column in (calls.origin, calls.part, calls.form))
-        )
+    calls = call_columns(CALLS.as_asked(settings, labels["call_origin"]), laid.labels, laid.pieces)
+    calls = dataclasses.replace(calls, origin=ORIGINS.as_asked(settings, calls.origin, labels, laid))
+    calls = calls.each(lambda column: column.where(~laid.layout))
+    tagged = TAGS.as_asked(settings, _tags)
+    tags = list(chain.from_iterable(map(tagged, prepared)))
+    filed = FILED.as_asked(settings, Filed(tags, calls), laid)
     cut = [stretches(one.alignment.subwords) for one in prepared]
     position = np.arange(len(laid.item)) - laid.row[laid.item]
     columns: dict[str, Pooled | Sequence[str] | Sequence[None] | np.ndarray] = {
@@ -142,7 +142,7 @@ def observe_items(
         **{name: [None] * len(laid.item) for name in FILE_COLUMNS},
         "kind": laid.strings(lambda alignment: alignment.kind),
         "role": laid.strings(lambda alignment: alignment.role),
-        "tag": tags,
+        "tag": filed.tags,
         "merged": laid.merged,
         "token": np.where(laid.layout, -1, laid.column(lambda alignment: alignment.first)),
         "word": _words(laid),
@@ -150,9 +150,9 @@ def observe_items(
         "ancestors": ancestors(
             [one.tree for one in prepared], [one.alignment.node for one in prepared], laid.merged > 1
         ),
-        "origin": calls.origin,
-        "origin_part": calls.part,
-        "call_form": calls.form,
+        "origin": filed.calls.origin,
+        "origin_part": filed.calls.part,
+        "call_form": filed.calls.form,
         "user_tag": _user_tags(laid),
     }
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
@@ -177,10 +177,8 @@ def _series(name: str, values: Pooled | Sequence[str] | Sequence[None] | np.ndar
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
 
 
-def _of_previous(column: Pooled, laid: Laid) -> Pooled:
-    """What is filed under the next subword of the same item; under the first of each, nothing."""
-    rows = np.arange(len(laid.item))
-    return column.at(np.maximum(rows - 1, 0)).where(rows > laid.row[laid.item])
+def _tags(one: Prepared) -> Sequence[str]:
+    return one.alignment.tag
 
 
 def _words(laid: Laid) -> Pooled:

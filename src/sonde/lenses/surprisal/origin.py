@@ -9,7 +9,8 @@ paper does, ``standardised_external`` and ``standardised_internal`` give both si
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -21,39 +22,40 @@ from sonde.results.dimensions import Dimensions
 from sonde.results.estimate import Statistic
 from sonde.results.intervals import Kind
 
-UNWEIGHTED = "perplexed.unweighted"
-CALL_TAGS = "perplexed.call_tags"
-
-WEIGHTINGS = ("count_common", "unweighted", "standardised_external", "standardised_internal")
+COUNT = "count"
+WEIGHTINGS = (COUNT, "count_common", "unweighted", "standardised_external", "standardised_internal")
 
 _SIDES = ("internal", "external")
 _DIFFERENCE = "internal-external"
 _ORIGIN = {"origin": pl.col("origin")}
 _ORIGINS = ("internal", "external", "local", "builtin")
-_PAPER_TAGS = r"^<?(call|argument_list) -> "
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How both sides are summed up.
+
+    Attributes:
+        minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
+        weightings: Those that are asked for.
+    """
+
+    minimum: int
+    weightings: tuple[str, ...] = WEIGHTINGS
 
 
 def by_origin(
-    calls: pl.DataFrame,
-    template: Score,
-    minimum: int,
-    quirks: Set[str],
-    kind: Kind = "nonnegative",
+    calls: pl.DataFrame, template: Score, summary: Summary, kind: Kind = "nonnegative"
 ) -> Iterator[Score]:
     """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
 
     Args:
         calls: `Sums.calls`.
         template: What the scores share.
-        minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
-        quirks: Those of the published code that are on.
+        summary: How both sides are summed up.
         kind: What the means are: ``real`` for changes of surprisal.
     """
-    if CALL_TAGS in quirks:
-        calls = calls.filter(pl.col("tag").str.contains(_PAPER_TAGS))
-    if UNWEIGHTED in quirks:
-        minimum = 1
-    weightings = ("unweighted",) if UNWEIGHTED in quirks else WEIGHTINGS
+    of_tags = tuple(one for one in summary.weightings if one != COUNT)
     template = dataclasses.replace(template, task="call_origin", metric="nats")
     nats = Mean("nats", pl.col("nats"), kind, per=pl.col("n"))
     calls = calls.with_columns(pl.col("origin").cast(pl.Enum(_ORIGINS), strict=False))
@@ -62,12 +64,12 @@ def by_origin(
         for part, held in _selections(spoken):
             chosen = {name: pl.lit(value) for name, value in part}
             yield from means(held, [nats], named, by=_ORIGIN | chosen)
-            if UNWEIGHTED not in quirks:
-                yield from _sides(held, nats, dataclasses.replace(named, weighting="count"), chosen)
-            tagged = _tagged(held, minimum)
+            if COUNT in summary.weightings:
+                yield from _sides(held, nats, dataclasses.replace(named, weighting=COUNT), chosen)
+            tagged = _tagged(held, summary.minimum)
             if tagged.is_empty():
                 continue
-            yield from _summaries(tagged, named, part, weightings, kind)
+            yield from _summaries(tagged, named, part, of_tags, kind)
             if not part:
                 yield from _sides(tagged, nats, named, {"tag": pl.col("tag")})
 

@@ -11,8 +11,6 @@ from sonde.capture.requests import ItemCapture, Prepared
 from sonde.lenses.surprisal.pools import alternatives
 from sonde.results.observations import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
-PADS = "perplexed.pads"
-
 
 def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) -> pl.DataFrame:
     """Rows of the pads behind one item, in `OBSERVATIONS_SCHEMA`; they stand for no character.

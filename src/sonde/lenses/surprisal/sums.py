@@ -6,15 +6,13 @@ slice and cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
 from sonde.lenses._sums import Batches, SumsJob
 from sonde.results.streaming import Accumulator, whole, whole_items
-
-DECODE_MERGE = "perplexed.decode_merge"
 
 LOGIT_STEPS = 20
 """Fine bins of confidence a unit of log-odds; equal-mass bins are made of them."""
@@ -36,6 +34,9 @@ _PLAIN = ("subword", "tag", "construct", "kind", "role")
 _SLICES = ("all", *_PLAIN, "ancestor", "user_tag")
 
 _REAL = ("nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
+
+BY_ID = pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String)
+"""What a slice of the dimension ``subword`` is called: ids that look alike are apart."""
 
 _CODE = pl.col("token") >= 0
 _BEST = pl.col("top_nats").list.first()
@@ -85,28 +86,21 @@ class Sums:
 class _Asked:
     """How observations are added up; see `collect_sums`."""
 
-    quirks: Set[str]
+    subword: pl.Expr
     bins: int
     behind: bool
 
-    @property
-    def subword(self) -> pl.Expr:
-        """What a slice of the dimension ``subword`` is called."""
-        if DECODE_MERGE in self.quirks:
-            return pl.col("subword")
-        return pl.col("subword") + "#" + pl.col("subword_id").cast(pl.String)
 
-
-def collect_sums(observations: Batches, quirks: Set[str], *, bins: int, behind: bool = False) -> Sums:
+def collect_sums(observations: Batches, *, bins: int, subword: pl.Expr = BY_ID, behind: bool = False) -> Sums:
     """Pass once over the observations.
 
     Args:
         observations: The item table; rows of an item stand together, by position.
-        quirks: Those of the published code that are on.
         bins: Number of equal-width bins of confidence.
+        subword: What a slice of the dimension ``subword`` is called.
         behind: What the subwords cost behind the text of their file, instead of alone.
     """
-    asked = _Asked(frozenset(quirks), bins, behind)
+    asked = _Asked(subword, bins, behind)
     sums = observations.added_up(_sums_of, asked, _accumulators())
     slices = {name: sums.pop(name) for name in _SLICES}
     return Sums(slices, **sums)

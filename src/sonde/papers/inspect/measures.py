@@ -5,12 +5,10 @@ The definitions were found by search: each reproduces most of the released label
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from sonde.languages import facet_of
 from sonde.languages._leaves import Leaf
 from sonde.languages._metrics import MetricsOf
+from sonde.papers.declared import lines
 from sonde.papers.inspect.paths import java_paths
 from sonde.papers.inspect.tables import tables
 from sonde.tasks._measured import exact, flow, metrics
@@ -22,18 +20,14 @@ from sonde.tasks.complexity.ocu import DistinctOperators
 from sonde.tasks.complexity.vct import VariableUses
 from sonde.tasks.complexity.vcu import DistinctVariables
 
-_ANY_SIGN: Mapping[str, str] = MappingProxyType(
-    {"inspect.any_sign": "signs count as operators wherever they stand, in types, labels and loops"}
-)
+_ANY_SIGN = lines(__name__, "inspect.any_sign")
 
 
 class Decisions(CyclomaticComplexity):
     """CPX: decisions without the one, 0 to 9, with everything that the text holds (97.8 % of the labels)."""
 
     classes = exact(0, 9)
-    quirks = MappingProxyType(
-        {"inspect.decisions": "complexity is the number of decisions, without the one that it starts at"}
-    )
+    quirks = lines(__name__, "inspect.decisions")
 
     def value(self, text: str, language: str) -> float:
         """Number of decisions."""
@@ -43,7 +37,7 @@ class Decisions(CyclomaticComplexity):
 class Braces(MaximumNesting):
     """MXN: in Java the deepest curly brace, array initialisers included, layout and braceless bodies not."""
 
-    quirks = MappingProxyType({"inspect.braces": "nesting is the deepest curly brace, whatever it opens"})
+    quirks = lines(__name__, "inspect.braces")
 
     def value(self, text: str, language: str) -> float:
         """Depth of the deepest brace; in other languages that of the deepest block."""
@@ -56,9 +50,7 @@ class ExactPaths(NPath):
     """NPT: exact values from 1 to 10, not the bins of the text, in Java by another rule (95.5 %)."""
 
     classes = exact(1, 10)
-    quirks = MappingProxyType(
-        {"inspect.exact_paths": "NPath has one class a value, 1 to 10, and counts what stands inside classes"}
-    )
+    quirks = lines(__name__, "inspect.exact_paths")
 
     def value(self, text: str, language: str) -> float:
         """Number of paths."""
@@ -92,9 +84,7 @@ class AnyDistinctOperators(DistinctOperators):
 class LocalDeclarations(DistinctVariables):
     """VCU: local declarations and fields of anonymous classes alone, no parameters (97 %)."""
 
-    quirks = MappingProxyType(
-        {"inspect.local_declarations": "variables are local ones and fields of inner classes, no parameters"}
-    )
+    quirks = lines(__name__, "inspect.local_declarations")
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct names."""
@@ -105,9 +95,7 @@ class LocalDeclarations(DistinctVariables):
 class AllIdentifiers(VariableUses):
     """VCT: the number of all identifiers, names of types and methods included (98.9 %)."""
 
-    quirks = MappingProxyType(
-        {"inspect.all_identifiers": "every identifier counts as a variable, those of types and methods too"}
-    )
+    quirks = lines(__name__, "inspect.all_identifiers")
 
     def value(self, text: str, language: str) -> float:
         """Number of identifiers."""

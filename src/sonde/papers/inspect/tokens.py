@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from types import MappingProxyType
 
 from sonde.corpora import Item
 from sonde.languages import facet_of
 from sonde.languages._leaves import Leaf
 from sonde.languages._tagging import Tagged, TaggingOf, follows, preceded
+from sonde.papers.declared import lines
 from sonde.papers.inspect.tables import tables
 from sonde.tasks._measured import metrics
 from sonde.tasks.tokens.idn import Identifiers
@@ -22,9 +22,7 @@ class KeywordText(Keywords):
     colon is a unary operator.
     """
 
-    quirks = MappingProxyType(
-        {"inspect.keyword_text": "the class of a keyword or sign is that of its text, wherever it stands"}
-    )
+    quirks = lines(__name__, "inspect.keyword_text")
 
     def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Keywords, operators and signs with their class."""
@@ -43,7 +41,7 @@ class LeadingNames(Identifiers):
     They are too inconsistent for any rule to reproduce them.
     """
 
-    quirks = MappingProxyType({"inspect.leading_names": "a package is whatever leads a dotted expression"})
+    quirks = lines(__name__, "inspect.leading_names")
 
     def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Identifiers with what they name."""

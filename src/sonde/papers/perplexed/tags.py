@@ -7,7 +7,8 @@ Confused", section 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int
@@ -15,8 +16,11 @@ from jaxtyping import Int
 from sonde.alignment.align import inked, joined
 from sonde.alignment.spans import Subwords
 from sonde.base.errors import UnknownNameError
+from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages._text import blank
+from sonde.lenses.surprisal.seams import TAGS, TagRule
+from sonde.papers.declared import lines
 
 BYTE_COLUMNS = "codetokenizers.byte_columns"
 FIRST_OVERLAP = "codetokenizers.first_overlap"
@@ -24,13 +28,7 @@ NOT_AVAILABLE = "codetokenizers.not_available"
 PADS = "codetokenizers.pads"
 WHOLE_STRINGS = "codetokenizers.whole_strings"
 
-QUIRKS: Mapping[str, str] = {
-    BYTE_COLUMNS: "columns in bytes are applied to lines in characters, so tags shift behind non-ASCII text",
-    FIRST_OVERLAP: "a subword over several leaves gets the tag of the first that holds one of its ends",
-    NOT_AVAILABLE: "whatever lies in no leaf is `< N/A >`, blanks included",
-    PADS: "a subword of no characters, as padding is, is tagged like the characters at its place",
-    WHOLE_STRINGS: "a string is one leaf, so what is interpolated into it has no tags of its own",
-}
+QUIRKS: Mapping[str, str] = lines(__name__)
 
 _LAYOUT = "layout"
 
@@ -118,14 +116,25 @@ def _name(tree: Tree, row: int) -> str:
     return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
 
 
-class CodeTokenizersTags:
-    """What stands in for the tags of the lens `surprisal`."""
+@dataclass(frozen=True, slots=True)
+class QuirkyTags:
+    """Tags an item with some quirks on."""
 
-    quirks = QUIRKS
+    quirks: frozenset[str]
 
-    def tags(self, subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
-        """The tag of each subword with some quirks on."""
-        return quirky_tags(subwords, tree, quirks)
+    def __call__(self, one: Prepared) -> tuple[str, ...]:
+        """The tag of each subword."""
+        return quirky_tags(one.alignment.subwords, one.tree, self.quirks)
 
 
-published = CodeTokenizersTags()
+def tagged(quirk: str) -> Callable[[TagRule], TagRule]:
+    """What a quirk makes of a rule for tags."""
+
+    def published(rule: TagRule) -> TagRule:
+        before = rule.quirks if isinstance(rule, QuirkyTags) else frozenset[str]()
+        return QuirkyTags(before | {quirk})
+
+    return published
+
+
+RULES = {quirk: TAGS.quirk(tagged(quirk)) for quirk in QUIRKS}

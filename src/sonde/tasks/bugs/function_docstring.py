@@ -13,13 +13,9 @@ from sonde.languages._bugs import Bugs
 from sonde.tasks._bugs import CORRECT, BugExample, BugTask, Choice
 from sonde.tasks._drawn import DatasetRequest
 from sonde.tasks._pool import Pool
+from sonde.tasks._published import as_asked
 
 INCORRECT = "Incorrect"
-GLOBAL = "cubert.global_permutation"
-QUIRKS: Mapping[str, str] = {
-    GLOBAL: "summaries are permuted over all functions, so that one stands in several splits, and a function "
-    "whose new summary says the same as its own is taken for wrong",
-}
 
 
 class FunctionDocstring(BugTask):
@@ -28,14 +24,13 @@ class FunctionDocstring(BugTask):
     The text of an example is the function and, on a line of its own behind it, the summary: the labelled
     stretch is the function, the other one the summary. Whose summary a function gets falls by a permutation
     of the functions of its split, so that none is in two of them; a function that gets its own words is left
-    out. As published the permutation is one of all functions (`QUIRKS`).
+    out. What a paper published may permute otherwise (`permuted_in`, `unchanged`).
     """
 
     name = "function_docstring"
     labels = (CORRECT, INCORRECT)
     version = "2"
     target = "pair"
-    quirks = QUIRKS
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """None: a function alone does not say whose summary it gets, see `drawn`."""
@@ -50,11 +45,11 @@ class FunctionDocstring(BugTask):
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.drawn`; one process pairs them all, which takes little."""
         bugs = facet_of(asked.language, "bugs", Bugs)
-        paper = asked.mode == "paper" or GLOBAL in asked.quirks
+        task = as_asked(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
             if summary(item):
-                groups["" if paper else sides[item.cluster]].append(item)
+                groups[task.permuted_in(sides[item.cluster])].append(item)
         others: dict[str, Item] = {}
         for items in groups.values():
             ordered = sorted(items, key=lambda item: item.item_id)
@@ -63,8 +58,15 @@ class FunctionDocstring(BugTask):
         for item in pool.items:
             other = others.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            same = other is None or (other is item if paper else summary(other) == summary(item))
-            yield item, () if other is None or same else pair(item, other, bugs)
+            yield item, () if other is None or task.unchanged(item, other) else pair(item, other, bugs)
+
+    def permuted_in(self, split: str) -> str:
+        """The functions among which summaries are permuted, given the split of one of them."""
+        return split
+
+    def unchanged(self, item: Item, other: Item) -> bool:
+        """Whether another function's summary is no other summary."""
+        return summary(other) == summary(item)
 
 
 def summary(item: Item) -> str:

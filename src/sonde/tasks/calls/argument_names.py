@@ -1,7 +1,7 @@
 """Arguments that bear the name of a definition in another file of the repository.
 
-CODETOKENIZERS flags an argument as internal by its name alone, whatever is called; its paper mode needs these
-spans (quirk ``codetokenizers.argument_names``).
+CODETOKENIZERS flags an argument as internal by its name alone, whatever is called; in paper mode the
+lens `surprisal` does so with these spans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Probes by gradient steps: a hidden layer, and the published protocol, for all layers at once.
+"""Probes by gradient steps, with a hidden layer, for all layers at once.
 
-Every problem (a layer with a seed, width or penalty) has its own weights; one batch of items serves all.
+Every problem (a layer with a seed) has its own weights; one batch of items serves all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ from torch import Tensor
 
 from sonde.training.probes.data import standardise
 from sonde.training.probes.parts import Parts, check_labels, check_states
-
-PAPER_L2 = (1e-5, 1e-4, 1e-3, 1e-2)
-PAPER_EPOCHS = 20
-PAPER_BATCH = 64
-_PAPER_SEED = 42
-_BETAS = (0.9, 0.999)
-_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +97,7 @@ def mlp_layers(
     valid = (_forward(held.valid, kept).argmax(3) == gold["valid"]).double().mean(2)
     chance = _forward(held.test, kept).log_softmax(3)
     return [
-        _trained(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
+        trained_probes(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
         for seed in range(len(seeds))
     ]
 
@@ -134,94 +127,10 @@ def _entropy(
     return -scores.log_softmax(3).gather(3, index)[..., 0].mean(2)
 
 
-def paper_layers(
-    states: Float[np.ndarray, "layer item d_model"],
-    labels: Int[np.ndarray, " item"],
-    classes: Sequence[str],
-    parts: Parts,
-    *,
-    epochs: int = PAPER_EPOCHS,
-    seed: int = _PAPER_SEED,
-    name: str = "",
-    device: torch.device | str = "cpu",
-) -> TrainedProbes:
-    """INSPECT's protocol as its code runs it, for all layers in step.
-
-    One linear layer on unscaled states; Adam at 1e-3 with the penalty added to the gradient, of the bias too;
-    the penalty with the best validation accuracy at batch 64 is kept, and the probe is trained again with it
-    one item at a time. Early stopping is never reached: always 20 epochs and one look at validation.
-
-    Raises:
-        InputError: See `sonde.training.probes.linear.probe_layers`.
-    """
-    check_states(name, states)
-    check_labels(name, labels, classes, parts)
-    held = {
-        part: torch.from_numpy(np.ascontiguousarray(states[:, getattr(parts, part)], np.float32)).to(device)
-        for part in ("train", "valid", "test")
-    }
-    gold = {part: torch.from_numpy(labels[getattr(parts, part)]).to(device) for part in ("train", "valid")}
-    penalties = torch.tensor(PAPER_L2, device=device)
-    layers = len(states)
-    grid = penalties.expand(layers, -1)
-    weights = _adam(held["train"], gold["train"], len(classes), grid, PAPER_BATCH, epochs, seed)
-    right = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
-    chosen = penalties[right.argmax(1)][:, None]
-    weights = _adam(held["train"], gold["train"], len(classes), chosen, 1, epochs, seed)
-    valid = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
-    chance = _linear(held["test"], weights)[:, 0].log_softmax(2)
-    return _trained(valid[:, 0].cpu().numpy(), chance.cpu().numpy(), chosen[:, 0].double().cpu().numpy())
-
-
-def _linear(
-    states: Float[Tensor, "layer item d_model"], weights: Float[Tensor, "layer l2 label column"]
-) -> Float[Tensor, "layer l2 item label"]:
-    return states[:, None] @ weights[..., :-1].mT + weights[..., -1][:, :, None]
-
-
-def _adam(
-    states: Float[Tensor, "layer item d_model"],
-    gold: Int[Tensor, " item"],
-    classes: int,
-    l2: Float[Tensor, "layer l2"],
-    batch: int,
-    epochs: int,
-    seed: int,
-) -> Float[Tensor, "layer l2 label column"]:
-    """Adam's steps written out: at batch 1 the gradient is an outer product, and a graph would cost more."""
-    layers, _, features = states.shape
-    generator = torch.Generator().manual_seed(seed)
-    bound = features**-0.5
-    first = (2 * torch.rand(classes, features + 1, generator=generator) - 1) * bound
-    weights = first.to(states.device).expand(*l2.shape, -1, -1).clone()
-    mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
-    inputs = torch.cat([states, states.new_ones(layers, states.shape[1], 1)], 2)
-    onehot = torch.nn.functional.one_hot(gold, classes).to(states.dtype)
-    decay = l2[..., None, None]
-    rng = np.random.default_rng(seed)
-    step = 0
-    for _ in range(epochs):
-        order = torch.from_numpy(rng.permutation(inputs.shape[1])).to(states.device)
-        for rows in order.split(batch):
-            some = inputs[:, None, rows]
-            residual = (some @ weights.mT).softmax(3) - onehot[rows]
-            gradient = torch.baddbmm(
-                (decay * weights).flatten(0, 1),
-                residual.mT.flatten(0, 1),
-                some.expand(-1, l2.shape[1], -1, -1).flatten(0, 1),
-                alpha=1 / len(rows),
-            ).view_as(weights)
-            step += 1
-            mean.lerp_(gradient, 1 - _BETAS[0])
-            square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
-            size = (square / (1 - _BETAS[1] ** step)).sqrt_().add_(_EPSILON)
-            weights.addcdiv_(mean, size, value=-1e-3 / (1 - _BETAS[0] ** step))
-    return weights
-
-
-def _trained(
+def trained_probes(
     valid: Float[np.ndarray, " layer"],
     chance: Float[np.ndarray, "layer test label"],
     l2: Float[np.ndarray, " layer"],
 ) -> TrainedProbes:
+    """Probes by their validation accuracy and log-probabilities on the test items."""
     return TrainedProbes(chance.argmax(2), valid, chance, int(valid.argmax()), l2)

@@ -1,0 +1,76 @@
+"""What CodeSyntax's scoring code does otherwise than the lens `attention`, each from the corrected thing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from sonde.capture.requests import RankRules
+from sonde.lenses.attention.choice import HeadChoice
+from sonde.lenses.attention.seams import AVERAGED, BASELINES, HEAD_CHOICE, RANKS
+from sonde.lenses.attention.sums import RelationEdges
+from sonde.papers.modes import handed_over
+
+
+def later_wins(rules: RankRules) -> RankRules:
+    """Of words with the same attention the later one ranks first."""
+    return dataclasses.replace(rules, later_wins=True)
+
+
+def self_competes(rules: RankRules) -> RankRules:
+    """A word ranks among its own candidates."""
+    return dataclasses.replace(rules, self_competes=True)
+
+
+def oracle_heads(choice: HeadChoice) -> HeadChoice:
+    """The best head is chosen on the scored edges, anew for each k."""
+    return dataclasses.replace(choice, usable=_is_scored, hits=_on_test, worth=_at_each_k)
+
+
+def _is_scored(relation: RelationEdges) -> bool:
+    return bool(relation.edges[relation.test].sum() > 0)
+
+
+def _on_test(relation: RelationEdges) -> Int[np.ndarray, "metric k head"]:
+    return relation.hits[1]
+
+
+def _at_each_k(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "metric k head"]:
+    return hits
+
+
+def larger_head(choice: HeadChoice) -> HeadChoice:
+    """Of heads with the same score the later one is best."""
+    return dataclasses.replace(choice, best=_last_of_equals)
+
+
+def _last_of_equals(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "metric k"]:
+    return hits.shape[2] - 1 - hits[:, :, ::-1].argmax(2)
+
+
+def baselines_fitted_on_test(
+    fitting: Bool[np.ndarray, " edge"], scored: Bool[np.ndarray, " edge"]
+) -> Bool[np.ndarray, " edge"]:
+    """Baselines are chosen on the edges that they are scored on."""
+    return scored
+
+
+def selected_relations(every: tuple[str, ...], selected: tuple[str, ...]) -> tuple[str, ...]:
+    """The average is over the relations that the paper's plots keep."""
+    return selected
+
+
+published = handed_over(
+    "codesyntax",
+    "attention",
+    {
+        "codesyntax.later_wins": RANKS.quirk(later_wins),
+        "codesyntax.self_competes": RANKS.quirk(self_competes),
+        "codesyntax.oracle_heads": HEAD_CHOICE.quirk(oracle_heads),
+        "codesyntax.larger_head": HEAD_CHOICE.quirk(larger_head),
+        "codesyntax.baselines_fitted_on_test": BASELINES.quirk(baselines_fitted_on_test),
+        "codesyntax.selected_relations": AVERAGED.quirk(selected_relations),
+    },
+)

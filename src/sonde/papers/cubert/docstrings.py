@@ -1,0 +1,24 @@
+"""Functions with wrong docstrings as CuBERT's released data have them."""
+
+from __future__ import annotations
+
+from sonde.corpora import Item
+from sonde.papers.declared import lines
+from sonde.tasks.bugs.function_docstring import FunctionDocstring
+
+
+class GlobalPermutation(FunctionDocstring):
+    """One permutation of all functions, in which a summary may come from another split or say the same."""
+
+    quirks = lines(__name__, "cubert.global_permutation")
+
+    def permuted_in(self, split: str) -> str:
+        """All of them together."""
+        return ""
+
+    def unchanged(self, item: Item, other: Item) -> bool:
+        """Whether the permutation leaves the function where it is."""
+        return other is item
+
+
+published = GlobalPermutation()

@@ -1,0 +1,39 @@
+"""What each paper's ``modes.toml`` says of its quirks: the one place where the text of each stands."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+
+def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Paper and section, in the order of the page."""
+    found: list[tuple[int, str, Mapping[str, Any]]] = []
+    for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
+        sections = tomllib.loads(path.read_text(encoding="utf-8"))["sections"]
+        found += [(section["order"], path.parent.name, section) for section in sections]
+    for _, paper, section in sorted(found, key=lambda one: one[0]):
+        yield paper, section
+
+
+@functools.cache
+def quirks() -> tuple[Mapping[str, Any], ...]:
+    """Every quirk that a paper declares, in the order of the page; ``lens`` where a lens has it."""
+    return tuple(
+        {**({"lens": part["lens"]} if "lens" in part else {}), **quirk, "paper": paper}
+        for paper, section in declared()
+        for part in section["parts"]
+        for quirk in part.get("quirks", ())
+    )
+
+
+def lines(module: str, *names: str) -> Mapping[str, str]:
+    """What the published code does, for the quirks that a module has, or some of them, by name."""
+    file = module.replace(".", "/")
+    places = (f"src/{file}.py", f"src/{file}/__init__.py")
+    found = {quirk["name"]: quirk["published"] for quirk in quirks() if quirk["where"] in places}
+    return MappingProxyType({name: found[name] for name in names or found})

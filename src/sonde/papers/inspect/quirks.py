@@ -1,0 +1,47 @@
+"""What INSPECT's released code does otherwise than the lens `probe`, each from the corrected thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sonde.base.options import Option
+from sonde.lenses.probe.data import Examples, States
+from sonde.lenses.probe.fit import Fitted, fitted
+from sonde.lenses.probe.options import DEFAULTS, PROTOCOL, ProbeProtocol
+from sonde.papers.modes import handed_over
+
+
+def adam_protocol(protocol: ProbeProtocol) -> ProbeProtocol:
+    """Adam on unscaled states, one item at a time, always 20 epochs; one test part."""
+    return ProbeProtocol(fit=by_adam, crossed=False, alone_first=True)
+
+
+def by_adam(states: States, examples: Examples, device: str) -> Fitted:
+    """The published probes of every layer."""
+    # Imported here: what only asks for the quirks does not wait for torch.
+    from sonde.papers.inspect.adam import adam_layers
+
+    (parts,) = examples.folds
+    found = adam_layers(states, examples.labels, examples.classes, parts, name=examples.task, device=device)
+    return fitted("paper", found, examples.labels[parts.test])
+
+
+def summary_token(options: Mapping[str, Option]) -> Mapping[str, Option]:
+    """Whole texts are pooled at the summary token only."""
+    return {**options, "pooling": "summary"}
+
+
+def isolated_tokens(options: Mapping[str, Option]) -> Mapping[str, Option]:
+    """A token is shown alone, for which the lens has a switch."""
+    return {**options, "isolated": True}
+
+
+published = handed_over(
+    "inspect",
+    "probe",
+    {
+        "inspect.adam_protocol": PROTOCOL.quirk(adam_protocol),
+        "inspect.summary_token": DEFAULTS.quirk(summary_token),
+        "inspect.isolated_tokens": DEFAULTS.quirk(isolated_tokens),
+    },
+)

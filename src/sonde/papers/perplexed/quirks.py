@@ -1,0 +1,88 @@
+"""What PERPLEXED and CODETOKENIZERS do otherwise than the lens `surprisal`, each from the corrected thing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from sonde.base.errors import UsageError
+from sonde.lenses.surprisal.observe import Filed, Laid
+from sonde.lenses.surprisal.origin import Summary
+from sonde.lenses.surprisal.pools import Pooled
+from sonde.lenses.surprisal.seams import CALLS, FILED, ORIGINS, SUBWORD, SUMMARY, SUMS
+from sonde.lenses.surprisal.spans import owners
+from sonde.lenses.surprisal.sums import Sums
+from sonde.papers.modes import handed_over
+from sonde.papers.perplexed import tags
+
+_CALL_TAGS = r"^<?(call|argument_list) -> "
+
+
+def shift(filed: Filed, laid: Laid) -> Filed:
+    """Every score is filed under what the subword before it has; the first of an item under nothing."""
+    rows = np.arange(len(laid.item))
+    before, follows = np.maximum(rows - 1, 0), rows > laid.row[laid.item]
+
+    def of_previous(column: Pooled) -> Pooled:
+        return column.at(before).where(follows)
+
+    tagged = filed.tags if isinstance(filed.tags, Pooled) else Pooled.of(filed.tags)
+    return Filed(of_previous(tagged), filed.calls.each(of_previous))
+
+
+def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls of what the same file defines are external."""
+    return calls.with_columns(pl.col("label").replace("local", "external"))
+
+
+def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
+    """Method calls are never internal."""
+    internal = (pl.col("label") == "internal") & (pl.col("call_form") == "method")
+    return calls.with_columns(label=pl.when(internal).then(pl.lit("external")).otherwise("label"))
+
+
+def argument_names(origin: Pooled, labels: Mapping[str, pl.DataFrame], laid: Laid) -> Pooled:
+    """An argument that is named like a definition of another file is internal, whatever is called."""
+    if "argument_names" not in labels:
+        raise UsageError(
+            "quirk 'codetokenizers.argument_names' needs the labels of the task 'argument_names'"
+        )
+    arguments, pieces = laid.labels(labels["argument_names"]), laid.pieces
+    named = owners(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
+    before = np.concatenate([[0], np.cumsum(named)])
+    touched = before[pieces.end] > before[pieces.start]
+    return Pooled((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))
+
+
+def decode_merge(subword: pl.Expr) -> pl.Expr:
+    """Ids that decode alike are one subword."""
+    return pl.col("subword")
+
+
+def call_tags(sums: Sums) -> Sums:
+    """Only subwords whose tag's parent is a call or an argument list are compared."""
+    return dataclasses.replace(sums, calls=sums.calls.filter(pl.col("tag").str.contains(_CALL_TAGS)))
+
+
+def unweighted(summary: Summary) -> Summary:
+    """The plain mean of all tag means alone, however rare a tag is."""
+    return Summary(minimum=1, weightings=("unweighted",))
+
+
+published = handed_over(
+    "perplexed",
+    "surprisal",
+    {
+        "perplexed.shift": FILED.quirk(shift),
+        "perplexed.decode_merge": SUBWORD.quirk(decode_merge),
+        "perplexed.unweighted": SUMMARY.quirk(unweighted),
+        "perplexed.call_tags": SUMS.quirk(call_tags),
+        "perplexed.local_is_external": CALLS.quirk(local_is_external),
+        "codetokenizers.bare_calls_only": CALLS.quirk(bare_calls_only),
+        "codetokenizers.argument_names": ORIGINS.quirk(argument_names),
+        **tags.RULES,
+    },
+)

@@ -1,0 +1,104 @@
+"""Quirks are the papers' own: no lens knows one by name, and any package hands some over."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import sonde
+from sonde.lenses import LENSES, LensSettings
+from sonde.lenses._quirks import Quirk, published_of, quirks_on
+from sonde.lenses.surprisal.seams import CALLS, FIRST_UNSCORED, PADS
+from sonde.papers.declared import quirks
+from sonde.papers.modes import FED
+from sonde.tasks import TASKS, ablations_of, quirk_lines
+
+ROOT = Path(sonde.__file__).parent
+OUTSIDE_OF_PAPERS = [path for path in sorted(ROOT.rglob("*.py")) if ROOT / "papers" not in path.parents]
+DECLARED = {one["name"]: one for one in quirks()}
+SWITCHES = {FIRST_UNSCORED, PADS}
+PAPERS = "|".join(sorted({name.partition(".")[0] for name in DECLARED}))
+
+
+def handed_over() -> list[tuple[str, Quirk]]:
+    lenses = [header.name for header in LENSES.headers()]
+    return [(lens, quirk) for lens in lenses for one in published_of(lens) for quirk in one.quirks]
+
+
+def test_nothing_but_switches_is_named_outside_of_the_papers() -> None:
+    ablations = {name for header in TASKS.headers() for name in ablations_of(TASKS.load(header.name))}
+    named: set[str] = set()
+    for module in OUTSIDE_OF_PAPERS:
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named |= set(re.findall(rf"\b(?:{PAPERS})\.[a-z]\w*", node.value))
+    assert named & DECLARED.keys() == SWITCHES
+    assert named - DECLARED.keys() == ablations
+
+
+@pytest.mark.parametrize("folder", ["capture", "facade", "languages", "lenses", "tasks", "training"])
+def test_no_flag_is_called_paper(folder: str) -> None:
+    for module in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
+            assert name != "paper", module
+
+
+def test_what_changes_observations_scores_or_training_stands_at_a_seam() -> None:
+    for lens, quirk in handed_over():
+        changes = DECLARED[quirk.name]["changes"]
+        assert DECLARED[quirk.name]["lens"] == lens
+        if changes == "labels":
+            assert quirk.stand is None, "labels are a task's"
+        elif changes == FED:
+            assert (quirk.stand is None) == (quirk.name in SWITCHES)
+        else:
+            assert quirk.stand is not None, quirk.name
+    assert {quirk.name for _, quirk in handed_over()} == {
+        name for name, one in DECLARED.items() if "lens" in one
+    }
+
+
+def test_the_text_of_a_quirk_is_that_of_its_paper() -> None:
+    texts: dict[str, set[str]] = {}
+    for one in quirks():
+        texts.setdefault(one["name"], set()).add(one["published"])
+    lines = [*[LENSES.load(header.name).quirks for header in LENSES.headers()]]
+    lines += [quirk_lines(TASKS.load(header.name)) for header in TASKS.headers()]
+    for held in lines:
+        for name, line in held.items():
+            assert line in texts[name]
+
+
+QUIRKS = """
+import polars as pl
+from sonde.lenses._quirks import HandedOver, Quirk
+from sonde.lenses.surprisal.seams import CALLS
+
+def nothing_is_local(calls):
+    return calls.filter(pl.col("label") != "local")
+
+published = HandedOver((Quirk("theirs.no_local", "nothing is local", CALLS.quirk(nothing_is_local)),))
+"""
+
+
+def test_an_installed_package_hands_over_quirks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs.py").write_text(QUIRKS)
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sonde.lenses.quirks]\nsurprisal.theirs = theirs:published\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    assert LENSES.load("surprisal").quirks["theirs.no_local"] == "nothing is local"
+    named = LensSettings(quirks=frozenset({"theirs.no_local"}))
+    calls = pl.DataFrame({"label": ["local", "external"], "call_form": ["bare", "bare"]})
+    assert CALLS.as_asked(named, calls)["label"].to_list() == ["external"]
+    assert CALLS.as_asked(LensSettings(), calls) is calls
+    assert "theirs.no_local" in {quirk.name for quirk in quirks_on("surprisal", LensSettings(mode="paper"))}
+    assert "theirs.no_local" not in LENSES.load("attention").quirks

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +74,20 @@ class Intended:
     most: int
 
 
-def differences(before: Path, after: Path, intended: dict[tuple[str, str], Intended]) -> Iterator[Finding]:
+def differences(
+    before: Path, after: Path, intended: dict[tuple[str, str], Intended], only: Sequence[str] = ("*",)
+) -> Iterator[Finding]:
     """What differs between two folders, and what only the later one has.
 
     Args:
         before: What the earlier tree gave.
         after: What the tree at hand gave.
         intended: Files of relations that differ by intention, by command and file.
+        only: Names of commands, with ``*`` for any letters.
     """
     names = {path.name for folder in (before, after) for path in folder.iterdir() if path.is_dir()}
-    for name in sorted(names - {"cache"}):
+    chosen = (name for name in names - {"labels"} if any(fnmatch(name, one) for one in only))
+    for name in sorted(chosen):
         own, other = before / name, after / name
         if own.is_dir() and other.is_dir():
             yield from _of_command(name, own, other, intended)
@@ -155,9 +160,9 @@ def _table(parts: list[Path]) -> pl.DataFrame:
     if parts[0].name != "scores.parquet":
         frame = scan_tables(parts).collect()
     else:
-        held = pl.read_parquet_schema(parts[0]).keys()
-        frame = read_scores(parts[0])
-        frame = frame.select(name for name in frame.columns if name in held)
+        # What an earlier version did not write, and nothing that it wrote says.
+        held, frame = pl.read_parquet_schema(parts[0]).keys(), read_scores(parts[0])
+        frame = frame.select(s.name for s in frame if s.name in held or s.null_count() < len(s))
     return frame.drop(name for name in _STATES if name in frame.columns)
 
 
@@ -212,7 +217,11 @@ def _keyed(frame: pl.DataFrame, key: list[str], values: tuple[str, ...]) -> pl.D
 def _kind(key: str) -> str:
     """Of a row of scores what it is of, in a few words."""
     row: dict[str, Any] = json.loads(key)
-    return ", ".join(f"{name} {row[name]}" for name in _KINDS if row.get(name) and "metric" in row)
+    if "metric" not in row:
+        return ""
+    about = " and ".join(one["name"] for one in row.get("dimensions") or ())
+    said = [f"{name} {row[name]}" for name in _KINDS if row.get(name)]
+    return ", ".join([*said, f"by {about}"] if about else said)
 
 
 def _same(name: str, kind: pl.DataType) -> pl.Expr:

@@ -1,8 +1,8 @@
 """``make reference``: build the tree at ``before-middle`` once, run the fixed set with both, compare.
 
 The earlier tree has a worktree and an environment of its own below ``.reference``; what its commands give is
-kept there, so that only the tree at hand runs again. ``python -m tests.reference 'label-java-*'`` compares some
-of the commands.
+kept there, so that only the tree at hand runs again. ``python -m tests.reference 'label-java-*'`` compares
+some of the commands.
 """
 
 from __future__ import annotations

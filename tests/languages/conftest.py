@@ -46,7 +46,7 @@ import java.util.*;
 }
 '''
 
-GO_SAMPLE = '''\
+GO_SAMPLE = """\
 package a
 
 import (
@@ -83,9 +83,14 @@ func (a *A[T]) F(x, y int, more ...string) (n int, err error) {
 }
 
 func ext(int) bool
-'''
+"""
 
-SAMPLES = {"python": PYTHON_SAMPLE, "java": JAVA_SAMPLE, "go": GO_SAMPLE, "text": "Don't, 3.5 words 🎉 and “quotes”!\n"}
+SAMPLES = {
+    "python": PYTHON_SAMPLE,
+    "java": JAVA_SAMPLE,
+    "go": GO_SAMPLE,
+    "text": "Don't, 3.5 words 🎉 and “quotes”!\n",
+}
 
 
 @pytest.fixture

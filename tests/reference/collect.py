@@ -111,9 +111,15 @@ def carry_out(command: Command, output: Path) -> str:
     return command.name
 
 
+_STOPPED = 128
+"""Exit codes from here on are of signals."""
+
+
 def _is_kept(place: Path, command: Command) -> bool:
-    ended = place / "ended.json"
-    return ended.exists() and json.loads(ended.read_text()).get("arguments") == list(command.arguments)
+    if not (place / "ended.json").exists():
+        return False
+    ended = json.loads((place / "ended.json").read_text())
+    return ended["code"] < _STOPPED and ended.get("arguments") == list(command.arguments)
 
 
 def collect(corpora: dict[str, str], tasks: list[str], output: Path, names: list[str], workers: int) -> None:

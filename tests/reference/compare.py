@@ -170,9 +170,11 @@ def _of_tables(before: pl.DataFrame, after: pl.DataFrame) -> Iterator[tuple[str,
     """Columns and rows that only one of two tables has, and values that differ in the rows that both have."""
     lost = [name for name in before.columns if name not in after.columns]
     more = [name for name in after.columns if name not in before.columns]
-    for kind, names in ((DIFFERS, lost), (ADDED, more)):
+    for kind, names, frame in ((DIFFERS, lost, before), (ADDED, more, after)):
         for name in names:
-            yield kind, f"column {name}", after.height
+            filled = frame.height - frame[name].null_count()
+            if filled or kind == DIFFERS:
+                yield kind, f"column {name}", filled
     common = [name for name in before.columns if name in after.columns]
     other = [name for name in common if before.schema[name] != after.schema[name]]
     for name in other:

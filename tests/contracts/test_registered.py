@@ -6,13 +6,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile, item_id
+from sonde.languages import has_facet
 from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
-from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, repositories
+from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, repositories
 
 ROOT = Path(__file__).parents[2]
 CODE = {
+    "go": "func f(x int) int { return g(x) + len(xs) }\n",
     "python": "def f(x):\n    return g(x) + len(x)\n",
     "java": "int f(int x) { return g(x) + Math.abs(x); }\n",
 }
@@ -63,6 +66,7 @@ def test_quirks_are_documented(name: str) -> None:
 
 
 LABELLING = [name for name in TASKS.names() if TASKS.load(name).target != "corpus"]
+OF_NAMES = ("api_cloze", "api_fakes", "api_names", "api_prompts")
 COLLECTING = sorted(set(TASKS.names()) - set(LABELLING))
 
 
@@ -74,6 +78,10 @@ def test_a_corpus_task_gives_rows_that_json_can_hold(name: str, language: str) -
     assert task.name == name
     assert task.version
     file = SourceFile(f"a.{language}", CODE[language], language, "c", "r")
+    if name in OF_NAMES and not has_facet(language, "imports"):
+        with pytest.raises(InputError, match="a language that has imports"):
+            task.collect([file])
+        return
     for row in task.collect([file]):
         assert json.loads(json.dumps(row)) == row
 
@@ -89,6 +97,10 @@ def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> 
     one = item(language)
     file = SourceFile(one.path, one.text, language, "c", "r")
     around = repositories([file]) if task.needs_repository else {}
+    if language not in languages_of(task):
+        with pytest.raises(UsageError, match=f"language '{language}' has no"):
+            task.label([one], around)
+        return
     table = task.label([one], around)[one.item_id]
     assert isinstance(table, pl.DataFrame)
     assert dict(LABEL_SCHEMA).items() <= dict(table.schema).items()

@@ -261,7 +261,11 @@ def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
     ("name", "text", "words"),
     [
         ("missing.py", None, "missing.py': no such file"),
-        ("words.txt", "def f(): pass", "no language with syntactic relations; give a file in java or python"),
+        (
+            "words.txt",
+            "def f(): pass",
+            "no language with syntactic relations; give a file in go or java or python",
+        ),
         ("broken.py", "def f(:\n", "snippet 'broken.py': does not parse as python; give a whole function"),
         ("bare.py", "x\n", "snippet 'bare.py': holds no syntactic relation; give a longer one"),
         ("long.py", "f(x)\n" * 50, "250 words, and a picture holds 200; give a single function"),

@@ -46,7 +46,51 @@ import java.util.*;
 }
 '''
 
-SAMPLES = {"python": PYTHON_SAMPLE, "java": JAVA_SAMPLE, "text": "Don't, 3.5 words 🎉 and “quotes”!\n"}
+GO_SAMPLE = """\
+package a
+
+import (
+	"fmt"
+	m "math/rand"
+)
+
+// Doc é.
+type A[T any] struct {
+	*B
+	f, g int `json:"é"`
+}
+
+// Say 🎉.
+//
+// deeper
+func (a *A[T]) F(x, y int, more ...string) (n int, err error) {
+	if v, ok := c[x]; ok && v > 1 {
+		return 1, nil
+	} else if x &^ y != 0x1F {
+		a.f++
+	}
+	for i := range more {
+		defer func(q rune) { recover() }('\\n')
+		fmt.Println("é\\n b", i, m.Int(), []int{1, 2}[0:1], &B{K: -1i})
+	}
+	switch t := any(x).(type) {
+	case int, *string:
+		ch <- t
+	default:
+		x, y = <-ch, 2
+	}
+	return
+}
+
+func ext(int) bool
+"""
+
+SAMPLES = {
+    "python": PYTHON_SAMPLE,
+    "java": JAVA_SAMPLE,
+    "go": GO_SAMPLE,
+    "text": "Don't, 3.5 words 🎉 and “quotes”!\n",
+}
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -88,10 +89,15 @@ def _label(task: str, corpus: str, output: Path, *more: str) -> tuple[str, ...]:
 
 
 def carry_out(command: Command, output: Path) -> str:
-    """Call the command line, and note how it ended beside what it wrote; gives its name."""
+    """Call the command line, and note how it ended beside what it wrote; gives its name.
+
+    What the same command has written already is kept.
+    """
     from sonde.cli import main
 
     place = output / command.name
+    if _is_kept(place, command):
+        return command.name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     sys.argv, code = ["sonde", *command.arguments], 0
@@ -100,20 +106,34 @@ def carry_out(command: Command, output: Path) -> str:
             main()
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
-    (place / "ended.json").write_text(json.dumps({"code": code}))
     (place / "told.txt").write_text(told.getvalue())
+    (place / "ended.json").write_text(json.dumps({"code": code, "arguments": command.arguments}))
     return command.name
 
 
-def collect(corpora: dict[str, str], tasks: list[str], output: Path, workers: int) -> None:
-    """Carry the fixed set out."""
-    every = list(commands(corpora, tasks, output))
+_STOPPED = 128
+"""Exit codes from here on are of signals."""
+
+
+def _is_kept(place: Path, command: Command) -> bool:
+    if not (place / "ended.json").exists():
+        return False
+    ended = json.loads((place / "ended.json").read_text())
+    return ended["code"] < _STOPPED and ended.get("arguments") == list(command.arguments)
+
+
+def collect(corpora: dict[str, str], tasks: list[str], output: Path, names: list[str], workers: int) -> None:
+    """Carry the fixed set out, or what of it has one of some names (with ``*`` for any letters)."""
+    every = [
+        command
+        for command in commands(corpora, tasks, output)
+        if any(fnmatch(command.name, name) for name in names)
+    ]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for number, name in enumerate(pool.map(carry_out, every, [output] * len(every)), 1):
             print(f"{number}/{len(every)} {name}", flush=True)
-    (output / "done").touch()
 
 
 if __name__ == "__main__":
     wanted = json.loads(sys.argv[1])
-    collect(wanted["corpora"], wanted["tasks"], Path(wanted["output"]), wanted["workers"])
+    collect(wanted["corpora"], wanted["tasks"], Path(wanted["output"]), wanted["names"], wanted["workers"])

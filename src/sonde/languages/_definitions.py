@@ -5,11 +5,13 @@
 - ``@function`` a definition that encloses others, with ``@name``;
 - ``@declaration`` one without a body, with ``@name``: a definition, but not a function;
 - ``@class`` with ``@name``;
-- ``@scope`` what encloses methods without being a named class; a ``@name`` counts in qualified names;
+- ``@scope`` what encloses methods without being a named class; a ``@name`` counts in qualified names; it may
+  be the node of the method itself;
 - ``@barrier`` what encloses like a function but has no name, such as a lambda;
 - ``@span`` with ``@function``: where the function begins, its decorators included; each part of it stands at
   the margin where the function is taken out of its file;
-- ``@doc`` with ``@function``: its documentation, marks included.
+- ``@doc`` with ``@function``: its documentation, marks included; ``@doc.lines`` with ``@function``: comments
+  in a row before it, of which those document that stand directly above it, each on lines of its own.
 
 `calls.scm` names ``@bare`` or ``@method`` (the called name) with ``@arguments``.
 """
@@ -19,6 +21,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+
+import tree_sitter
 
 from sonde.languages._grammar import Match
 from sonde.languages._text import EncodedText
@@ -79,7 +83,11 @@ def sites(matches: Iterable[Match]) -> list[Site]:
         if "doc" in match:
             # Of several comments in a row the last one stands next to the definition.
             site.doc = max(match["doc"][-1].byte_range, site.doc or (0, 0))
-    ordered = sorted(found.values(), key=lambda site: (site.start, -site.end))
+        if "doc.lines" in match and (above := list(_directly_above(node, match["doc.lines"]))):
+            # The query may match each end of the row of comments.
+            begin = min(above[-1].start_byte, site.doc[0] if site.doc else start)
+            site.doc = begin, above[0].end_byte
+    ordered = sorted(found.values(), key=lambda site: (site.start, -site.end, site.role != "scope"))
     open_sites: list[Site] = []
     for site in ordered:
         while open_sites and open_sites[-1].end <= site.start:
@@ -87,6 +95,18 @@ def sites(matches: Iterable[Match]) -> list[Site]:
         site.within = open_sites[-1] if open_sites else None
         open_sites.append(site)
     return ordered
+
+
+def _directly_above(node: tree_sitter.Node, comments: list[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
+    """The comments that end on the line before a node, or before another such comment, the last one first."""
+    row = node.start_point.row
+    for comment in reversed(comments):
+        before = comment.prev_sibling
+        beside = before is not None and before.end_point.row == comment.start_point.row
+        if comment.end_point.row + 1 != row or beside:
+            return
+        yield comment
+        row = comment.start_point.row
 
 
 def functions(

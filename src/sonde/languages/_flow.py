@@ -24,7 +24,9 @@ _KINDS = {
     **dict.fromkeys(("variable", "exception", "pattern", "expression"), "local"),
     **{kind: kind for kind in ("parameter", "field")},
 }
-_LED = frozenset({"subscript", "attribute", "array_access", "field_access"})
+_LED = frozenset(
+    ("subscript", "attribute", "array_access", "field_access", "index_expression", "selector_expression")
+)
 
 
 class VariablePlace(NamedTuple):

@@ -254,6 +254,8 @@ def deepest(root: tree_sitter.Node) -> int:
 def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
     """The last statement directly in a body."""
     statements = [child for child in body.named_children if "comment" not in child.type]
+    if len(statements) == 1 and statements[0].type == "statement_list":
+        return last_statement(statements[0])
     return statements[-1] if statements else None
 
 

@@ -1,0 +1,31 @@
+; Names that may stand for one another.
+(identifier) @name
+(field_identifier) @name
+
+; The predeclared types, which are names to the grammar.
+((type_identifier) @type
+  (#any-of? @type "bool" "byte" "complex64" "complex128" "float32" "float64" "int" "int8" "int16" "int32" "int64"
+    "rune" "string" "uint" "uint8" "uint16" "uint32" "uint64" "uintptr"))
+
+(binary_expression operator: ["==" "!=" "<=" ">=" "<" ">"] @relational)
+
+(assignment_statement operator: _ @assignment)
+(short_var_declaration ":=" @assignment)
+(var_spec "=" @assignment)
+
+(statement_list (_) @statement)
+(block) @body
+
+(short_var_declaration left: (expression_list (identifier) @bound))
+(assignment_statement left: (expression_list (_) @bound))
+(var_spec name: (identifier) @bound)
+(range_clause left: (expression_list (identifier) @bound))
+(inc_statement (identifier) @bound)
+(dec_statement (identifier) @bound)
+
+; A getter gives a field or a constant, a setter sets one field.
+(method_declaration body: (block . (statement_list . (return_statement (expression_list . [
+    (identifier) (selector_expression) (nil) (true) (false) (interpreted_string_literal) (int_literal)
+  ] .)) .) .)) @accessor
+(method_declaration body: (block . (statement_list . (assignment_statement
+    left: (expression_list . (selector_expression) .) right: (expression_list . (identifier) .)) .) .)) @accessor

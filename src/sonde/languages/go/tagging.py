@@ -1,0 +1,45 @@
+"""What a name names in Go: the names of packages are told by the imports of the file."""
+
+from __future__ import annotations
+
+import re
+
+from sonde.languages._grammar import node_text
+from sonde.languages._tagging import TaggingOf, follows
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_VERSION = re.compile(r"/v[0-9]+$")
+
+
+class GoTagging(TaggingOf):
+    """Go's `Tagging`."""
+
+    def packages(self, text: str, imports: str) -> set[int]:
+        """Names of packages in imports and types, and before a dot where the text binds no such name."""
+        own = {node_text(node) for node, _ in self.language.locals(text).definitions}
+        bound = self._bound(imports) | self._bound(text)
+        listed = self.metrics.leaves(text)
+        return super().packages(text, imports) | {
+            leaf.start
+            for place, leaf in enumerate(listed)
+            if leaf.text in bound - own
+            and leaf.parent == "selector_expression"
+            and follows(listed, place, ".")
+        }
+
+    def _bound(self, text: str) -> set[str]:
+        """What imports bind: the name that they give, else the last part of the path that is no version."""
+        found: set[str] = set()
+        root = self.metrics.reading(text).root
+        for node in dict(self.language.grammar.captures("tagging", root)).get("spec", []):
+            name, path = (node.child_by_field_name(field) for field in ("name", "path"))
+            if name is not None:
+                found.add(node_text(name))
+            elif path is not None:
+                found.add(_VERSION.sub("", node_text(path)[1:-1]).rpartition("/")[2])
+        return found
+
+
+def facet(language: TreeSitterLanguage) -> GoTagging:
+    """Go's classes of tokens."""
+    return GoTagging(language)

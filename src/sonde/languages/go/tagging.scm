@@ -1,0 +1,3 @@
+(import_declaration) @import
+
+(import_spec) @spec

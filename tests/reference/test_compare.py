@@ -1,0 +1,116 @@
+"""What the comparison with an earlier tree takes for a difference, on folders made for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from sonde.results.scores import Score, scores_frame
+from tests.reference.compare import ADDED, DIFFERS, INTENDED, Finding, Intended, differences, told
+
+PLACE = "observations/lens=surprisal/model=m"
+NAMES = "python-1e3f44c5-{:016x}.parquet"
+ROWS = {"item_id": ["a", "a", "b"], "rank": [1, 2, 1], "nats": [0.5, 1.5, 2.5]}
+
+
+def folder(place: Path, *parts: dict[str, Any], code: int = 0) -> Path:
+    command = place / "run-surprisal"
+    (command / PLACE).mkdir(parents=True)
+    (command / "ended.json").write_text(json.dumps({"code": code}))
+    for number, part in enumerate(parts):
+        pl.DataFrame(part).write_parquet(command / PLACE / NAMES.format(number + len(place.name)))
+    return place
+
+
+def labels(place: Path, rows: list[dict[str, Any]]) -> Path:
+    (place / "label").mkdir(parents=True)
+    (place / "label" / "ended.json").write_text('{"code": 0}')
+    (place / "label" / "labels").write_text("\n".join(map(json.dumps, rows)))
+    return place
+
+
+def found(before: Path, after: Path) -> list[tuple[str, str, int]]:
+    return [(one.kind, " ".join(one.what.split()[:3]), one.count) for one in differences(before, after, {})]
+
+
+def with_rows(**changed: list[Any]) -> dict[str, list[Any]]:
+    return {**ROWS, **changed}
+
+
+def test_parts_are_joined_and_rows_found_by_their_key(tmp_path: Path) -> None:
+    frame = pl.DataFrame(ROWS)
+    before = folder(tmp_path / "before", frame[:1].to_dict(), frame[1:].to_dict())
+    assert found(before, folder(tmp_path / "one", frame[::-1].to_dict())) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (with_rows(nats=[0.5, 1.5 + 1e-9, 2.5]), []),
+        (with_rows(nats=[0.5, 1.6, 2.5]), [(DIFFERS, "values of nats:", 1)]),
+        (with_rows(nats=[0.5, None, 2.5]), [(DIFFERS, "values of nats:", 1)]),
+        (with_rows(sink=[1, 2, 3]), [(ADDED, "column sink", 3)]),
+        (with_rows(rank=[1, 3, 1]), [(DIFFERS, "rows that are", 1), (ADDED, "rows", 1)]),
+        ({name: ROWS[name] for name in ("item_id", "nats")}, [(DIFFERS, "column rank", 3)]),
+        ({name: values + values[-1:] for name, values in ROWS.items()}, [(DIFFERS, "rows of a", 1)]),
+        ({name: values[:2] for name, values in ROWS.items()}, [(DIFFERS, "rows that are", 1)]),
+        (with_rows(rank=["1", "2", "1"]), [(DIFFERS, "column rank was", 3)]),
+    ],
+)
+def test_a_table(tmp_path: Path, after: dict[str, list[Any]], expected: list[tuple[str, str, int]]) -> None:
+    assert found(folder(tmp_path / "before", ROWS), folder(tmp_path / "after", after)) == expected
+
+
+def test_scores_are_found_by_what_they_are_of(tmp_path: Path) -> None:
+    def write(name: str, *scores: Score) -> Path:
+        place = folder(tmp_path / name)
+        scores_frame(scores).write_parquet(place / "run-surprisal" / "scores.parquet")
+        return place
+
+    one = Score(model="m", lens="attention", metric="accuracy", value=0.5, n=10, n_clusters=2)
+    more = Score(
+        model="m", lens="attention", metric="accuracy", value=0.4, n=10, n_clusters=2, control="random"
+    )
+    changed = Score(model="m", lens="attention", metric="accuracy", value=0.5, n=11, n_clusters=2)
+    before = write("before", one)
+    kinds = "rows lens attention, metric accuracy, control random"
+    assert [(one.kind, one.what) for one in differences(before, write("more", more, one), {})] == [
+        (ADDED, kinds)
+    ]
+    assert found(before, write("changed", changed)) == [(DIFFERS, "values of n:", 1)]
+
+
+def test_how_a_command_ended_and_whole_files(tmp_path: Path) -> None:
+    before = folder(tmp_path / "before", ROWS)
+    assert found(before, folder(tmp_path / "failed", ROWS, code=1)) == [(DIFFERS, "ended with 1,", 1)]
+    assert found(before, folder(tmp_path / "lost")) == [(DIFFERS, "the whole file", 1)]
+    assert found(tmp_path / "lost", before) == [(ADDED, "the whole file", 1)]
+
+
+EDGE = {"id": "a", "label": "If:if->body", "start": 0, "end": 2, "other_start": 4, "other_end": 9}
+
+
+def test_labels(tmp_path: Path) -> None:
+    before = labels(tmp_path / "before", [EDGE, {**EDGE, "start": 1}])
+    assert found(before, labels(tmp_path / "same", [EDGE, {**EDGE, "start": 1}])) == []
+    assert found(before, labels(tmp_path / "order", [{**EDGE, "start": 1}, EDGE])) == [
+        (DIFFERS, "the order of", 2)
+    ]
+    added = labels(tmp_path / "added", [{**EDGE, "date": 1}, {**EDGE, "start": 1, "date": 2}])
+    assert found(before, added) == [(ADDED, "column date", 2)]
+    other = labels(tmp_path / "other", [EDGE, {**EDGE, "start": 2}])
+    assert found(before, other) == [(DIFFERS, "rows that are", 1), (DIFFERS, "rows that are", 1)]
+    for most, kind in ((2, INTENDED), (1, DIFFERS)):
+        (one,) = differences(before, other, {("label", "labels"): Intended("the reason", most)})
+        assert (one.kind, one.count) == (kind, 2) and "the reason" in one.what
+
+
+def test_the_table_is_a_row_for_what_many_commands_share() -> None:
+    same = [Finding(ADDED, f"run-{name}", "items.parquet", "column date", 60) for name in "ab"]
+    lines = list(told([*same, Finding(DIFFERS, "run-a", "scores.parquet", "values of n", 3)]))
+    assert [line.split()[0] for line in lines] == ["kind", "differs", "added"]
+    assert lines[2].split() == ["added", "items.parquet", "2:", "run-a", "..", "120", "column", "date"]

@@ -54,11 +54,11 @@ def test_what_changes_observations_scores_or_training_stands_at_a_seam() -> None
         changes = DECLARED[quirk.name]["changes"]
         assert DECLARED[quirk.name]["lens"] == lens
         if changes == "labels":
-            assert quirk.stand is None, "labels are a task's"
+            assert quirk.published is None, "labels are a task's"
         elif changes == FED:
-            assert (quirk.stand is None) == (quirk.name in SWITCHES)
+            assert (quirk.published is None) == (quirk.name in SWITCHES)
         else:
-            assert quirk.stand is not None, quirk.name
+            assert quirk.published is not None, quirk.name
     assert {quirk.name for _, quirk in handed_over()} == {
         name for name, one in DECLARED.items() if "lens" in one
     }

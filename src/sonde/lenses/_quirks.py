@@ -30,20 +30,20 @@ class Seam(Generic[T, P]):
     def __init__(self, lens: str) -> None:
         self._lens = lens
 
-    def quirk(self, rule: Callable[Concatenate[T, P], T]) -> Stand:
+    def quirk(self, rule: Callable[Concatenate[T, P], T]) -> PublishedRule:
         """What a paper hands over: a function from the corrected thing to the published one."""
-        return Stand(self, rule)
+        return PublishedRule(self, rule)
 
     def as_asked(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
         """The thing itself where no quirk of this seam is on, else as published."""
         for quirk in quirks_on(self._lens, settings):
-            if quirk.stand is not None and quirk.stand.seam is self:
-                corrected = quirk.stand.rule(corrected, *told, **named)
+            if quirk.published is not None and quirk.published.seam is self:
+                corrected = quirk.published.rule(corrected, *told, **named)
         return corrected
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stand:
+class PublishedRule:
     """A published rule, and the seam that it stands at."""
 
     seam: Seam[Any, ...]
@@ -57,13 +57,13 @@ class Quirk:
     Attributes:
         name: Its name, ``<paper>.<what>``.
         line: What the published code does.
-        stand: The published rule and its seam. None for a switch of the lens, which changes what a model is
-            fed, and for what a task labels otherwise.
+        published: The published rule and its seam. None for a switch of the lens, which changes what a model
+            is fed, and for what a task labels otherwise.
     """
 
     name: str
     line: str
-    stand: Stand | None = None
+    published: PublishedRule | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

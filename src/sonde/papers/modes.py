@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sonde.base.options import Option
-from sonde.lenses._quirks import HandedOver, Quirk, Stand
+from sonde.lenses._quirks import HandedOver, PublishedRule, Quirk
 from sonde.papers.declared import declared, quirks
 
 FED = "what a model is fed"
@@ -43,7 +43,7 @@ it, or of the data set, since nothing that is done afterwards could give what th
 
 
 def handed_over(
-    paper: str, lens: str, rules: Mapping[str, Stand], options: Mapping[str, Option] | None = None
+    paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
 ) -> HandedOver:
     """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
 

@@ -71,7 +71,7 @@ def refuse_quirks(settings: LensSettings) -> None:
         UsageError: One of them is on.
     """
     for quirk in quirks_on(LENS, settings):
-        filed = quirk.stand is not None and quirk.stand.seam is FILED
+        filed = quirk.published is not None and quirk.published.seam is FILED
         if filed or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
                 f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "

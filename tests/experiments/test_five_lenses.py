@@ -34,7 +34,7 @@ from sonde.results.observations import OBSERVATIONS_SCHEMA
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.results.verdict import verdict_allowed
 from sonde.store.rundir import slug
-from sonde.tasks import EXAMPLE_SCHEMA, LABEL_SCHEMA
+from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks._cloze_columns import QUERY_SCHEMA
 from sonde.tasks._relation_rows import RELATION_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
@@ -116,7 +116,6 @@ WRITTEN = {
     "scores.parquet": SCORES_SCHEMA,
     "items.parquet": ITEMS_SCHEMA,
     "inputs.parquet": ITEMS_SCHEMA,
-    "labels/task=argument_names": LABEL_SCHEMA | ITEM,
     "labels/task=call_origin": CALL_SCHEMA | ITEM,
     "labels/task=syntax_relations": RELATION_SCHEMA | ITEM,
     "labels/task=api_cloze": QUERY_SCHEMA,

@@ -15,6 +15,8 @@ from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
+from sonde.lenses._quirks import tasks_behind
+from sonde.lenses.surprisal.seams import active
 from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 
@@ -166,7 +168,7 @@ class Study:
             name: TASKS.load(name)
             .label([made], known)[made.item_id]
             .with_columns(item_id=pl.lit(made.item_id))
-            for name in lens.tasks
+            for name in (*lens.tasks, *tasks_behind(lens.name, active(self.settings)))
         }
         capture = capture_of(made, nats, rank=rank, context=context)
         captured = Captured(prepared_of(made, pieces), (capture,))

@@ -16,6 +16,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
+from sonde.lenses._quirks import tasks_behind
 from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
 from sonde.tasks import TASKS, ablations_of, quirks_of
 
@@ -59,7 +60,7 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=tasks[lens.name],
+                tasks=tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),

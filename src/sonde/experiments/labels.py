@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import polars as pl
 
@@ -44,6 +44,32 @@ def label_path(task_name: str, group_prefix: str) -> str:
 def read_labels(store: PartStore, task_name: str, group: Group) -> pl.DataFrame:
     """The label rows of all inputs of a group."""
     return scan_tables([store.path(label_path(task_name, group.prefix))]).collect()
+
+
+class LabelTables(Mapping[str, pl.DataFrame]):
+    """The label rows of all inputs of a group, task by task, each read when it is asked for.
+
+    Args:
+        store: Where the labels are kept.
+        tasks: The tasks, by public name.
+        group: The items.
+    """
+
+    def __init__(self, store: PartStore, tasks: Sequence[str], group: Group) -> None:
+        self._store, self._group = store, group
+        self._tables: dict[str, pl.DataFrame | None] = dict.fromkeys(tasks)
+
+    def __getitem__(self, task: str) -> pl.DataFrame:
+        table = self._tables[task]
+        if table is None:
+            table = self._tables[task] = read_labels(self._store, task, self._group)
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 def write_labels(

@@ -14,7 +14,7 @@ from sonde.executors import kept_processes
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
-from sonde.experiments.labels import read_labels, write_labels
+from sonde.experiments.labels import LabelTables, write_labels
 from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
 from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
 from sonde.experiments.tables import items_frame
@@ -162,7 +162,7 @@ def _drawn_reading(
         methods = _trained_on(reader, drawn, settings, pool.language)
         return Reading(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods)
     reader = reading_lens(lens.source)
-    labels = {task: read_labels(store, task, pool) for task in drawn.tasks}
+    labels = LabelTables(store, drawn.tasks, pool)
     inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
     if about := reader.about_inputs(inputs, labels, settings):
         progress.note(f"{lens.name}: {about}")
@@ -203,7 +203,7 @@ def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartS
     reader, settings = reading_lens(lens.source), settings_of(lens)
     rule = fingerprint("labels", [rules[task] for task in lens.tasks])
     lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
-    labels = {task: read_labels(store, task, group) for task in lens.tasks}
+    labels = LabelTables(store, lens.tasks, group)
     inputs = tuple(reader.inputs(group.items, labels, settings))
     return Reading(
         lens=lens,

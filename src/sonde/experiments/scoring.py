@@ -11,7 +11,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.executors import on_cluster
 from sonde.experiments._experiment import Execution
 from sonde.experiments._progress import Advance
-from sonde.experiments.labels import read_labels
+from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Part, ScoringJob, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
@@ -136,7 +136,7 @@ def _score(
         items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
         template=template,
         settings=settings_of(lens),
-        labels={task: read_labels(store, task, group) for task in lens.tasks},
+        labels=LabelTables(store, lens.tasks, group),
         texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
         controls=tuple(

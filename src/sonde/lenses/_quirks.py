@@ -6,7 +6,7 @@ point of the group `GROUP`, named ``<lens>.<paper>`` (sonde's own lie in `sonde.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -30,9 +30,14 @@ class Seam(Generic[T, P]):
     def __init__(self, lens: str) -> None:
         self._lens = lens
 
-    def quirk(self, rule: Callable[Concatenate[T, P], T]) -> PublishedRule:
-        """What a paper hands over: a function from the corrected thing to the published one."""
-        return PublishedRule(self, rule)
+    def quirk(self, rule: Callable[Concatenate[T, P], T], *tasks: str) -> PublishedRule:
+        """What a paper hands over: a function from the corrected thing to the published one.
+
+        Args:
+            rule: The function.
+            tasks: Tasks whose labels it asks for beside those of the lens.
+        """
+        return PublishedRule(self, rule, tasks)
 
     def as_asked(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
         """The thing itself where no quirk of this seam is on, else as published."""
@@ -44,10 +49,11 @@ class Seam(Generic[T, P]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedRule:
-    """A published rule, and the seam that it stands at."""
+    """A published rule, the seam that it stands at, and tasks whose labels it asks for."""
 
     seam: Seam[Any, ...]
     rule: Callable[..., Any]
+    tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +94,12 @@ def published_of(lens: str) -> tuple[HandedOver, ...]:
 def quirk_lines_of(lens: str) -> Mapping[str, str]:
     """The quirks of a lens, with one line each."""
     return {quirk.name: quirk.line for one in published_of(lens) for quirk in one.quirks}
+
+
+def tasks_behind(lens: str, on: Collection[str]) -> tuple[str, ...]:
+    """Tasks whose labels some quirks of a lens ask for, beside those that the lens always asks."""
+    rules = (quirk.published for one in published_of(lens) for quirk in one.quirks if quirk.name in on)
+    return tuple(task for rule in rules if rule is not None for task in rule.tasks)
 
 
 def quirks_on(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:

@@ -52,7 +52,7 @@ class Surprisal(LensDefaults):
     name = LENS
     version = "7"
     typed_options = SurprisalOptions
-    tasks = ("call_origin", "argument_names")
+    tasks = ("call_origin",)
     compared = (
         Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),

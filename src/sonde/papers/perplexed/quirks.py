@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import UsageError
 from sonde.lenses.surprisal.observe import Filed, Laid
 from sonde.lenses.surprisal.origin import Summary
 from sonde.lenses.surprisal.pools import Pooled
@@ -18,6 +17,7 @@ from sonde.lenses.surprisal.sums import Sums
 from sonde.papers.modes import handed_over
 from sonde.papers.perplexed import tags
 
+_ARGUMENT_NAMES = "argument_names"
 _CALL_TAGS = r"^<?(call|argument_list) -> "
 
 
@@ -46,11 +46,7 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
 
 def argument_names(origin: Pooled, labels: Mapping[str, pl.DataFrame], laid: Laid) -> Pooled:
     """An argument that is named like a definition of another file is internal, whatever is called."""
-    if "argument_names" not in labels:
-        raise UsageError(
-            "quirk 'codetokenizers.argument_names' needs the labels of the task 'argument_names'"
-        )
-    arguments, pieces = laid.labels(labels["argument_names"]), laid.pieces
+    arguments, pieces = laid.labels(labels[_ARGUMENT_NAMES]), laid.pieces
     named = owners(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
     before = np.concatenate([[0], np.cumsum(named)])
     touched = before[pieces.end] > before[pieces.start]
@@ -82,7 +78,7 @@ published = handed_over(
         "perplexed.call_tags": SUMS.quirk(call_tags),
         "perplexed.local_is_external": CALLS.quirk(local_is_external),
         "codetokenizers.bare_calls_only": CALLS.quirk(bare_calls_only),
-        "codetokenizers.argument_names": ORIGINS.quirk(argument_names),
+        "codetokenizers.argument_names": ORIGINS.quirk(argument_names, _ARGUMENT_NAMES),
         **tags.RULES,
     },
 )

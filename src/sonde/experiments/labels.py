@@ -65,6 +65,9 @@ class LabelTables(Mapping[str, pl.DataFrame]):
             table = self._tables[task] = read_labels(self._store, task, self._group)
         return table
 
+    def __contains__(self, task: object) -> bool:
+        return task in self._tables
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
 

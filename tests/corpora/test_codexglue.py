@@ -17,7 +17,7 @@ ENTRY: dict[str, Any] = {
 }
 
 
-def write(folder: Path, entries: object, name: str = "go.json") -> str:
+def write(folder: Path, entries: object, name: str = "php.json") -> str:
     path = folder / name
     path.write_text(entries if isinstance(entries, str) else json.dumps(entries), encoding="utf-8")
     return f"codexglue:{path}"
@@ -84,8 +84,8 @@ def test_predictions_are_written_for_the_evaluator() -> None:
 
 
 def test_words_of_another_test_come_with_it(tmp_path: Path) -> None:
-    (tmp_path / "cloze-all" / "go").mkdir(parents=True)
-    corpus = write(tmp_path / "cloze-all" / "go", [{**ENTRY, "idx": "all-7"}], "clozeTest.json")
+    (tmp_path / "cloze-all" / "php").mkdir(parents=True)
+    corpus = write(tmp_path / "cloze-all" / "php", [{**ENTRY, "idx": "all-7"}], "clozeTest.json")
     with pytest.raises(InputError, match=r"'all-7' is of no known test; known: maxmin, and others with"):
         read(corpus)
     words = tmp_path / "cloze-all" / "cloze_test_words.txt"
@@ -94,7 +94,7 @@ def test_words_of_another_test_come_with_it(tmp_path: Path) -> None:
     (given,) = file.given
     assert given.label == "len,max,key" and file.text[given.start : given.end] == "len"
     # The words of a test that is known stay its own.
-    (file,) = read(write(tmp_path / "cloze-all" / "go", [ENTRY], "clozeTest.json"))
+    (file,) = read(write(tmp_path / "cloze-all" / "php", [ENTRY], "clozeTest.json"))
     assert file.given[0].label == "max,min"
     words.write_text("len\na,b", encoding="utf-8")
     with pytest.raises(InputError, match="'a,b' is no word"):

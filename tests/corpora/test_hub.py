@@ -47,7 +47,7 @@ def test_code_search_net_saved_to_disk_with_splits(tmp_path: Path) -> None:
     rows = [
         search_net_row(1, "python", PYTHON),
         search_net_row(2, "java", JAVA),
-        search_net_row(3, "go", "x"),
+        search_net_row(3, "php", "x"),
     ]
     table = datasets.Dataset.from_list(rows)
     datasets.DatasetDict({"train": table, "test": table}).save_to_disk(tmp_path / "csn")

@@ -55,12 +55,15 @@ class KeptAnswers(MutableMapping[str, Answer]):
         path: Where they are kept; where nothing readable is, there are none.
         decode: The answer that a value of JSON stands for.
         encode: The value of JSON of an answer.
+
+    Attributes:
+        grown: Whether something was found that was not kept.
     """
 
     def __init__(self, path: Path, decode: Callable[[Any], Answer], encode: Callable[[Answer], Any]) -> None:
         self._path, self._decode, self._encode = path, decode, encode
         self._lines = _read(path)
-        self._grown = False
+        self.grown = False
 
     def __getitem__(self, key: str) -> Answer:
         line = self._lines[key]
@@ -71,7 +74,7 @@ class KeptAnswers(MutableMapping[str, Answer]):
 
     def __setitem__(self, key: str, answer: Answer) -> None:
         line = json.dumps(self._encode(answer), separators=(",", ":")).encode()
-        self._grown = self._grown or line != self._lines.get(key)
+        self.grown = self.grown or line != self._lines.get(key)
         self._lines[key] = line
 
     def __delitem__(self, key: str) -> None:
@@ -91,7 +94,7 @@ class KeptAnswers(MutableMapping[str, Answer]):
 
         Processes that write at once do not disturb each other: the last one's file stays, whole.
         """
-        if not self._grown:
+        if not self.grown:
             return
         packer = zlib.compressobj(1)
         with suppress(SondeError, OSError):

@@ -30,7 +30,6 @@ class SpansIndex:
         self.used: set[str] = set()
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, list[Definition]] = {}
-        self.grown = False
 
     def ahead(self, files: Iterable[SourceFile], spread: Spread) -> Iterator[SourceFile]:
         """The files in their order, what is in each being found before by several processes.
@@ -62,7 +61,6 @@ class SpansIndex:
     def _add(self, key: str, answer: _Found) -> list[Function]:
         found, self.definitions[key], imports = answer
         self.known[key] = found
-        self.grown = True
         if imports is not None:
             self.imports[key] = imports
         return found
@@ -98,7 +96,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
     """
     index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _plain))
     yield index
-    if index.grown:
+    if index.known.grown:
         # What the corpus no longer holds goes.
         for key in index.known.keys() - index.used:
             del index.known[key]

@@ -21,6 +21,12 @@ from sonde.results.scores import Score, scores_frame
 from sonde.tasks import TASKS, repositories
 
 
+def tasks_of(settings: LensSettings) -> tuple[str, ...]:
+    """The tasks whose labels the lens `surprisal` is given."""
+    lens = LENSES.load("surprisal")
+    return (*lens.tasks, *tasks_behind(lens.name, active(settings)))
+
+
 def item_of(text: str, **changes: object) -> Item:
     fields: dict[str, object] = {
         "item_id": "item", "text": text, "language": "python", "unit": "function", "path": "here.py",
@@ -168,7 +174,7 @@ class Study:
             name: TASKS.load(name)
             .label([made], known)[made.item_id]
             .with_columns(item_id=pl.lit(made.item_id))
-            for name in (*lens.tasks, *tasks_behind(lens.name, active(self.settings)))
+            for name in tasks_of(self.settings)
         }
         capture = capture_of(made, nats, rank=rank, context=context)
         captured = Captured(prepared_of(made, pieces), (capture,))

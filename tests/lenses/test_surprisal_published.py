@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import torch
 from tests.experiments.conftest import CODE, save_decoder
+from tests.lenses.conftest import tasks_of
 from tokenizers import Tokenizer, processors
 from torch.nn import CrossEntropyLoss
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -96,7 +97,7 @@ def observed(folder: Path, texts: tuple[str, ...], settings: LensSettings) -> pl
             frame.with_columns(item_id=pl.lit(key))
             for key, frame in TASKS.load(name).label(items, known).items()
         )
-        for name in lens.tasks
+        for name in tasks_of(settings)
     }
     prepared = prepare(loaded, items)
     passes = {"surprisal": lens.passes(prepared, labels, settings)}

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.lenses.conftest import tasks_of
 
 from sonde.alignment import align, encode
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
@@ -60,6 +61,7 @@ def captured(tokenizer: object, number: int, text: str) -> Captured:
 
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 def test_items_together_are_items_alone(mode: str, tokenizer: object) -> None:
+    settings = LensSettings(mode=mode)
     observed = [captured(tokenizer, number, text) for number, text in enumerate(CODES)]
     items = [one.prepared.item for one in observed]
     known = repositories([SourceFile(i.path, i.text, i.language, i.cluster, i.repository) for i in items])
@@ -68,10 +70,9 @@ def test_items_together_are_items_alone(mode: str, tokenizer: object) -> None:
             table.with_columns(item_id=pl.lit(key))
             for key, table in TASKS.load(name).label(items, known).items()
         )
-        for name in LENS.tasks
+        for name in tasks_of(settings)
     }
     surfaces = [f"piece {number}" for number in range(50)]
-    settings = LensSettings(mode=mode)
     together = LENS.observe(observed, labels, settings, surfaces)
     alone = pl.concat(LENS.observe([one], labels, settings, surfaces) for one in observed)
     assert_frame_equal(together, alone, check_exact=True)

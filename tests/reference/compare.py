@@ -67,11 +67,11 @@ class Intended:
 
     Attributes:
         reason: Why it does.
-        most: Edges that may differ.
+        most: Edges that may differ; None where the whole file is gone.
     """
 
     reason: str
-    most: int
+    most: int | None = None
 
 
 def differences(
@@ -82,7 +82,7 @@ def differences(
     Args:
         before: What the earlier tree gave.
         after: What the tree at hand gave.
-        intended: Files of relations that differ by intention, by command and file.
+        intended: Files that differ by intention, by command and file.
         only: Names of commands, with ``*`` for any letters.
     """
     names = {path.name for folder in (before, after) for path in folder.iterdir() if path.is_dir()}
@@ -120,13 +120,15 @@ def _of_command(
         return
     own, other = _files(before), _files(after)
     for file in sorted(own.keys() | other.keys()):
-        if file not in own or file not in other:
+        allowed = intended.get((name, file))
+        if file not in other and allowed and allowed.most is None:
+            yield Finding(INTENDED, name, file, f"the whole file: {allowed.reason}")
+        elif file not in own or file not in other:
             yield Finding(DIFFERS if file in own else ADDED, name, file, "the whole file")
         elif file.endswith(".parquet"):
             for kind, what, count in _of_tables(_table(own[file]), _table(other[file])):
                 yield Finding(kind, name, file, what, count)
-        elif (name, file) in intended:
-            allowed = intended[name, file]
+        elif allowed and allowed.most is not None:
             count = _edges_that_differ(own[file][0], other[file][0])
             if count:
                 kind = INTENDED if count <= allowed.most else DIFFERS

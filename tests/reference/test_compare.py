@@ -89,6 +89,9 @@ def test_how_a_command_ended_and_whole_files(tmp_path: Path) -> None:
     assert found(before, folder(tmp_path / "failed", ROWS, code=1)) == [(DIFFERS, "ended with 1,", 1)]
     assert found(before, folder(tmp_path / "lost")) == [(DIFFERS, "the whole file", 1)]
     assert found(tmp_path / "lost", before) == [(ADDED, "the whole file", 1)]
+    lost = {("run-surprisal", f"{PLACE}/python.parquet"): Intended("the reason")}
+    (one,) = differences(before, tmp_path / "lost", lost)
+    assert (one.kind, one.what) == (INTENDED, "the whole file: the reason")
 
 
 EDGE = {"id": "a", "label": "If:if->body", "start": 0, "end": 2, "other_start": 4, "other_end": 9}

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 from sonde.corpora import Item, Tag
-from sonde.experiments.tables import items_frame, items_from
+from sonde.experiments.tables import items_frame, items_from, read_inputs
+from sonde.store.rundir import RunDirectory
 
 
 def test_items_come_back_as_they_were() -> None:
@@ -27,3 +30,22 @@ def test_items_come_back_as_they_were() -> None:
 
 def test_no_items_is_a_table_too() -> None:
     assert items_from(items_frame([])) == []
+
+
+def test_some_inputs_are_read_in_the_order_asked_for(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+
+    def item(number: int, language: str = "python") -> Item:
+        return Item(f"i{number}", f"text {number}", language, "function")
+
+    here = [item(number) for number in range(9)]
+    # Of two corpora that hold one item, and of two languages, only what was asked for.
+    items_frame([("a", here), ("b", here), ("a", [item(3, "java")])]).write_parquet(
+        run.items, row_group_size=2
+    )
+    items_frame([("a", [item(10)])]).write_parquet(run.inputs)
+    for corpus in ("a", "b"):
+        assert read_inputs(run, corpus, "python", ["i7", "i2", "i3"]) == [here[7], here[2], here[3]]
+    assert read_inputs(run, "a", "python", ["i10", "i0"]) == [item(10), here[0]]
+    assert read_inputs(run, "a", "java", ["i3"]) == [item(3, "java")]
+    assert read_inputs(run, "c", "python", ["i3"]) == read_inputs(run, "a", "python", []) == []

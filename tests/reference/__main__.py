@@ -32,7 +32,7 @@ INTENDED = {
     ),
 } | {
     (command, "labels/task=argument_names/python.parquet"): Intended(
-        "only a quirk of paper mode reads the names of arguments, so that corrected mode no longer labels them"
+        "only a quirk of paper mode reads the names of arguments, so corrected mode no longer labels them"
     )
     for command in ("run-surprisal-corrected", "run-surprisal-encoder-corrected")
 }

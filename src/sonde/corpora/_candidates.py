@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,6 +86,10 @@ class CandidateItem:
             said[name] = tuple(kind(**one) for one in said.get(name, ()))
         said["cuts"] = tuple(said.get("cuts", ()))
         said |= {name: getattr(self, name) for name in _ASKED}
+        # A hundred thousand items have a few units and licences, and most no identifier of their own.
+        said |= {name: sys.intern(said[name]) for name in ("unit", "licence") if name in said}
+        if said.get("identifier") == self.item_id:
+            said["identifier"] = self.item_id
         return Item(**said)
 
     def _said(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_fil
 from sonde.experiments._progress import Advance
 from sonde.experiments.plan import Group
 from sonde.languages import version_of
-from sonde.results.columns import one_below_another, scan_tables
+from sonde.results.columns import scan_tables
 from sonde.store.parts import PartStore
 from sonde.tasks import (
     TASKS,
@@ -106,7 +106,7 @@ def write_labels(
         asked = Question(name, 0, mode, frozenset(quirks), around)
         tables = label_items(asked, group.items, spread)
         named = (frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables)
-        store.put(relative, key, one_below_another(named), {})
+        store.put_together(relative, key, named, {})
     advance()
     return rule
 
@@ -128,6 +128,12 @@ def around_of(
         paths = frozenset(item.path for item in (group.items if items is None else items))
         return _imports(group.corpus, group.language, group.corpus_hash, paths, spread)
     return {}
+
+
+def forget_files_around() -> None:
+    """Let go of what is known of the files around items, once all of a run are labelled."""
+    _repositories.cache_clear()
+    _imports.cache_clear()
 
 
 @functools.lru_cache(maxsize=1)

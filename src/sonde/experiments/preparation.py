@@ -14,8 +14,6 @@ from contextvars import ContextVar
 from multiprocessing import get_context
 from pathlib import Path
 
-import polars as pl
-
 from sonde.base.children import safe_children
 from sonde.base.fingerprint import hash_text
 from sonde.capture.preparing import prepare_with
@@ -23,7 +21,7 @@ from sonde.capture.requests import Prepared
 from sonde.corpora import Item
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.pools import JobPool
-from sonde.experiments.tables import items_from, scan_inputs
+from sonde.experiments.tables import read_inputs
 from sonde.models import LoadedModel, ModelSpec, load_tokenizer
 from sonde.store.rundir import RunDirectory
 
@@ -35,9 +33,7 @@ _Key = tuple[str, str, str, tuple[str, ...]]
 
 def items_of(job: ObserveJob) -> list[Item]:
     """The items of a job, in its order."""
-    wanted = pl.LazyFrame({"item_id": job.item_ids, "order": range(len(job.item_ids))})
-    held = scan_inputs(RunDirectory(Path(job.root)), job.corpus, job.language)
-    return items_from(held.join(wanted, on="item_id").sort("order").collect())
+    return read_inputs(RunDirectory(Path(job.root)), job.corpus, job.language, job.item_ids)
 
 
 def prepare_job(job: ObserveJob) -> list[Prepared]:

@@ -14,7 +14,7 @@ from sonde.executors import kept_processes
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
-from sonde.experiments.labels import LabelTables, write_labels
+from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
 from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
 from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
 from sonde.experiments.tables import items_frame
@@ -25,6 +25,9 @@ from sonde.tasks import TASKS, DrawingTask, effective_clusters, lack_of_clusters
 
 _PATHS = ("cluster", "path")
 
+_ROW_GROUP = 2_048
+"""Items that are read together: a job wants some dozens that stand beside each other."""
+
 
 def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
     """What each lens is shown, written into the folder of the run, and the items of the corpora among it.
@@ -34,7 +37,9 @@ def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading],
     """
     execution = session.execution
     with kept_processes(execution.executor, execution.light_workers):
-        return _read(session, lenses)
+        found = _read(session, lenses)
+    forget_files_around()
+    return found
 
 
 def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
@@ -96,7 +101,7 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
         *([days] if days else []),
     )
     if store.notes(name, key) is None:
-        store.put(name, key, items_frame(corpora), {})
+        store.put(name, key, items_frame(corpora), {}, row_group=_ROW_GROUP)
 
 
 def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[Reading]:

@@ -64,6 +64,7 @@ SCORED_ITEMS = (
 
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
+_ROW, _ORDER = "_row", "_order"
 _LATER = ("oldest", "newest", "period")
 """Columns that tables of earlier versions lack."""
 
@@ -102,5 +103,20 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
 
 def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
     """What lenses read of a corpus in one language: items, and what tasks derived from them."""
+    return _of(pl.scan_parquet([run.items, run.inputs]), corpus, language)
+
+
+def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
+    """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
     table = pl.scan_parquet([run.items, run.inputs])
+    wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
+    names = _of(table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language)
+    rows = names.join(wanted, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()
+    if rows.is_empty():
+        return []
+    around = table.slice(rows[0], rows[-1] - rows[0] + 1)
+    return items_from(_of(around, corpus, language).join(wanted, on="item_id").sort(_ORDER).collect())
+
+
+def _of(table: pl.LazyFrame, corpus: str, language: str) -> pl.LazyFrame:
     return table.filter((pl.col("corpus") == corpus) & (pl.col("language") == language))

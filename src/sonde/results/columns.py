@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -32,16 +31,6 @@ _EARLIER: Mapping[str, tuple[str, frozenset[str]]] = {
     "arm": ("method", frozenset({"task", "seed", "variant"})),
 }
 """Earlier names of columns, with the present one and with the columns beside which they mean it."""
-
-
-_TOGETHER = 512
-
-
-def one_below_another(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Many small tables as one, joined as they come: each takes kilobytes, however few rows it has."""
-    left = iter(tables)
-    some = iter(lambda: list(islice(left, _TOGETHER)), [])
-    return pl.concat([pl.concat(few, rechunk=True) for few in some], rechunk=True)
 
 
 def scan_tables(paths: Sequence[Path]) -> pl.LazyFrame:

@@ -8,7 +8,7 @@ part is computed again and nothing else is.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import polars as pl
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import hash_bytes
+from sonde.base.frames import parquet_of
 from sonde.store.receipts import read_receipt, receipt_path, write_receipt
 
 
@@ -55,15 +56,42 @@ class PartStore:
         self.damaged.append(relative)
         return None
 
-    def put(self, relative: str, key: str, frame: pl.DataFrame, notes: Mapping[str, Any]) -> None:
+    def put(
+        self,
+        relative: str,
+        key: str,
+        frame: pl.DataFrame,
+        notes: Mapping[str, Any],
+        *,
+        row_group: int | None = None,
+    ) -> None:
         """Write a part, then its receipt.
+
+        Args:
+            relative: Path of the part inside the root.
+            key: Fingerprint of everything that can change the part.
+            frame: The table.
+            notes: What `notes` gives for it.
+            row_group: Rows that are read together; few where readers want some rows in the middle.
 
         Raises:
             StoreError: The disk is full or not writable; no other part is touched.
         """
         buffer = io.BytesIO()
-        frame.write_parquet(buffer, compression="zstd", statistics=False)
-        content = buffer.getvalue()
+        frame.write_parquet(buffer, compression="zstd", statistics=False, row_group_size=row_group)
+        self._write(relative, key, buffer.getvalue(), notes)
+
+    def put_together(
+        self, relative: str, key: str, tables: Iterable[pl.DataFrame], notes: Mapping[str, Any]
+    ) -> None:
+        """Write a part of many small tables, which are taken as they are written, then its receipt.
+
+        Raises:
+            StoreError: See `put`.
+        """
+        self._write(relative, key, parquet_of(tables), notes)
+
+    def _write(self, relative: str, key: str, content: bytes, notes: Mapping[str, Any]) -> None:
         write_atomic(self.path(relative), content)
         write_receipt(self.root, relative, content, key, notes)
 

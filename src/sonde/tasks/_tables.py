@@ -7,12 +7,15 @@ from itertools import accumulate
 
 import polars as pl
 
+from sonde.base.frames import one_below_another
 from sonde.corpora import Item
 from sonde.corpora._spread import ONE, ItemChunk, Spread
-from sonde.results.columns import one_below_another
 from sonde.tasks._picked import Question, around
 
 _PLACE = "_place"
+
+_WINDOW = 16_384
+"""Items whose labels are held, where items are labelled in another order than their own."""
 
 
 def label_items(
@@ -25,17 +28,20 @@ def label_items(
         items: The items; two with one id, in several files, are labelled each where it stands.
         spread: Processes that read them; any number gives the same.
     """
-    # Those of one repository stand together, so that what is known of it is sent with few chunks.
-    order = range(len(items))
-    if question.repositories:
-        order = sorted(order, key=lambda place: items[place].repository)
-    answers = spread.over(_label, question, [items[place] for place in order], share=around)
     if not question.repositories:
-        yield from answers
+        yield from spread.over(_label, question, items)
         return
-    if not items:
-        return
-    # Their tables are held below one another: alone, each takes kilobytes however few rows it has.
+    for begin in range(0, len(items), _WINDOW):
+        yield from _in_repositories(question, items[begin : begin + _WINDOW], spread)
+
+
+def _in_repositories(
+    question: Question, items: Sequence[Item], spread: Spread
+) -> Iterator[tuple[Item, pl.DataFrame]]:
+    """The same for a task that looks into repositories; the labels of all these items are held."""
+    # Those of one repository stand together, so that what is known of it is sent with few chunks.
+    order = sorted(range(len(items)), key=lambda place: items[place].repository)
+    answers = spread.over(_label, question, [items[place] for place in order], share=around)
     heights = [0] * len(items)
 
     def placed() -> Iterator[pl.DataFrame]:

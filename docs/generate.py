@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from sonde.experiments.language_page import languages_page
 from sonde.experiments.reference import options_page
 from sonde.experiments.schema import experiment_schema
 from sonde.models import CELLS, Checkpoint, known_checkpoints, size_text
@@ -94,6 +95,7 @@ PAGES = {
     "performance.md": performance_page,
     "glossary.md": glossary_page,
     "files.md": files_page,
+    "languages.md": languages_page,
     "options.md": options_page,
     "paper-modes.md": modes_page,
     "experiment.schema.json": lambda: json.dumps(experiment_schema(), indent=2) + "\n",

@@ -8,7 +8,7 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile, item_id
-from sonde.languages import has_facet
+from sonde.languages import LANGUAGES, has_facet, reasons_without
 from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
 from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, repositories
@@ -71,6 +71,20 @@ COLLECTING = sorted(set(TASKS.names()) - set(LABELLING))
 
 
 @pytest.mark.parametrize("language", CODE)
+def test_what_a_language_cannot_have_is_declared_with_a_reason(language: str) -> None:
+    tasks = [TASKS.load(name) for name in TASKS.names()]
+    unable = {task.name for task in tasks if language not in languages_of(task)}
+    if not has_facet(language, "imports"):
+        unable |= {*OF_NAMES, "api_deprecated"}
+    assert set(reasons_without(language)) == unable
+    assert all(reasons_without(language).values())
+
+
+def test_code_of_every_language_is_at_hand() -> None:
+    assert set(CODE) == {name for name in LANGUAGES.names() if has_facet(name, "tokens")}
+
+
+@pytest.mark.parametrize("language", CODE)
 @pytest.mark.parametrize("name", COLLECTING)
 def test_a_corpus_task_gives_rows_that_json_can_hold(name: str, language: str) -> None:
     task = TASKS.load(name)
@@ -97,11 +111,13 @@ def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> 
     one = item(language)
     file = SourceFile(one.path, one.text, language, "c", "r")
     around = repositories([file]) if task.needs_repository else {}
-    if language not in languages_of(task):
+    if not has_facet(language, getattr(task, "facet", "tokens")):
         with pytest.raises(UsageError, match=f"language '{language}' has no"):
             task.label([one], around)
         return
     table = task.label([one], around)[one.item_id]
+    if language not in languages_of(task):
+        assert table["label"].null_count() == table.height
     assert isinstance(table, pl.DataFrame)
     assert dict(LABEL_SCHEMA).items() <= dict(table.schema).items()
     assert (table["start"] >= 0).all()

@@ -25,6 +25,7 @@ from sonde.experiments.drawing import DEFAULT_SIZE, pool_selection
 from sonde.experiments.formats import FORMATS, FileFormat, Labelled
 from sonde.experiments.formats.sonde import json_lines, label_rows
 from sonde.experiments.labels import around_files
+from sonde.languages import reasons_without
 from sonde.tasks import (
     TASKS,
     CorpusTask,
@@ -200,8 +201,10 @@ def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling)
     able, known = languages_of(task), list[Item]()
     for item in items:
         if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
+            reason = reasons_without(item.language).get(task.name)
             raise UsageError(
-                f"task {task.name!r} cannot label {item.language!r} ({item.path}); it knows {', '.join(able)}"
+                f"task {task.name!r} cannot label {item.language!r} ({item.path})"
+                f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
             )
         known.append(item)
     around = around_files(task, corpus, wanted.selection.languages, wanted.spread)

@@ -1,7 +1,7 @@
 """Languages: text in, syntax trees, tokens, functions, definitions and calls out."""
 
 from sonde.base.registry import Registry
-from sonde.languages._facets import facet_of, has_facet
+from sonde.languages._facets import facet_of, has_facet, reasons_without
 from sonde.languages._language import Language
 from sonde.languages._tree import (
     CONSTRUCT_LABELS,
@@ -37,5 +37,6 @@ __all__ = [
     "Tree",
     "facet_of",
     "has_facet",
+    "reasons_without",
     "version_of",
 ]

@@ -20,7 +20,7 @@ from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
-from sonde.languages._locals import Locals, locals_of
+from sonde.languages._locals import Locals, locals_of, unbound
 from sonde.languages._parse import columns
 from sonde.languages._settings import Settings, has_table, read_settings, read_table
 from sonde.languages._text import EncodedText
@@ -108,7 +108,12 @@ class TreeSitterLanguage:
         """Every call by name, in text order."""
         source, parsed = self.syntax(text)
         root = parsed.root_node
-        return _definitions.calls(self.grammar.matches("calls", root), error_spans(root), source)
+        return _definitions.calls(
+            self.grammar.matches("calls", root),
+            error_spans(root),
+            source,
+            lambda: unbound(self.locals(text), ordered=self.settings.declared_first),
+        )
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Code tokens with kind and role."""

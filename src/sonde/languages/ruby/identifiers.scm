@@ -1,0 +1,47 @@
+; Roles of names. A capture is a role; where several match, the one that first stands later in this file wins.
+; All other names are variables.
+
+(argument_list [(identifier) (constant)] @argument)
+
+(call receiver: (_) method: (_) @attribute !arguments !block)
+(scope_resolution name: (constant) @attribute)
+
+; A constant is a class or a module by its place.
+(scope_resolution scope: (constant) @type)
+(call receiver: (constant) @type)
+(superclass (constant) @type)
+(superclass (scope_resolution name: (constant) @type))
+(exceptions (constant) @type)
+(exceptions (scope_resolution name: (constant) @type))
+(pattern (constant) @type)
+(array_pattern class: (constant) @type)
+(hash_pattern class: (constant) @type)
+(find_pattern class: (constant) @type)
+
+(call !receiver method: (_) @call)
+(call method: (_) @call arguments: (_))
+(call method: (_) @call block: (_))
+
+(pair key: (hash_key_symbol) @keyword_argument)
+(keyword_pattern key: (hash_key_symbol) @keyword_argument)
+
+(method_parameters (identifier) @parameter)
+(block_parameters (identifier) @parameter)
+(lambda_parameters (identifier) @parameter)
+(destructured_parameter (identifier) @parameter)
+(splat_parameter name: (identifier) @parameter)
+(hash_splat_parameter name: (identifier) @parameter)
+(block_parameter name: (identifier) @parameter)
+(keyword_parameter name: (identifier) @parameter)
+(optional_parameter name: (identifier) @parameter)
+
+(method name: (_) @function)
+(singleton_method name: (_) @function)
+(alias (identifier) @function)
+(undef (identifier) @function)
+
+(class name: (constant) @class)
+(class name: (scope_resolution name: (constant) @class))
+
+(module name: (constant) @module)
+(module name: (scope_resolution name: (constant) @module))

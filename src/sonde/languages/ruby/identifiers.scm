@@ -17,6 +17,11 @@
 (array_pattern class: (constant) @type)
 (hash_pattern class: (constant) @type)
 (find_pattern class: (constant) @type)
+(in_clause pattern: (constant) @type)
+(as_pattern value: (constant) @type)
+(keyword_pattern value: (constant) @type)
+(array_pattern (constant) @type)
+(alternative_pattern (constant) @type)
 
 (call !receiver method: (_) @call)
 (call method: (_) @call arguments: (_))
@@ -35,8 +40,14 @@
 (keyword_parameter name: (identifier) @parameter)
 (optional_parameter name: (identifier) @parameter)
 
+; The rest of a pattern is no parameter.
+(array_pattern (splat_parameter name: (identifier) @variable))
+(find_pattern (splat_parameter name: (identifier) @variable))
+(hash_pattern (hash_splat_parameter name: (identifier) @variable))
+
 (method name: (_) @function)
 (singleton_method name: (_) @function)
+(setter "=" @function)
 (alias (identifier) @function)
 (undef (identifier) @function)
 

@@ -55,4 +55,4 @@
 (setter (identifier) @local.member)
 (alias (identifier) @local.member)
 (undef (identifier) @local.member)
-((identifier) @local.member (#match? @local.member "^_[1-9]$"))
+((identifier) @local.member (#match? @local.member "^(_[1-9]|__(FILE|LINE|ENCODING)__)$"))

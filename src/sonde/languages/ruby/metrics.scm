@@ -13,6 +13,7 @@
 [(rescue) (rescue_modifier)] @decision
 (conditional) @decision
 (binary operator: ["&&" "||" "and" "or"]) @decision
+(operator_assignment operator: ["&&=" "||="]) @decision
 
 [(if) (unless) (elsif) (if_modifier) (unless_modifier)] @structure.if
 [(while) (until) (for) (while_modifier) (until_modifier)] @structure.loop

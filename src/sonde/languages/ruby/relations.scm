@@ -69,3 +69,5 @@
 ] @through
 (lambda body: (_) @through)
 (heredoc_body) @apart
+; What is inside a string is no word of its own.
+(interpolation) @outside

@@ -17,7 +17,8 @@ class Walk
     return one.each { |child| node(child) } unless one[0].is_a?(Symbol)
     held = LITERALS.include?(one[0]) && (one[0] != :array || words?(one[1]))
     @literals += 1 if held
-    @counts[one[0]] += 1 if @literals.zero?
+    # What `a.(1)` calls has no name.
+    @counts[one[0]] += 1 if @literals.zero? && one[3] != :call
     @counts["#{one[0]}_whole"] += 1 if @literals.zero? && one[1] && one[2]
     inside(one)
     @literals -= 1 if held

@@ -91,7 +91,13 @@ def test_functions_and_what_documents_them() -> None:
     ]
     assert [(one.name, one.kind) for one in RUBY.definitions(CODE)] == [
         *(("Shop", "class"), ("Till", "class"), ("total", "method"), ("name", "method"), ("ok?", "method")),
-        *(("total=", "method"), ("==", "method"), ("inner", "function"), ("open", "method"), ("hook", "method")),
+        *(
+            ("total=", "method"),
+            ("==", "method"),
+            ("inner", "function"),
+            ("open", "method"),
+            ("hook", "method"),
+        ),
     ]
 
 
@@ -204,7 +210,14 @@ def test_variables_and_their_misuse(item: Item) -> None:
         for first, second in flow.dependencies(item.text)
         for one, two in [(flow.variables(item.text)[first], flow.variables(item.text)[second])]
     }
-    assert pairs == {("item", "items"), ("n", "item"), ("n", "items"), ("sum", "n"), ("sum", "item"), ("sum", "items")}
+    assert pairs == {
+        ("item", "items"),
+        ("n", "item"),
+        ("n", "items"),
+        ("sum", "n"),
+        ("sum", "item"),
+        ("sum", "items"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -327,7 +340,7 @@ ODD = [
     "BEGIN { x }\nEND { y }\nundef a, :b\nalias $c $d\nalias e= f=",
     "puts <<A, <<~'B'\n#{x}\nA\n  y #{\nB\n",
     "x = if a then b else c end\ny = (1; 2)\nz = begin 1 end while false",
-    "p ?a, ?\\n, %q(a(b)c), %w[a #{b}], %i(c d), :\"e f\", `g`, %r{h}i, /#{i}/x, 1_000r, 2i, 0b1",
+    'p ?a, ?\\n, %q(a(b)c), %w[a #{b}], %i(c d), :"e f", `g`, %r{h}i, /#{i}/x, 1_000r, 2i, 0b1',
     "case [1, [2]]\nin Integer | Float => a, [b, *] if a > b then c\nin {x: ^y, **nil} unless z\nin ..5 then d\nend",
     "->(a, b = 1, *c, d:, e: 2, **f, &g) do a.() end.(1) { |(h, i), *j; k| }\r\n",
     "class A::B < Struct.new(:a); def `(c) = c; def +@ = self; def []=(k, v); end; end\n__END__\n{ ( é",

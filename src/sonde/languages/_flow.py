@@ -26,7 +26,14 @@ _KINDS = {
 }
 _LED = frozenset(
     (
-        *("subscript", "attribute", "array_access", "field_access", "index_expression", "selector_expression"),
+        *(
+            "subscript",
+            "attribute",
+            "array_access",
+            "field_access",
+            "index_expression",
+            "selector_expression",
+        ),
         *("element_reference", "call"),
     )
 )

@@ -11,5 +11,9 @@ _DIRECTIVE = re.compile(r"^:(nodoc|doc|stopdoc|startdoc|section|enddoc):.*$|^-{2
 def docstring(written: str) -> str:
     """The words of the comments directly above a method, marks, directives and magic comments off."""
     lines = [line.strip() for line in written.splitlines()]
-    kept = [line.lstrip("#").strip() for line in lines if not _MAGIC.match(line) and line not in ("=begin", "=end")]
+    kept = [
+        line.lstrip("#").strip()
+        for line in lines
+        if not _MAGIC.match(line) and line not in ("=begin", "=end")
+    ]
     return _DIRECTIVE.sub("", "\n".join(kept)).strip()

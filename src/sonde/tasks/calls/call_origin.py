@@ -66,7 +66,9 @@ class CallOrigin(ItemLabels):
             form = "method" if call.is_method else "bare"
             rows.append((call.start, call.end, label, None, "name", form, call.name))
             if call.arguments_end > call.arguments_start:
-                rows.append((call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name))
+                rows.append(
+                    (call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name)
+                )
         return rows
 
 

@@ -341,7 +341,7 @@ ODD = [
     "puts <<A, <<~'B'\n#{x}\nA\n  y #{\nB\n",
     "x = if a then b else c end\ny = (1; 2)\nz = begin 1 end while false",
     'p ?a, ?\\n, %q(a(b)c), %w[a #{b}], %i(c d), :"e f", `g`, %r{h}i, /#{i}/x, 1_000r, 2i, 0b1',
-    "case [1, [2]]\nin Integer | Float => a, [b, *] if a > b then c\nin {x: ^y, **nil} unless z\nin ..5 then d\nend",
+    "case [1, [2]]\nin Integer | Float => a, [b, *] if a > b then c\nin {x: ^y, **nil} unless z\nin ..5\nend",
     "->(a, b = 1, *c, d:, e: 2, **f, &g) do a.() end.(1) { |(h, i), *j; k| }\r\n",
     "class A::B < Struct.new(:a); def `(c) = c; def +@ = self; def []=(k, v); end; end\n__END__\n{ ( é",
 ]

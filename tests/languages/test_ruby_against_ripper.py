@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -56,11 +56,15 @@ def corpus() -> tuple[tuple[str, dict[str, Any]], ...]:
     return tuple(read)
 
 
-def places(text: str) -> Any:
+def places(text: str) -> Callable[[int, int], int]:
     """From a line and a byte in it to the character of the text."""
     source = EncodedText.of(text)
     begins = list(accumulate((len(line) + 1 for line in source.data.split(b"\n")), initial=0))
-    return lambda line, byte: source.at(begins[line - 1] + byte)
+
+    def at(line: int, byte: int) -> int:
+        return source.at(begins[line - 1] + byte)
+
+    return at
 
 
 def test_functions_are_those_of_ripper() -> None:
@@ -97,9 +101,13 @@ def test_calls_are_those_of_ripper() -> None:
 
 KINDS = {
     **dict.fromkeys(("on_ident", "on_const", "on_ivar", "on_cvar", "on_gvar", "on_backref"), "identifier"),
-    **{"on_kw": "keyword", "on_comment": "comment", "on_label": "identifier", "on_CHAR": "literal"},
+    "on_kw": "keyword",
+    "on_comment": "comment",
+    "on_label": "identifier",
+    "on_CHAR": "literal",
     **dict.fromkeys(("on_int", "on_float", "on_rational", "on_imaginary"), "literal"),
-    **{"on_op": "operator", "on_heredoc_beg": "literal"},
+    "on_op": "operator",
+    "on_heredoc_beg": "literal",
 }
 """What each kind of Ripper's tokens is here."""
 
@@ -129,7 +137,7 @@ def test_tokens_are_those_of_ripper() -> None:
                     assert found in list(allowed(kind, spelling.rstrip("\r\n"))), (kind, spelling, found)
                 count[kind] += 1
             before, named = kind, named if kind == "on_sp" else spelling
-        # What is more is a part of a token of theirs: the sign of a setter's name, symbols, what follows `__END__`.
+        # What is more is part of a token of theirs: the sign of a setter's name, a symbol, what is no code.
         for kind, spelling in mine.values():
             assert kind in ("literal", "punctuation", "layout") or spelling == "=" or "\n" in spelling
     assert count["on_ident"] > 20_000 and count["on_kw"] > 10_000 and count["on_comment"] > 5_000
@@ -219,8 +227,8 @@ def test_cases_are_ruby_and_broken_ones_are_not() -> None:
 def test_complexity_and_length_against_lizard() -> None:
     """lizard counts `ensure` and neither `unless` nor `in`.
 
-    It takes an `end` for that of the method where a `case`, a class or an `if` that is a value opens before, reads
-    `<<` and `?x` wrong, and behind a method that it lost its way in finds none.
+    It takes an `end` for that of the method where a `case`, a class or an `if` that is a value opens before,
+    reads `<<` and `?x` wrong, and behind a method that it lost its way in finds none.
     """
     metrics = facet_of("ruby", "metrics", Metrics)
     lost = re.compile(r"\b(case|class|module)\b|[=(\[,&|]\s*(if|unless|while|until)\b|return if|<<|\?.")

@@ -13,8 +13,8 @@
 - ``@doc`` with ``@function``: its documentation, marks included; ``@doc.lines`` with ``@function``: comments
   in a row before it, of which those document that stand directly above it, each on lines of its own.
 
-`calls.scm` names ``@bare`` or ``@method`` (the called name), with ``@arguments`` where there are any; ``@unbound``
-names that are called where they mean no variable, and ``@not`` those that are not called after all.
+`calls.scm` names ``@bare`` or ``@method`` (the called name), with ``@arguments`` where there are any;
+``@unbound`` names that are called where they mean no variable, and ``@not`` those not called after all.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 A language's `locals.scm` is in tree-sitter's own convention:
 
 - ``@local.scope``; ``.function`` and ``.comprehension`` where only these count for some bindings, ``.class``
-  where nothing inside sees the names of the class, ``.closed`` where nothing inside sees a name around. A block that is the body of a scope is no scope of its
-  own, so parameters and loop variables belong to the block they open.
+  where nothing inside sees the names of the class, ``.closed`` where nothing inside sees a name around. A
+  block that is the body of a scope is no scope of its own, so parameters and loop variables belong to the
+  block they open.
 - ``@local.definition.KIND``: the name in a definition. Kinds: ``parameter``, ``variable``, ``exception``
   (caught), ``pattern`` (taken by one), ``expression`` (belongs to the nearest function), ``again`` (given a
-  new value), ``assigned`` (given a value, which defines it where no variable of the name is seen yet), ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own),
-  ``type``.
+  new value), ``assigned`` (given a value, which defines it where no variable of the name is seen before),
+  ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own), ``type``.
 - ``@local.reference``: every identifier; ``.fixed`` one that is never the place of a misuse.
 
 And what the convention has no word for:
@@ -40,7 +41,8 @@ class Scope:
     """One lexical scope.
 
     Attributes:
-        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, ``"closed"``, or empty for other blocks.
+        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, ``"closed"``, or empty for other
+            blocks.
         parent: The scope around it; None for the file's own.
         number: Its place among the scopes of the text.
         declared: Names that belong elsewhere, with ``"global"`` or ``"nonlocal"``.

@@ -31,7 +31,7 @@ CallRow = tuple[int, int, str | None, None, str, str, str]
 
 
 class CallOrigin(ItemLabels):
-    """Labels every call by name, in two spans: its name and its arguments, brackets included, if it has a list of them.
+    """Labels every call by name, in two spans: its name and its arguments, if written, brackets included.
 
     - ``builtin``: called bare under a name that the language provides, unless the item's own file defines a
       function or class of that name (then it is shadowed, and ``local``). Names of other files do not shadow

@@ -6,8 +6,7 @@
 (call receiver: (_) method: (_) @attribute !arguments !block)
 (scope_resolution name: (constant) @attribute)
 
-; A constant is a class or a module by its place.
-(scope_resolution scope: (constant) @type)
+; A constant is a class by its place, and a module where it is a name space.
 (call receiver: (constant) @type)
 (superclass (constant) @type)
 (superclass (scope_resolution name: (constant) @type))
@@ -54,5 +53,7 @@
 (class name: (constant) @class)
 (class name: (scope_resolution name: (constant) @class))
 
+(scope_resolution scope: (constant) @module)
+(scope_resolution scope: (scope_resolution name: (constant) @module))
 (module name: (constant) @module)
 (module name: (scope_resolution name: (constant) @module))

@@ -1,4 +1,7 @@
-"""What a name names in Ruby: a constant is a class by convention, what stands behind a dot is a method."""
+"""What a name names in Ruby: a constant is a class by convention, what stands behind a dot is a method.
+
+The names of modules are those of name spaces: what stands before `::`, and what `module` opens.
+"""
 
 from __future__ import annotations
 

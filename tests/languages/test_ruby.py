@@ -290,6 +290,10 @@ def test_classes_of_tokens(item: Item) -> None:
         **dict.fromkeys(("Shop", "Store"), "IDP"),
     }
     assert {word: names[word] for word in expected} == expected
+    text = "def f; string = self; A.new(:a, 1); end"
+    both = {text[one.start : one.end]: one.label for one in tagging.nodes(text)}
+    expected = {"string": "IDV", "self": "KOB", "new": "KOB", ":a": "STR", "1": "NUM", "def": "KMD"}
+    assert {word: both[word] for word in expected} == expected
     assert tagging.imports(CODE) == 'require "set"'
     tables = tagging.tables  # type: ignore[attr-defined]
     reachable = {*tables.classes.values(), *tables.words.values()}

@@ -47,7 +47,10 @@ def test_queries_use_the_labels_and_roles_that_all_languages_share(name: str) ->
         return
     for file, known in (("constructs", CONSTRUCT_LABELS), ("identifiers", TOKEN_ROLES)):
         query = language.grammar.query(file)
-        used = {query.capture_name(index).removeprefix("within.") for index in range(query.capture_count)}
+        used = {
+            query.capture_name(index).removeprefix("within.").removeprefix("unbound.")
+            for index in range(query.capture_count)
+        }
         assert used <= set(known)
     assert set(language.settings.tokens.literals.values()) <= set(TOKEN_ROLES)
 

@@ -287,6 +287,7 @@ def test_classes_of_tokens(item: Item) -> None:
         **dict.fromkeys(("Till", "Base", "Random"), "IDC"),
         **dict.fromkeys(("total", "total=", "==", "size", "rand", "scale", "format"), "IDM"),
         **dict.fromkeys(("sum", "@ok", "least"), "IDV"),
+        **dict.fromkeys(("label", "attr_reader", "open"), "IDM"),
         **dict.fromkeys(("Shop", "Store"), "IDP"),
     }
     assert {word: names[word] for word in expected} == expected

@@ -153,9 +153,8 @@ class TaggingOf:
     def roles(self, text: str) -> dict[int, str]:
         """The role of each name by its first character, from `identifiers.scm`; a later capture wins."""
         reading = self.metrics.reading(text)
-        captures = self.language.grammar.captures("identifiers", reading.root)
         roles: dict[int, str] = {}
-        for role, nodes in captures:
+        for role, nodes in self.language.roles(reading.root):
             if not role.startswith("within."):
                 roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
         return roles

@@ -3,16 +3,19 @@
 
 (argument_list [(identifier) (constant)] @argument)
 
+; A name that is no variable is a call.
+(identifier) @unbound.call
+
 (call receiver: (_) method: (_) @attribute !arguments !block)
 (scope_resolution name: (constant) @attribute)
 
-; A constant is a class by its place, and a module where it is a name space.
-(call receiver: (constant) @type)
+; A constant is a class by its place, unless it is written as a value, and a module where it is a name space.
+((call receiver: (constant) @type) (#match? @type "[a-z]|^[A-Z0-9]+$"))
 (superclass (constant) @type)
 (superclass (scope_resolution name: (constant) @type))
 (exceptions (constant) @type)
 (exceptions (scope_resolution name: (constant) @type))
-(pattern (constant) @type)
+((pattern (constant) @type) (#match? @type "[a-z]"))
 (array_pattern class: (constant) @type)
 (hash_pattern class: (constant) @type)
 (find_pattern class: (constant) @type)
@@ -29,9 +32,7 @@
 (pair key: (hash_key_symbol) @keyword_argument)
 (keyword_pattern key: (hash_key_symbol) @keyword_argument)
 
-(method_parameters (identifier) @parameter)
-(block_parameters (identifier) @parameter)
-(lambda_parameters (identifier) @parameter)
+(_ parameters: (_ (identifier) @parameter))
 (destructured_parameter (identifier) @parameter)
 (splat_parameter name: (identifier) @parameter)
 (hash_splat_parameter name: (identifier) @parameter)

@@ -9,9 +9,7 @@
 
 (singleton_method object: (_) @local.outside)
 
-(method_parameters (identifier) @local.definition.parameter)
-(block_parameters (identifier) @local.definition.parameter)
-(lambda_parameters (identifier) @local.definition.parameter)
+(_ parameters: (_ (identifier) @local.definition.parameter))
 (destructured_parameter (identifier) @local.definition.parameter)
 (splat_parameter name: (identifier) @local.definition.parameter)
 (hash_splat_parameter name: (identifier) @local.definition.parameter)

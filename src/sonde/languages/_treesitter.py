@@ -114,7 +114,7 @@ class TreeSitterLanguage:
             self.grammar.matches("calls", root),
             error_spans(root),
             source,
-            lambda: unbound(self.locals(text), ordered=self.settings.declared_first),
+            lambda: self._unbound(root),
         )
 
     def tokens(self, tree: Tree) -> CodeTokens:
@@ -127,7 +127,7 @@ class TreeSitterLanguage:
         found = self.grammar.captures("identifiers", root)
         if not any(role.startswith(_UNBOUND) for role, _ in found):
             return found
-        free = unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
+        free = self._unbound(root)
         return [
             (role.removeprefix(_UNBOUND), [node for node in nodes if node.start_byte in free])
             if role.startswith(_UNBOUND)
@@ -139,6 +139,10 @@ class TreeSitterLanguage:
         """Spans of language-neutral constructs, in text order, outer ones first."""
         source, parsed = self.syntax(tree.text)
         return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
+
+    def _unbound(self, root: tree_sitter.Node) -> frozenset[int]:
+        """First bytes of names that mean no variable."""
+        return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
 
     def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
         source = EncodedText.of(text)

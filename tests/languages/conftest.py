@@ -85,10 +85,46 @@ func (a *A[T]) F(x, y int, more ...string) (n int, err error) {
 func ext(int) bool
 """
 
+RUBY_SAMPLE = """\
+require "a"
+
+module M
+  # Doc é.
+  class A::B < C
+    attr_reader :f
+
+    # Say 🎉.
+    #
+    # deeper
+    def f=(v, *more, k: 1, **o, &b) = @f = v
+
+    def self.[](x)
+      return 1, nil unless v = c[x] and v > 1
+      xs.each_slice(2) do |(i, j), *z|
+        puts "é#{b + "n"}\\n", :"s y", %w[a b], ?c, a: 3.5r, **o
+      rescue E, *F => @e
+        retry
+      end
+      case y
+      in {a: Integer => n, b: [*, ^x]} if n >= 0x1F then ->(q) { q&.g! ? 1 : 2i }
+      else x <<= <<~T.strip
+        é #{x} \\t
+      T
+      end
+    ensure
+      $g ||= 1..
+    end
+  end
+end
+__END__
+not é code (
+"""
+
 SAMPLES = {
     "python": PYTHON_SAMPLE,
     "java": JAVA_SAMPLE,
     "go": GO_SAMPLE,
+    "ruby": RUBY_SAMPLE,
     "text": "Don't, 3.5 words 🎉 and “quotes”!\n",
 }
 

@@ -34,7 +34,7 @@ def test_every_header_has_a_summary_and_suffixes_belong_to_one_language() -> Non
     assert len(suffixes) == len(set(suffixes))
 
 
-@pytest.mark.parametrize("name", ["go", "java", "python"])
+@pytest.mark.parametrize("name", ["go", "java", "python", "ruby"])
 def test_the_sample_parses_cleanly(name: str, samples) -> None:
     assert not LANGUAGES.load(name).parse(samples[name]).has_error
 
@@ -47,12 +47,15 @@ def test_queries_use_the_labels_and_roles_that_all_languages_share(name: str) ->
         return
     for file, known in (("constructs", CONSTRUCT_LABELS), ("identifiers", TOKEN_ROLES)):
         query = language.grammar.query(file)
-        used = {query.capture_name(index).removeprefix("within.") for index in range(query.capture_count)}
+        used = {
+            query.capture_name(index).removeprefix("within.").removeprefix("unbound.")
+            for index in range(query.capture_count)
+        }
         assert used <= set(known)
     assert set(language.settings.tokens.literals.values()) <= set(TOKEN_ROLES)
 
 
-@pytest.mark.parametrize("name", ["go", "java", "python"])
+@pytest.mark.parametrize("name", ["go", "java", "python", "ruby"])
 def test_every_leaf_that_a_grammar_spells_with_letters_has_a_kind(name: str) -> None:
     language = LANGUAGES.load(name)
     assert isinstance(language, TreeSitterLanguage)
@@ -62,5 +65,5 @@ def test_every_leaf_that_a_grammar_spells_with_letters_has_a_kind(name: str) -> 
         for number in range(grammar.node_kind_count)
         if grammar.node_kind_is_visible(number) and not grammar.node_kind_is_named(number)
     }
-    known = rules.keywords | rules.identifiers | {"is not", "not in"}
+    known = rules.keywords | rules.identifiers | rules.literals.keys() | {"is not", "not in"}
     assert {word for word in spelled if word[:1].isalpha()} <= known

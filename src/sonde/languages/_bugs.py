@@ -31,7 +31,7 @@ from sonde.languages._locals import Locals
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
-_DEFINED = frozenset(("parameter", "variable", "expression", "again"))
+_DEFINED = frozenset(("parameter", "variable", "expression", "assigned", "again"))
 """Kinds of definitions whose names are variables here: formal arguments and targets of assignments."""
 
 _PLACES = _DEFINED | {"deleted"}

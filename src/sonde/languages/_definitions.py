@@ -13,13 +13,14 @@
 - ``@doc`` with ``@function``: its documentation, marks included; ``@doc.lines`` with ``@function``: comments
   in a row before it, of which those document that stand directly above it, each on lines of its own.
 
-`calls.scm` names ``@bare`` or ``@method`` (the called name) with ``@arguments``.
+`calls.scm` names ``@bare`` or ``@method`` (the called name), with ``@arguments`` where there are any;
+``@unbound`` names that are called where they mean no variable, and ``@not`` those not called after all.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tree_sitter
@@ -29,6 +30,7 @@ from sonde.languages._text import EncodedText
 from sonde.languages._tree import Call, Definition, Function
 
 _ROLES = ("function", "declaration", "class", "scope", "barrier")
+_CALLED = ("method", "bare", "unbound")
 
 
 @dataclass(slots=True)
@@ -151,25 +153,41 @@ def definitions(found: Iterable[Site], source: EncodedText) -> tuple[Definition,
     return tuple(sorted(listed, key=lambda definition: definition.start))
 
 
-def calls(matches: Iterable[Match], errors: list[tuple[int, int]], source: EncodedText) -> tuple[Call, ...]:
-    """Calls by name, in text order; ``errors`` are the byte spans of ERROR nodes."""
+def calls(
+    matches: Sequence[Match],
+    errors: list[tuple[int, int]],
+    source: EncodedText,
+    unbound: Callable[[], Collection[int]],
+) -> tuple[Call, ...]:
+    """Calls by name, in text order.
+
+    Args:
+        matches: Those of `calls.scm`.
+        errors: Byte spans of ERROR nodes.
+        source: The text.
+        unbound: Gives the first bytes of names that mean no variable.
+    """
     starts = [start for start, _ in errors]
+    free = unbound() if any("unbound" in match for match in matches) else ()
+    left_out = {node.start_byte for match in matches for node in match.get("not", ())}
     listed: list[Call] = []
     for match in matches:
-        is_method = "method" in match
-        called = match["method" if is_method else "bare"][0]
-        # As of definitions: a name that the grammar put in is no name.
-        if called.is_missing:
+        how = next((name for name in _CALLED if name in match), None)
+        if how is None:
             continue
+        called = match[how][0]
         start, end = called.byte_range
-        arguments = match["arguments"][0].byte_range
+        # As of definitions: a name that the grammar put in is no name.
+        if called.is_missing or start in left_out or (how == "unbound" and start not in free):
+            continue
+        arguments = match["arguments"][0].byte_range if "arguments" in match else (end, end)
         before = bisect_right(starts, start) - 1
         listed.append(
             Call(
                 name=source.slice(start, end),
                 start=source.at(start),
                 end=source.at(end),
-                is_method=is_method,
+                is_method=how == "method",
                 arguments_start=source.at(arguments[0]),
                 arguments_end=source.at(arguments[1]),
                 in_error=before >= 0 and start < errors[before][1],

@@ -17,15 +17,18 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
-from sonde.languages._locals import Locals, Scope, definitions_of
+from sonde.languages._locals import Locals, Scope, definitions_of, meant
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _KINDS = {
-    **dict.fromkeys(("variable", "exception", "pattern", "expression"), "local"),
+    **dict.fromkeys(("variable", "exception", "pattern", "expression", "assigned"), "local"),
     **{kind: kind for kind in ("parameter", "field")},
 }
 _LED = frozenset(
-    ("subscript", "attribute", "array_access", "field_access", "index_expression", "selector_expression")
+    (
+        *("subscript", "attribute", "array_access", "field_access", "index_expression"),
+        *("selector_expression", "element_reference", "call"),
+    )
 )
 
 
@@ -149,7 +152,7 @@ class FlowOf:
         for node, _ in held.references:
             if node.start_byte not in ignored:
                 name = reading.text(node)
-                scope = self._resolve(held, names, name, node.start_byte)
+                scope = meant(held.scopes, names, name, node.start_byte, ordered=self._ordered)
                 if scope is not None:
                     places.setdefault((scope, name), []).append(node)
         listed = sorted(places.items(), key=lambda entry: entry[1][0].start_byte)
@@ -171,14 +174,6 @@ class FlowOf:
         return {
             reading.at(node.start_byte): node.start_byte for node, _ in self._language.locals(text).references
         }
-
-    def _resolve(self, held: Locals, names: defaultdict[int, Defined], name: str, at: int) -> Scope | None:
-        """The scope whose variable a name means at a byte; None where the text declares none."""
-        for scope in held.scopes.seen(held.scopes.at(at), name):
-            declared = names[scope.number].get(name)
-            if declared is not None and (not self._ordered or declared[0] <= at):
-                return scope
-        return None
 
 
 def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:

@@ -3,12 +3,13 @@
 A language's `locals.scm` is in tree-sitter's own convention:
 
 - ``@local.scope``; ``.function`` and ``.comprehension`` where only these count for some bindings, ``.class``
-  where nothing inside sees the names of the class. A block that is the body of a scope is no scope of its
-  own, so parameters and loop variables belong to the block they open.
+  where nothing inside sees the names of the class, ``.closed`` where nothing inside sees a name around. A
+  block that is the body of a scope is no scope of its own, so parameters and loop variables belong to the
+  block they open.
 - ``@local.definition.KIND``: the name in a definition. Kinds: ``parameter``, ``variable``, ``exception``
   (caught), ``pattern`` (taken by one), ``expression`` (belongs to the nearest function), ``again`` (given a
-  new value), ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own),
-  ``type``.
+  new value), ``assigned`` (given a value, which defines it where no variable of the name is seen before),
+  ``deleted``, ``field``, ``constant``, ``function``, ``method`` (with a name space of its own), ``type``.
 - ``@local.reference``: every identifier; ``.fixed`` one that is never the place of a misuse.
 
 And what the convention has no word for:
@@ -32,7 +33,7 @@ import tree_sitter
 from sonde.languages._grammar import Grammar, node_text
 from sonde.languages._leaves import nested
 
-_SCOPES = ("function", "class", "comprehension")
+_SCOPES = ("function", "class", "comprehension", "closed")
 _DEFINITION, _SCOPE = "local.definition.", "local.scope"
 
 
@@ -45,7 +46,8 @@ class Scope:
     """One lexical scope.
 
     Attributes:
-        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, or empty for other blocks.
+        kind: ``"module"``, ``"function"``, ``"class"``, ``"comprehension"``, ``"closed"``, or empty for other
+            blocks.
         parent: The scope around it; None for the file's own.
         number: Its place among the scopes of the text.
         declared: Names that belong elsewhere, with ``"global"`` or ``"nonlocal"``.
@@ -116,7 +118,7 @@ class Scopes:
                 continue
             if found.kind != "class" or found is here:
                 yield found
-            if found.parent is None:
+            if found.parent is None or found.kind == "closed":
                 return
             found = found.parent
 
@@ -251,6 +253,37 @@ def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, 
         scope, name = found.scopes.at(node.start_byte), node_text(node)
         while kind == "expression" and scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
+        if kind == "assigned" and any(name in names[seen.number] for seen in found.scopes.seen(scope, name)):
+            continue
         if name not in scope.declared and name not in names[scope.number]:
             names[scope.number][name] = (node.start_byte, what)
     return names
+
+
+def meant(
+    scopes: Scopes, names: Mapping[int, Mapping[str, tuple[int, str]]], name: str, at: int, *, ordered: bool
+) -> Scope | None:
+    """The scope whose variable a name means at a byte; None where the text declares none.
+
+    Args:
+        scopes: The scopes.
+        names: What each defines, see `definitions_of`.
+        name: The name.
+        at: The byte.
+        ordered: Whether a name means a variable only after its declaration.
+    """
+    for scope in scopes.seen(scopes.at(at), name):
+        declared = names[scope.number].get(name)
+        if declared is not None and (not ordered or declared[0] <= at):
+            return scope
+    return None
+
+
+def unbound(found: Locals, *, ordered: bool) -> frozenset[int]:
+    """First bytes of the references that mean nothing which the text defines; ``ordered`` as for `meant`."""
+    names = definitions_of(found, {kind: kind for _, kind in found.definitions})
+    return frozenset(
+        node.start_byte
+        for node, _ in found.references
+        if meant(found.evaluated, names, node_text(node), node.start_byte, ordered=ordered) is None
+    )

@@ -72,13 +72,15 @@ class TaggingTables:
         classes: From the kind of a leaf to its class.
         under: For a parent kind, exceptions by the kind of the leaf; empty for no class.
         words: From the text of an identifier to its class.
-        more: What AST adds: from the kind of a leaf (or the text of an identifier) to its class.
+        more: What AST adds: from the kind of a leaf to its class.
+        more_words: The same from the text of an identifier; without it, ``more`` says that too.
     """
 
     classes: Mapping[str, str]
     under: Mapping[str, Mapping[str, str]]
     words: Mapping[str, str]
     more: Mapping[str, str] = field(default_factory=dict)
+    more_words: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_tables(language: TreeSitterLanguage) -> TaggingTables:
@@ -89,6 +91,7 @@ def read_tables(language: TreeSitterLanguage) -> TaggingTables:
         under=raw.get("under", {}),
         words=surfaces(raw.get("words", {})),
         more=surfaces(raw.get("more", {})),
+        more_words=surfaces(raw.get("more_words", raw.get("more", {}))),
     )
 
 
@@ -131,10 +134,10 @@ class TaggingOf:
     def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
         """Every token that has one, with its class."""
         labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
-        more = self.tables.more
+        more, words = self.tables.more, self.tables.more_words
         found: list[Tagged] = []
         for leaf in self.metrics.leaves(text):
-            label = more.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
+            label = words.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
             if not label or leaf.kind in self.tables.under.get(leaf.parent, {}):
                 label = self._class(leaf) or labels.get(leaf.start, "")
             if label:
@@ -150,9 +153,8 @@ class TaggingOf:
     def roles(self, text: str) -> dict[int, str]:
         """The role of each name by its first character, from `identifiers.scm`; a later capture wins."""
         reading = self.metrics.reading(text)
-        captures = self.language.grammar.captures("identifiers", reading.root)
         roles: dict[int, str] = {}
-        for role, nodes in captures:
+        for role, nodes in self.language.roles(reading.root):
             if not role.startswith("within."):
                 roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
         return roles

@@ -129,7 +129,8 @@ class Call:
         start: First character of the name.
         end: One past its last character.
         is_method: Whether a receiver stands before the name (``a.f()``), else the call is bare.
-        arguments_start: First character of the argument list, its opening bracket included.
+        arguments_start: First character of the argument list, its opening bracket included; ``end`` where a
+            call is written without one.
         arguments_end: One past the last character of the argument list, its closing bracket included.
         in_error: Whether the call lies inside an ERROR node.
     """

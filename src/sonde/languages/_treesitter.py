@@ -1,8 +1,8 @@
 """A language made of a tree-sitter grammar and a folder of queries.
 
 The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls.scm` (see `_definitions`),
-`identifiers.scm` (captures are ``TOKEN_ROLES``, see `_tokens`), `constructs.scm` (captures are
-``CONSTRUCT_LABELS``), and in `rules.py` what none of them can say.
+`identifiers.scm` (captures are ``TOKEN_ROLES``, see `_tokens`; ``unbound.ROLE`` is one of names that mean no
+variable), `constructs.scm` (captures are ``CONSTRUCT_LABELS``), and in `rules.py` what none of them can say.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from sonde.languages import _definitions
 from sonde.languages._grammar import Grammar, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
-from sonde.languages._locals import Locals, locals_of
+from sonde.languages._locals import Locals, locals_of, unbound
 from sonde.languages._parse import columns, node_rows
 from sonde.languages._settings import Settings, has_table, read_settings, read_table
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
 from sonde.languages._tree import Call, CodeTokens, Construct, Definition, Function, Tree
+
+_UNBOUND = "unbound."
 
 
 def _member(package: str) -> Any:
@@ -108,18 +110,39 @@ class TreeSitterLanguage:
         """Every call by name, in text order."""
         source, parsed = self.syntax(text)
         root = parsed.root_node
-        return _definitions.calls(self.grammar.matches("calls", root), error_spans(root), source)
+        return _definitions.calls(
+            self.grammar.matches("calls", root),
+            error_spans(root),
+            source,
+            lambda: self._unbound(root),
+        )
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Code tokens with kind and role."""
         source, parsed = self.syntax(tree.text)
-        captures = self.grammar.captures("identifiers", parsed.root_node)
-        return code_tokens(tree, self.settings.tokens, captures, source)
+        return code_tokens(tree, self.settings.tokens, self.roles(parsed.root_node), source)
+
+    def roles(self, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
+        """The nodes of each role of `identifiers.scm`, a later one taking precedence; for facets."""
+        found = self.grammar.captures("identifiers", root)
+        if not any(role.startswith(_UNBOUND) for role, _ in found):
+            return found
+        free = self._unbound(root)
+        return [
+            (role.removeprefix(_UNBOUND), [node for node in nodes if node.start_byte in free])
+            if role.startswith(_UNBOUND)
+            else (role, nodes)
+            for role, nodes in found
+        ]
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
         """Spans of language-neutral constructs, in text order, outer ones first."""
         source, parsed = self.syntax(tree.text)
         return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
+
+    def _unbound(self, root: tree_sitter.Node) -> frozenset[int]:
+        """First bytes of names that mean no variable."""
+        return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
 
     def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
         source = EncodedText.of(text)

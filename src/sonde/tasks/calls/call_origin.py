@@ -31,7 +31,7 @@ CallRow = tuple[int, int, str | None, None, str, str, str]
 
 
 class CallOrigin(ItemLabels):
-    """Labels every call by name, in two spans: its name and its arguments, brackets included.
+    """Labels every call by name, in two spans: its name and its arguments, if written, brackets included.
 
     - ``builtin``: called bare under a name that the language provides, unless the item's own file defines a
       function or class of that name (then it is shadowed, and ``local``). Names of other files do not shadow
@@ -53,7 +53,7 @@ class CallOrigin(ItemLabels):
     def label_rows(
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> list[CallRow]:
-        """Two rows a call.
+        """Two rows a call, one where it is written without arguments.
 
         Raises:
             InputError: The item's repository is not among ``repositories``.
@@ -65,7 +65,10 @@ class CallOrigin(ItemLabels):
             label = None if call.in_error else origin(call, item.path, repository, language.builtins)
             form = "method" if call.is_method else "bare"
             rows.append((call.start, call.end, label, None, "name", form, call.name))
-            rows.append((call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name))
+            if call.arguments_end > call.arguments_start:
+                rows.append(
+                    (call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name)
+                )
         return rows
 
 

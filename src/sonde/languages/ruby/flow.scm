@@ -1,0 +1,9 @@
+; Which value goes into which variable; see `sonde.languages._flow`.
+
+(assignment left: (_) @target right: (_) @source)
+(operator_assignment left: (_) @target right: (_) @source)
+(for pattern: (_) @target value: (_) @source)
+(match_pattern value: (_) @source pattern: (_) @target)
+(test_pattern value: (_) @source pattern: (_) @target)
+; A block is given what its call makes of the receiver.
+(call receiver: (_) @source block: (_ parameters: (block_parameters) @target))

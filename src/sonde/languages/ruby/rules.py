@@ -1,0 +1,19 @@
+"""What Ruby's queries cannot say: what comments that document say."""
+
+from __future__ import annotations
+
+import re
+
+_MAGIC = re.compile(r"#+\s*(-\*-.*-\*-|(frozen_string_literal|encoding|coding|warn_indent|rubocop):.*)$")
+_DIRECTIVE = re.compile(r"^:(nodoc|doc|stopdoc|startdoc|section|enddoc):.*$|^-{2}$|^\+{2}$", re.MULTILINE)
+
+
+def docstring(written: str) -> str:
+    """The words of the comments directly above a method, marks, directives and magic comments off."""
+    lines = [line.strip() for line in written.splitlines()]
+    kept = [
+        line.lstrip("#").strip()
+        for line in lines
+        if not _MAGIC.match(line) and line not in ("=begin", "=end")
+    ]
+    return _DIRECTIVE.sub("", "\n".join(kept)).strip()

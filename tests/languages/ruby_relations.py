@@ -1,0 +1,231 @@
+"""Ruby's relations by hand: functions, and every edge in them but those of nodes to their children.
+
+An edge is a head and the words of its dependent, which ends before the brackets that close it.
+"""
+
+CASES = [
+    ("def f; end", []),
+    ("def f; g 1, x; end", ["Call:func->args g: 1 , x"]),
+    ("def f; g(1, x); end", ["Call:func->args g: 1 , x"]),
+    ("def f = a.b.g", ["Attribute:value->attr a: b", "Attribute:value->attr a: g"]),
+    ("def f; x = 1; end", ["Assign:target->value x: 1"]),
+    ("def f; x = y + 1; end", ["Assign:target->value x: y + 1", "InfixExpr:left->right y: 1"]),
+    ("def f; a, b = b, a; end", ["Assign:target->value a: b , a"]),
+    ("def f; x ||= 2; end", ["AugAssign:target->value x: 2"]),
+    (
+        "def f; if x then g(1) end end",
+        ["Call:func->args g: 1", "If:if->body if: g ( 1", "If:if->test if: x", "If:test->body x: g ( 1"],
+    ),
+    (
+        "def f\n  if x\n    y = 1\n    u = 3\n  else\n    z = 2\n  end\nend",
+        [
+            "Assign:target->value y: 1",
+            "Assign:target->value u: 3",
+            "Assign:target->value z: 2",
+            "If:body->orelse y: z = 2",
+            "If:if->body if: y = 1 u = 3",
+            "If:if->else if: else",
+            "If:if->test if: x",
+            "If:test->body x: y = 1 u = 3",
+            "If:test->orelse x: z = 2",
+        ],
+    ),
+    (
+        "def f\n  if x\n    g\n  elsif w\n    h\n  else\n    k\n  end\nend",
+        [
+            "If:body->orelse g: elsif w h else k",
+            "If:body->orelse h: k",
+            "If:if->body if: g",
+            "If:if->body elsif: h",
+            "If:if->else if: elsif",
+            "If:if->else elsif: else",
+            "If:if->test if: x",
+            "If:if->test elsif: w",
+            "If:test->body x: g",
+            "If:test->body w: h",
+            "If:test->orelse x: elsif w h else k",
+            "If:test->orelse w: k",
+        ],
+    ),
+    (
+        "def f; unless x then g else h end; end",
+        [
+            "Unless:body->orelse g: h",
+            "Unless:test->body x: g",
+            "Unless:test->orelse x: h",
+            "Unless:unless->body unless: g",
+            "Unless:unless->else unless: else",
+            "Unless:unless->test unless: x",
+        ],
+    ),
+    ("def f; g if x; end", ["IfModifier:body->test g: x"]),
+    ("def f; return 1 unless x; end", ["UnlessModifier:body->test return: x"]),
+    (
+        "def f; x ? y : z; end",
+        ["IfExp:body->orelse y: z", "IfExp:test->body x: y", "IfExp:test->orelse x: z"],
+    ),
+    (
+        "def f; while x do g end; end",
+        ["While:test->body x: g", "While:while->body while: g", "While:while->test while: x"],
+    ),
+    ("def f; g until x > 1; end", ["InfixExpr:left->right x: 1", "UntilModifier:body->test g: x > 1"]),
+    (
+        "def f; until x; g; end; end",
+        ["Until:test->body x: g", "Until:until->body until: g", "Until:until->test until: x"],
+    ),
+    ("def f; begin; g; end while x; end", ["WhileModifier:body->test begin: x"]),
+    (
+        "def f; for a, b in xs do g end; end",
+        [
+            "For:for->body for: g",
+            "For:for->iter for: xs",
+            "For:for->target for: a , b",
+            "For:iter->body xs: g",
+            "For:target->body a: g",
+            "For:target->iter a: xs",
+        ],
+    ),
+    (
+        "def f\n  case x\n  when 1, 2 then g\n  else h\n  end\nend",
+        [
+            "Switch:expr->statement x: when 1 , 2 then g else h",
+            "Switch:switch->expr case: x",
+            "Switch:switch->statement case: when 1 , 2 then g else h",
+        ],
+    ),
+    (
+        "def f\n  case x\n  in [Integer => n, *] if n > 1\n    g n\n  end\nend",
+        [
+            "Call:func->args g: n",
+            "InfixExpr:left->right n: 1",
+            "Switch:expr->statement x: in [ Integer => n , * ] if n > 1 g n",
+            "Switch:switch->expr case: x",
+            "Switch:switch->statement case: in [ Integer => n , * ] if n > 1 g n",
+        ],
+    ),
+    (
+        "def f\n  g\nrescue A, B => e\n  h\nelse\n  k\nensure\n  m\nend",
+        [
+            "Try:body->finalbody g: m",
+            "Try:body->handler g: rescue A , B => e h",
+            "Try:body->orelse g: k",
+            "Try:handler->finalbody rescue: m",
+            "Try:handler->orelse rescue: k",
+        ],
+    ),
+    ("def f; begin; g; h; rescue; k; end; end", ["Try:body->handler g: rescue ; k ;"]),
+    ("def f; g rescue nil; end", ["RescueModifier:body->handler g: nil"]),
+    (
+        "def f; xs.each { |x| g x }; end",
+        [
+            "Attribute:value->attr xs: each",
+            "Block:params->body |: g x",
+            "Call:func->args g: x",
+            "Call:func->block each: | x | g x",
+        ],
+    ),
+    (
+        "def f\n  xs.map do |a, b|\n    a + b\n  end\nend",
+        [
+            "Attribute:value->attr xs: map",
+            "Block:params->body |: a + b",
+            "Call:func->block map: do | a , b | a + b end",
+            "InfixExpr:left->right a: b",
+        ],
+    ),
+    (
+        "def f; g(1, a: 2, &b); end",
+        [
+            "Call:args->block 1: & b",
+            "Call:args->keywords 1: a : 2",
+            "Call:func->args g: 1",
+            "Call:func->block g: & b",
+            "Call:func->keywords g: a : 2",
+            "Call:keywords->block a: & b",
+            "Dict:key->value a: 2",
+        ],
+    ),
+    (
+        "def f; g 1, a: 2 do |x| x end; end",
+        [
+            "Block:params->body |: x",
+            "Call:args->block 1: do | x | x end",
+            "Call:args->keywords 1: a : 2",
+            "Call:func->args g: 1",
+            "Call:func->block g: do | x | x end",
+            "Call:func->keywords g: a : 2",
+            "Call:keywords->block a: do | x | x end",
+            "Dict:key->value a: 2",
+        ],
+    ),
+    ('def f; {a: 1, "b" => 2}; end', ["Dict:key->value a: 1", 'Dict:key->value "b": 2']),
+    ("def f; a[1]; end", ["Subscript:value->slice a: 1"]),
+    ("def f; A::B; end", ["Attribute:value->attr A: B"]),
+    ("def f; 1..n; end", ["Range:lower->upper 1: n"]),
+    ("def f; ->(x) { x + 1 }; end", ["InfixExpr:left->right x: 1", "Lambda:params->body x: x + 1"]),
+    ("def f; a && b || c; end", ["InfixExpr:left->right a: b", "InfixExpr:left->right a: c"]),
+    ("def f; super(x); end", ["Call:func->args super: x"]),
+    ("def f; yield x; end", []),
+    ("def f; x = <<~T\n  a #{b}\nT\n  y\nend", ["Assign:target->value x: <<~T"]),
+    ("def self.f; @a.b = 1; end", ["Assign:target->value @a: 1", "Attribute:value->attr @a: b"]),
+    ("def ==(o) = o.x == x", ["Attribute:value->attr o: x", "InfixExpr:left->right o: x"]),
+    ("def f(x, y = 1, *z, k:, **o, &b); end", []),
+    (
+        "def f; g.h 1 if a.b?; end",
+        [
+            "Attribute:value->attr g: h",
+            "Attribute:value->attr a: b?",
+            "Call:func->args h: 1",
+            "IfModifier:body->test g: a . b?",
+        ],
+    ),
+    ("def f; super; end", []),
+    ("def f; g { |x; y| h }; end", ["Block:params->body |: h", "Call:func->block g: | x ; y | h"]),
+    ("def f; g { |x| }; end", ["Call:func->block g: | x |"]),
+    (
+        "def f; unless x; g; end; end",
+        ["Unless:test->body x: g", "Unless:unless->body unless: g", "Unless:unless->test unless: x"],
+    ),
+    ("def f; x.y += 1; end", ["Attribute:value->attr x: y", "AugAssign:target->value x: 1"]),
+    ("def f; a, (b, *c) = *d; end", ["Assign:target->value a: * d"]),
+    ("def f(...) = g(...)", ["Call:func->args g: ..."]),
+    ("def f; not a; end", []),
+    ("def f; a <<~T if b\n  c\nT\nend", ["Call:func->args a: <<~T", "IfModifier:body->test a: b"]),
+    ("private def f; g; end", []),
+    (
+        "def f; xs.map(&:y).to_a; end",
+        ["Attribute:value->attr xs: map", "Attribute:value->attr xs: to_a", "Call:func->block map: & :y"],
+    ),
+    ("def f; begin; g; ensure; h; end; end", ["Try:body->finalbody g: h"]),
+    ("def f; g until begin x end; end", ["UntilModifier:body->test g: begin x end"]),
+    (
+        "def f\n  if x # why\n    # because\n    g\n  end\nend",
+        ["If:if->body if: g", "If:if->test if: x", "If:test->body x: g"],
+    ),
+    ("def f; @x&.y; $z = @@w; end", ["Assign:target->value $z: @@w", "Attribute:value->attr @x: y"]),
+    ('def f; puts "a #{g(1)} b"; end', ['Call:func->args puts: "a #{g(1)} b"']),
+    ("class A; def f; g 1; end; end", ["Call:func->args g: 1"]),
+    ("def f; x in {a: Integer => n}; end", []),
+]
+"""Each a function with its edges, a relation and head before the colon."""
+
+CHILDREN = [
+    ("def f; return a + b; end", ["return: a + b", "a: b"]),
+    ("def f; g 1, 2; end", ["g: 1", "g: 2"]),
+    ("def f(a, b = 1); if a then g(b) end; end", ["b: 1", "if: a", "if: g ( b", "g: b"]),
+    ("def f; xs.each { |x| g x }; end", ["xs: each", "xs: | x | g x", "|: x", "|: g x", "g: x"]),
+    (
+        "def f; xs.each do |x, y| g x; h end; end",
+        ["xs: each", "xs: do | x , y | g x ; h end", "do: x", "do: y", "do: g x", "do: h", "g: x"],
+    ),
+    ("def f\n  g\nrescue E => e\n  h\nend", ["rescue: E", "rescue: e", "rescue: h"]),
+    (
+        "def f; case x when 1 then g else h end; end",
+        ["case: x", "case: when 1 then g", "case: h", "when: 1", "when: g"],
+    ),
+    ("def f; a, b = *c; end", ["a: b", "a: * c", "*: c"]),
+    ("def f; ->(x) { y }; end", ["->: x", "->: y"]),
+    ("def f; g <<~T, 1\n  a #{b}\nT\nend", ["g: <<~T", "g: 1"]),
+    ('def f; a["x"] = { k: 1 }; end', ['a: "x"', "a: k : 1", "k: 1"]),
+]
+"""Functions with all edges of nodes to their children, those of the first word left out."""

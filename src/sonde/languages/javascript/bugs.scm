@@ -1,0 +1,5 @@
+(string) @string
+(template_string) @string
+(regex) @string
+
+(binary_expression) @operation

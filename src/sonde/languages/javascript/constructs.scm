@@ -1,0 +1,96 @@
+; Spans by label; the labels mean the same in every language.
+
+(function_declaration) @function
+(generator_function_declaration) @function
+(method_definition) @function
+(class_declaration) @class
+(class) @class
+(formal_parameters) @parameters
+(arrow_function parameter: (_) @parameters)
+
+(function_declaration body: (_) @body)
+(generator_function_declaration body: (_) @body)
+(method_definition body: (_) @body)
+(function_expression body: (_) @body)
+(generator_function body: (_) @body)
+(arrow_function body: (_) @body)
+(class_declaration body: (_) @body)
+(class body: (_) @body)
+(class_static_block body: (_) @body)
+(for_statement body: (_) @body)
+(for_in_statement body: (_) @body)
+(while_statement body: (_) @body)
+(do_statement body: (_) @body)
+(try_statement body: (_) @body)
+(catch_clause body: (_) @body)
+(finally_clause body: (_) @body)
+(if_statement consequence: (_) @body)
+(else_clause (statement_block) @body)
+
+((comment) @docstring (#match? @docstring "^/\\*\\*[^/]"))
+(comment) @comment
+(html_comment) @comment
+
+(call_expression) @call
+(new_expression) @call
+(arguments) @arguments
+
+(if_statement condition: (_) @condition)
+(while_statement condition: (_) @condition)
+(do_statement condition: (_) @condition)
+(for_statement condition: (expression) @condition)
+(ternary_expression condition: (_) @condition)
+
+(for_statement) @loop
+(for_in_statement) @loop
+(while_statement) @loop
+(do_statement) @loop
+
+(if_statement) @branch
+(else_clause (statement_block) @branch)
+(ternary_expression) @branch
+(switch_statement) @branch
+(switch_case) @branch
+(switch_default) @branch
+
+(try_statement) @exception_handling
+(catch_clause) @exception_handling
+(finally_clause) @exception_handling
+
+(return_statement) @return
+(yield_expression) @yield
+(throw_statement) @raise
+(break_statement) @jump
+(continue_statement) @jump
+(using_declaration) @resource
+
+(assignment_expression) @assignment
+(augmented_assignment_expression) @assignment
+(update_expression) @assignment
+(variable_declarator value: (_)) @assignment
+(field_definition value: (_)) @assignment
+
+(import_statement) @import
+((call_expression function: [(identifier) (import)]) @import (#match? @import "^(require|import)\\s*\\("))
+
+(arrow_function) @lambda
+(function_expression) @lambda
+(generator_function) @lambda
+
+(subscript_expression) @subscript
+(member_expression) @attribute_access
+
+(string) @string
+(template_string) @string
+(regex) @string
+(number) @number
+
+(binary_expression) @operator_expression
+(unary_expression) @operator_expression
+
+(decorator) @annotation
+
+(array) @collection
+(object) @collection
+
+(ERROR) @error

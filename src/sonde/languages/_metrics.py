@@ -3,6 +3,7 @@
 A language's folder says in `metrics.scm` which nodes count and in `metrics.toml` which leaves do. Captures:
 
 - ``function``: a definition; one inside another is counted apart from it, as its own function;
+- ``function.name``: a name beside the function that it is given;
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
 - ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
@@ -194,6 +195,8 @@ class MetricsOf:
             for name in (one.child_by_field_name("name") for one in functions)
             if name is not None
         }
+        given = found.get("function.name", [])
+        names |= {reading.text(name) for name in given if not any(inside(one, name) for one in functions)}
         returns = self.own(text, found.get("return", []))
         ends = {
             body.end_byte: body for body in (one.child_by_field_name("body") for one in functions) if body

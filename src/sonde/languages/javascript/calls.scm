@@ -1,4 +1,5 @@
-(call_expression function: (identifier) @bare arguments: (arguments) @arguments)
+; The grammar takes `await (..)` for a call where it does not see that the function is asynchronous.
+((call_expression function: (identifier) @bare arguments: (arguments) @arguments) (#not-eq? @bare "await"))
 
 (call_expression
   function: (member_expression property: [(property_identifier) (private_property_identifier)] @method)

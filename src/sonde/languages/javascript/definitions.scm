@@ -4,12 +4,14 @@
 (function_declaration name: (identifier) @name) @function
 (generator_function_declaration name: (identifier) @name) @function
 
-(method_definition
-  name: [(property_identifier) @name (private_property_identifier) @name (string (string_fragment) @name)]) @function
+(method_definition name: [(property_identifier) (private_property_identifier) (number) (computed_property_name)] @name) @function
+(method_definition name: (string (string_fragment) @name)) @function
 (method_definition (decorator)) @function @span
 
 (variable_declarator
-  name: (identifier) @name value: [(function_expression) (generator_function) (arrow_function)]) @function
+  name: (identifier) @name value: [(function_expression !name) (generator_function !name) (arrow_function)]) @function
+(variable_declarator
+  name: (identifier) value: [(function_expression name: (_) @name) (generator_function name: (_) @name)]) @function
 (lexical_declaration
   . _ . (variable_declarator
     name: (identifier) value: [(function_expression) (generator_function) (arrow_function)]) @function) @span
@@ -18,15 +20,20 @@
     name: (identifier) value: [(function_expression) (generator_function) (arrow_function)]) @function) @span
 
 (field_definition
-  property: [(property_identifier) (private_property_identifier)] @name
-  value: [(function_expression) (generator_function) (arrow_function)]) @function
+  property: [
+    (property_identifier) @name (private_property_identifier) @name (number) @name (computed_property_name) @name
+    (string (string_fragment) @name)
+  ]
+  value: [(function_expression !name) (generator_function !name) (arrow_function)]) @function
+(field_definition
+  value: [(function_expression name: (_) @name) (generator_function name: (_) @name)]) @function
 
 (pair
-  key: [(property_identifier) @name (string (string_fragment) @name)]
+  key: [
+    (property_identifier) @name (number) @name (computed_property_name) @name (string (string_fragment) @name)
+  ]
   value: [(function_expression !name) (generator_function !name) (arrow_function)]) @function
-(pair
-  key: [(property_identifier) (string)]
-  value: [(function_expression name: (_) @name) (generator_function name: (_) @name)]) @function
+(pair value: [(function_expression name: (_) @name) (generator_function name: (_) @name)]) @function
 
 ; A property takes the name that the function has itself.
 (assignment_expression
@@ -62,8 +69,8 @@
 ((comment)+ @doc.lines . (export_statement
   declaration: [(function_declaration) (generator_function_declaration)] @function))
 ((comment)+ @doc.lines . (_ . _ . (variable_declarator
-  value: [(function_expression) (generator_function) (arrow_function)]) @function))
+  name: (identifier) value: [(function_expression) (generator_function) (arrow_function)]) @function))
 ((comment)+ @doc.lines . (export_statement declaration: (_ . _ . (variable_declarator
-  value: [(function_expression) (generator_function) (arrow_function)]) @function)))
+  name: (identifier) value: [(function_expression) (generator_function) (arrow_function)]) @function)))
 ((comment)+ @doc.lines . (expression_statement (assignment_expression
-  right: [(function_expression) (generator_function) (arrow_function)]) @function))
+  left: [(identifier) (member_expression)] right: [(function_expression) (generator_function) (arrow_function)]) @function))

@@ -7,9 +7,9 @@
 (field_definition property: [(property_identifier) (private_property_identifier)] @attribute)
 
 (class_heritage (identifier) @type)
-(jsx_opening_element name: (identifier) @type)
-(jsx_closing_element name: (identifier) @type)
-(jsx_self_closing_element name: (identifier) @type)
+((jsx_opening_element name: (identifier) @type) (#match? @type "^[A-Z]"))
+((jsx_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
+((jsx_self_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
 
 (call_expression function: (identifier) @call arguments: (arguments))
 (call_expression

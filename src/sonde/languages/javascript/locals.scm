@@ -103,6 +103,9 @@
 (generator_function_declaration name: (identifier) @local.definition.function)
 (function_expression name: (identifier) @local.definition.function)
 (generator_function name: (identifier) @local.definition.function)
+(variable_declarator
+  name: (identifier) @local.definition.function
+  value: [(function_expression) (generator_function) (arrow_function)])
 (class_declaration name: (identifier) @local.definition.type)
 (class name: (identifier) @local.definition.type)
 (import_clause (identifier) @local.definition.constant)
@@ -112,8 +115,8 @@
 
 (identifier) @local.reference
 ; Another name in these would be another property, and a tag is written twice.
-(shorthand_property_identifier) @local.reference.fixed
-(shorthand_property_identifier_pattern) @local.reference.fixed
+(shorthand_property_identifier) @local.reference @local.reference.fixed
+(shorthand_property_identifier_pattern) @local.reference @local.reference.fixed
 (jsx_opening_element name: (identifier) @local.reference.fixed)
 (jsx_closing_element name: (identifier) @local.reference.fixed)
 (jsx_self_closing_element name: (identifier) @local.reference.fixed)

@@ -5,6 +5,15 @@
   (function_declaration) (generator_function_declaration) (function_expression) (generator_function)
   (arrow_function) (method_definition)
 ] @function
+; Where the name stands beside the function that it is given.
+(variable_declarator
+  name: (identifier) @function.name value: [(function_expression) (generator_function) (arrow_function)])
+(assignment_expression
+  left: [(identifier) @function.name (member_expression property: (_) @function.name)]
+  right: [(function_expression) (generator_function) (arrow_function)])
+(pair key: (property_identifier) @function.name)
+(labeled_statement label: (_) @function.name)
+(field_definition property: (_) @function.name)
 (class_static_block) @apart
 (field_definition) @apart
 

@@ -10,6 +10,7 @@
 
 (for_statement "for" @For.for body: _ @For.body) @For
 (for_statement initializer: [(variable_declaration) (lexical_declaration) (expression)] @For.initializers) @For
+(for_statement initializer: (_ ";" @outside))
 (for_statement condition: (expression) @For.test) @For
 (for_statement increment: (_) @For.updaters) @For
 (for_in_statement "for" @For.for left: (_) @For.target right: (_) @For.iter body: _ @For.body) @For
@@ -33,7 +34,7 @@
 (call_expression arguments: (arguments [(expression) (spread_element)] @Call.args)) @Call
 (member_expression object: (_) @Attribute.value property: (_) @Attribute.attr) @Attribute
 (subscript_expression object: (_) @Subscript.value index: (_) @Subscript.slice) @Subscript
-(new_expression "new" @New.new constructor: (_) @New.type) @New
+(new_expression "new" @New.new constructor: (_) @New.type.last) @New
 (new_expression arguments: (arguments [(expression) (spread_element)] @New.args)) @New
 (ternary_expression
   condition: (_) @IfExp.test consequence: (_) @IfExp.body alternative: (_) @IfExp.orelse) @IfExp

@@ -14,6 +14,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Int
 
+from sonde.languages._grammar import Piece
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
@@ -52,7 +53,7 @@ class ParsedText:
     """
 
     source: EncodedText
-    parsed: tree_sitter.Tree
+    parsed: tree_sitter.Tree | Piece
     before: int
     length: int
 
@@ -80,7 +81,7 @@ class ParsedText:
 
 
 def read(
-    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]],
+    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Piece]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:

@@ -155,7 +155,9 @@ def _children(found: QueryParts, places: NodeWords, reading: ParsedText) -> Iter
     through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
     nested = found.nested()
     comments, whole, together = found.comments, found.whole, found.together
-    waiting: list[Waiting] = [(child, -1) for child in reading.root.named_children]
+    # The root of a file is nobody's node; a definition alone may be the root of its own text.
+    outermost = [reading.root] if reading.root.parent else reading.root.named_children
+    waiting: list[Waiting] = [(node, -1) for node in outermost]
     while waiting:
         node, above = waiting.pop()
         identity, kind = node.id, node.type

@@ -34,6 +34,10 @@
   ]
   value: [(function_expression !name) (generator_function !name) (arrow_function)]) @function
 (pair value: [(function_expression name: (_) @name) (generator_function name: (_) @name)]) @function
+; The same, taken out of its object.
+(labeled_statement
+  label: (_) @name
+  body: (expression_statement [(function_expression) (generator_function) (arrow_function)])) @function
 
 ; A property takes the name that the function has itself.
 (assignment_expression

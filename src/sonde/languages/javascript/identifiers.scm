@@ -71,5 +71,5 @@
 (class name: (identifier) @class)
 
 (namespace_import (identifier) @module)
-((variable_declarator name: (identifier) @module value: (call_expression function: (identifier) @_require))
-  (#eq? @_require "require"))
+((variable_declarator name: (identifier) @module value: (call_expression function: (identifier) @call))
+  (#eq? @call "require"))

@@ -3,6 +3,8 @@
 (function_declaration) @function
 (generator_function_declaration) @function
 (method_definition) @function
+(function_expression name: (_)) @function
+(generator_function name: (_)) @function
 (class_declaration) @class
 (class) @class
 (formal_parameters) @parameters
@@ -74,8 +76,8 @@
 ((call_expression function: [(identifier) (import)]) @import (#match? @import "^(require|import)\\s*\\("))
 
 (arrow_function) @lambda
-(function_expression) @lambda
-(generator_function) @lambda
+(function_expression !name) @lambda
+(generator_function !name) @lambda
 
 (subscript_expression) @subscript
 (member_expression) @attribute_access

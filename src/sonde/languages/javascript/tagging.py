@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.languages._grammar import node_text
 from sonde.languages._leaves import Leaf
-from sonde.languages._tagging import TaggingOf, follows
+from sonde.languages._tagging import TaggingOf, follows, like_a_class, preceded
 from sonde.languages._treesitter import TreeSitterLanguage
 
 _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closing_element"})
@@ -26,10 +26,20 @@ class JavaScriptTagging(TaggingOf):
         }
 
     def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
-        """Labels and the tags of HTML name nothing of these."""
+        """What ``new`` makes is a class, and a capital name before a dot or ``instanceof`` by convention.
+
+        Labels and the tags of HTML name nothing of these.
+        """
         leaf = listed[place]
         if leaf.kind == "statement_identifier" or (leaf.parent in _TAGS and leaf.text.islower()):
             return ""
+        first = place
+        while preceded(listed, first, ".") and first > 1:
+            first -= 2
+        made = role == "call" and preceded(listed, first, "new")
+        told = follows(listed, place, ".") or preceded(listed, place, "instanceof")
+        if made or (told and like_a_class(leaf.text)):
+            return "IDC"
         return super().named(listed, place, role)
 
 

@@ -3,6 +3,10 @@ const acorn = require('acorn');
 const Parser = acorn.Parser.extend(require('acorn-jsx')());
 
 const FUNCTIONS = ['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'];
+const DECISIONS = [
+  'IfStatement', 'ForStatement', 'ForInStatement', 'ForOfStatement', 'WhileStatement', 'DoWhileStatement', 'CatchClause',
+  'ConditionalExpression', 'LogicalExpression',
+];
 
 function parse(text) {
   for (const sourceType of ['module', 'script']) {
@@ -10,7 +14,7 @@ function parse(text) {
     try {
       const tree = Parser.parse(text, {
         ecmaVersion: 'latest', sourceType, allowReturnOutsideFunction: true, allowHashBang: true, onToken: tokens,
-        allowSuperOutsideMethod: true, allowAwaitOutsideFunction: sourceType === 'module',
+        allowSuperOutsideMethod: true, checkPrivateFields: false, allowAwaitOutsideFunction: sourceType === 'module',
       });
       return { tree, tokens };
     } catch (error) {
@@ -51,6 +55,15 @@ function named(text, node) {
   }
 }
 
+// Decisions of a function, those of functions inside it left out.
+function decisions(node) {
+  if (Array.isArray(node)) return node.reduce((sum, one) => sum + decisions(one), 0);
+  if (!node || typeof node.type !== 'string') return 0;
+  if (FUNCTIONS.includes(node.type) || ['PropertyDefinition', 'StaticBlock'].includes(node.type)) return 0;
+  const counts = DECISIONS.includes(node.type) || (node.type === 'SwitchCase' && node.test !== null);
+  return Object.keys(node).reduce((sum, key) => sum + decisions(node[key]), counts ? 1 : 0);
+}
+
 function walk(text, node, inside, found) {
   if (Array.isArray(node)) {
     for (const one of node) walk(text, one, inside, found);
@@ -59,7 +72,7 @@ function walk(text, node, inside, found) {
   if (!node || typeof node.type !== 'string') return;
   const [name, held] = named(text, node);
   if (name && held) {
-    if (!inside) found.functions.push([name, held.end]);
+    if (!inside) found.functions.push([name, held.end, 1 + decisions(held.body)]);
     inside = true;
   }
   // `new A` without brackets has no arguments to stand anywhere.

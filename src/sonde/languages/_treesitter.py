@@ -132,9 +132,12 @@ class TreeSitterLanguage:
                 span = start, start + len(written.strip())
                 root = self.grammar.parse(around.data).root_node
                 node = root.named_descendant_for_byte_range(*span)
-                if not root.has_error and node and node.byte_range == span:
+                if not root.has_error and node and node.byte_range == span and self._is_function(node):
                     return around, Piece(node)
         return source, parsed
+
+    def _is_function(self, node: tree_sitter.Node) -> bool:
+        return any(match.get("function") == [node] for match in self.grammar.matches("definitions", node))
 
     def _columns(self, text: str) -> Tree:
         source, parsed = self.syntax(text)

@@ -1,9 +1,9 @@
 ; Roles of names. A capture is a role; where several match, the one that first stands later in this file wins.
-; All other names are variables.
+; `within.ROLE` is for names inside the node that have no other role. All other names are variables.
 
 (arguments (identifier) @argument)
 
-(member_expression property: [(property_identifier) (private_property_identifier)] @attribute)
+(member_expression property: _ @attribute)
 (field_definition property: [(property_identifier) (private_property_identifier)] @attribute)
 
 (class_heritage (identifier) @type)
@@ -11,12 +11,8 @@
 ((jsx_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
 ((jsx_self_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
 
-(call_expression function: (identifier) @call arguments: (arguments))
-(call_expression
-  function: (member_expression property: [(property_identifier) (private_property_identifier)] @call)
-  arguments: (arguments))
-(new_expression constructor: (identifier) @call)
-(new_expression constructor: (member_expression property: (property_identifier) @call))
+(call_expression function: [(identifier) @call (member_expression property: _ @call)] arguments: (arguments))
+(new_expression constructor: [(identifier) @call (member_expression property: _ @call)])
 
 (pair key: (property_identifier) @keyword_argument)
 (pair_pattern key: (property_identifier) @keyword_argument)
@@ -27,45 +23,25 @@
   (identifier) @parameter
   (assignment_pattern left: (identifier) @parameter)
   (rest_pattern (identifier) @parameter)
-  (object_pattern [
-    (shorthand_property_identifier_pattern) @parameter
-    (object_assignment_pattern left: (_) @parameter)
-    (pair_pattern value: (identifier) @parameter)
-    (pair_pattern value: (assignment_pattern left: (identifier) @parameter))
-    (rest_pattern (identifier) @parameter)
-  ])
-  (array_pattern [(identifier) @parameter (rest_pattern (identifier) @parameter)])
-  (assignment_pattern left: (object_pattern [
-    (shorthand_property_identifier_pattern) @parameter
-    (object_assignment_pattern left: (_) @parameter)
-    (pair_pattern value: (identifier) @parameter)
-    (rest_pattern (identifier) @parameter)
-  ]))
+  [(object_pattern) (array_pattern)] @within.parameter
+  (assignment_pattern left: [(object_pattern) (array_pattern)] @within.parameter)
 ])
 (arrow_function parameter: (identifier) @parameter)
 (catch_clause parameter: (identifier) @parameter)
 
-(decorator (identifier) @decorator)
-(decorator (call_expression function: (identifier) @decorator))
+(decorator [(identifier) @decorator (call_expression function: (identifier) @decorator)])
 
 (function_declaration name: (identifier) @function)
 (generator_function_declaration name: (identifier) @function)
 (function_expression name: (identifier) @function)
 (generator_function name: (identifier) @function)
 (method_definition name: [(property_identifier) (private_property_identifier)] @function)
-(variable_declarator
-  name: (identifier) @function value: [(function_expression) (generator_function) (arrow_function)])
-(assignment_expression
-  left: [
-    (identifier) @function
-    (member_expression property: [(property_identifier) (private_property_identifier)] @function)
-  ]
-  right: [(function_expression) (generator_function) (arrow_function)])
-(pair
-  key: (property_identifier) @function value: [(function_expression) (generator_function) (arrow_function)])
-(field_definition
-  property: [(property_identifier) (private_property_identifier)] @function
+(_
+  [name: (identifier) @function key: (property_identifier) @function property: (_) @function]
   value: [(function_expression) (generator_function) (arrow_function)])
+(assignment_expression
+  left: [(identifier) @function (member_expression property: _ @function)]
+  right: [(function_expression) (generator_function) (arrow_function)])
 
 (class_declaration name: (identifier) @class)
 (class name: (identifier) @class)

@@ -14,85 +14,56 @@
 (function_declaration name: (identifier) @local.outside)
 (generator_function_declaration name: (identifier) @local.outside)
 
-; Names in patterns: those of `let`, `const` and `using`.
-(_ "let" (variable_declarator name: (identifier) @local.definition.variable))
-(_ "const" (variable_declarator name: (identifier) @local.definition.variable))
-(using_declaration (variable_declarator name: (identifier) @local.definition.variable))
-(array_pattern [
-  (identifier) @local.definition.variable
-  (assignment_pattern left: (identifier) @local.definition.variable)
-  (rest_pattern (identifier) @local.definition.variable)
-])
-(object_pattern [
-  (shorthand_property_identifier_pattern) @local.definition.variable
-  (object_assignment_pattern left: (shorthand_property_identifier_pattern) @local.definition.variable)
-  (pair_pattern value: (identifier) @local.definition.variable)
-  (pair_pattern value: (assignment_pattern left: (identifier) @local.definition.variable))
-  (rest_pattern (identifier) @local.definition.variable)
-])
+; `let`, `const` and `using`, and the names in patterns.
+(_ ["let" "const" "using"] (variable_declarator name: (identifier) @local.definition.variable))
 (for_in_statement kind: _ left: (identifier) @local.definition.variable)
 (catch_clause parameter: (identifier) @local.definition.variable)
+(array_pattern (identifier) @local.definition.variable)
+(shorthand_property_identifier_pattern) @local.definition.variable
+(assignment_pattern left: (identifier) @local.definition.variable)
+(pair_pattern value: (identifier) @local.definition.variable)
+(rest_pattern (identifier) @local.definition.variable)
 
-; `var`; of a pattern inside a pattern the names are taken for those of `let`.
-(variable_declaration (variable_declarator name: [
-  (identifier) @local.definition.expression
-  (array_pattern [
-    (identifier) @local.definition.expression
-    (assignment_pattern left: (identifier) @local.definition.expression)
-    (rest_pattern (identifier) @local.definition.expression)
-  ])
-  (object_pattern [
-    (shorthand_property_identifier_pattern) @local.definition.expression
-    (object_assignment_pattern left: (shorthand_property_identifier_pattern) @local.definition.expression)
-    (pair_pattern value: (identifier) @local.definition.expression)
-    (pair_pattern value: (assignment_pattern left: (identifier) @local.definition.expression))
-    (rest_pattern (identifier) @local.definition.expression)
-  ])
-]))
-(for_in_statement kind: "var" left: [
-  (identifier) @local.definition.expression
-  (array_pattern (identifier) @local.definition.expression)
-  (object_pattern (shorthand_property_identifier_pattern) @local.definition.expression)
-])
+; `var`; of a pattern inside a pattern the names are taken for those of `let`, as for parameters.
+(variable_declaration (variable_declarator name: (identifier) @local.definition.expression))
+(variable_declaration (variable_declarator name: (_ [
+  [(identifier) (shorthand_property_identifier_pattern)] @local.definition.expression
+  (_ left: [(identifier) (shorthand_property_identifier_pattern)] @local.definition.expression)
+  (pair_pattern value: (identifier) @local.definition.expression)
+  (rest_pattern (identifier) @local.definition.expression)
+])))
+(for_in_statement kind: "var" left: (identifier) @local.definition.expression)
 
 (arrow_function parameter: (identifier) @local.definition.parameter)
 (formal_parameters [
   (identifier) @local.definition.parameter
   (assignment_pattern left: (identifier) @local.definition.parameter)
   (rest_pattern (identifier) @local.definition.parameter)
-  (array_pattern [
-    (identifier) @local.definition.parameter
-    (assignment_pattern left: (identifier) @local.definition.parameter)
-    (rest_pattern (identifier) @local.definition.parameter)
-  ])
+])
+(formal_parameters [
+  (array_pattern (identifier) @local.definition.parameter)
   (object_pattern [
     (shorthand_property_identifier_pattern) @local.definition.parameter
-    (object_assignment_pattern left: (shorthand_property_identifier_pattern) @local.definition.parameter)
-    (pair_pattern value: (identifier) @local.definition.parameter)
-    (pair_pattern value: (assignment_pattern left: (identifier) @local.definition.parameter))
+    (object_assignment_pattern left: (_) @local.definition.parameter)
+    (pair_pattern value: [
+      (identifier) @local.definition.parameter
+      (assignment_pattern left: (identifier) @local.definition.parameter)
+    ])
     (rest_pattern (identifier) @local.definition.parameter)
   ])
   (assignment_pattern left: (object_pattern [
     (shorthand_property_identifier_pattern) @local.definition.parameter
-    (object_assignment_pattern left: (shorthand_property_identifier_pattern) @local.definition.parameter)
+    (object_assignment_pattern left: (_) @local.definition.parameter)
     (pair_pattern value: (identifier) @local.definition.parameter)
-    (pair_pattern value: (assignment_pattern left: (identifier) @local.definition.parameter))
     (rest_pattern (identifier) @local.definition.parameter)
   ]))
 ])
 
 ; What a pattern assigns is there already.
-(assignment_expression left: (array_pattern [
-  (identifier) @local.definition.again
-  (assignment_pattern left: (identifier) @local.definition.again)
-  (rest_pattern (identifier) @local.definition.again)
-]))
-(assignment_expression left: (object_pattern [
-  (shorthand_property_identifier_pattern) @local.definition.again
-  (object_assignment_pattern left: (shorthand_property_identifier_pattern) @local.definition.again)
-  (pair_pattern value: (identifier) @local.definition.again)
-  (rest_pattern (identifier) @local.definition.again)
-]))
+(assignment_expression left: [
+  (array_pattern (identifier) @local.definition.again)
+  (object_pattern (shorthand_property_identifier_pattern) @local.definition.again)
+])
 
 (assignment_expression left: (identifier) @local.written)
 (augmented_assignment_expression left: (identifier) @local.written)

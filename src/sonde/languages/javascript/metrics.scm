@@ -6,39 +6,27 @@
   (arrow_function) (method_definition)
 ] @function
 ; Where the name stands beside the function that it is given.
-(variable_declarator
-  name: (identifier) @function.name value: [(function_expression) (generator_function) (arrow_function)])
+(_ [name: (_) @function.name property: (_) @function.name] value: [(function_expression) (arrow_function)])
 (assignment_expression
-  left: [(identifier) @function.name (member_expression property: (_) @function.name)]
-  right: [(function_expression) (generator_function) (arrow_function)])
-(pair key: (property_identifier) @function.name)
+  left: [(identifier) @function.name (member_expression property: _ @function.name)]
+  right: [(function_expression) (arrow_function)])
 (labeled_statement label: (_) @function.name)
-(field_definition property: (_) @function.name)
 (class_static_block) @apart
 (field_definition) @apart
 
-(if_statement) @decision
-(for_statement) @decision
-(for_in_statement) @decision
-(while_statement) @decision
-(do_statement) @decision
-(switch_case) @decision
-(catch_clause) @decision
-(ternary_expression) @decision
+[
+  (if_statement) (for_statement) (for_in_statement) (while_statement) (do_statement) (switch_case) (catch_clause)
+  (ternary_expression)
+] @decision
 (binary_expression operator: ["&&" "||" "??"]) @decision
 
 (if_statement) @structure.if
-(for_statement) @structure.loop
-(for_in_statement) @structure.loop
-(while_statement) @structure.loop
-(do_statement) @structure.loop
+[(for_statement) (for_in_statement) (while_statement) (do_statement)] @structure.loop
 (switch_statement) @structure.switch
 (try_statement) @structure.try
 
 ; Blocks, and statements that stand alone where a block could stand.
-(statement_block) @block
-(class_body) @block
-(switch_body) @block
+[(statement_block) (class_body) (switch_body)] @block
 (arrow_function body: (_) @block)
 (if_statement consequence: (_) @block)
 (else_clause (statement) @block.else)

@@ -324,19 +324,25 @@ def test_faults_are_put_in(item: Item, name: str, method: bool) -> None:
     assert any(fault is not None and fault.text != text for fault in found)
 
 
-CAN_STAND = ("wrong_operator", "swapped_operand", "variable_misuse", "sri", "sra", "srk", "sck", "rea", "jbl_parsed")
+REFUSED = {
+    **dict.fromkeys(("wrong_operator", "swapped_operand", "variable_misuse", "rea"), 0.0),
+    # A name declared twice is no matter of a grammar, nor is a `const` that is given nothing, which tree-sitter takes.
+    **dict.fromkeys(("sri", "jbl_parsed"), 0.1),
+    **dict.fromkeys(("srk", "sck"), 0.2),
+    "sra": 0.3,
+}
+"""The share of code with a fault that acorn refuses, at most."""
 
 
 def test_code_with_a_fault_is_valid_to_acorn() -> None:
     texts = functions_of(files())[:600]
     assert None not in parser_answers(tuple(map(standing, texts)))
-    faulty = {name: [one for one in map(fault_of(name), texts) if one] for name in CAN_STAND}
+    faulty = {name: [one for one in map(fault_of(name), texts) if one] for name in REFUSED}
     asked = tuple(standing(one) for found in faulty.values() for one in found)
     answers = iter(parser_answers(asked))
     refused = {name: sum(next(answers) is None for _ in found) for name, found in faulty.items()}
     assert min(map(len, faulty.values())) > 30, {name: len(found) for name, found in faulty.items()}
-    # What no grammar asks: the targets of assignments, reserved words, where a break may stand.
-    assert all(refused[name] <= len(faulty[name]) // 50 for name in CAN_STAND[:4]), refused
+    assert all(refused[name] <= share * len(faulty[name]) for name, share in REFUSED.items()), refused
 
 
 def functions_of(texts: Sequence[str]) -> list[str]:

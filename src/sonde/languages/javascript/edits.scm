@@ -7,7 +7,11 @@
   (#any-of? @type "Array" "BigInt" "Boolean" "Date" "Error" "Function" "Map" "Number" "Object" "Promise" "RegExp" "Set"
     "String" "Symbol"))
 
-(binary_expression operator: ["==" "!=" "===" "!==" "<=" ">=" "<" ">"] @relational)
+; Where an assignment could stand as well: its left side takes a value, and no operator around binds closer.
+(binary_expression
+  left: [(identifier) (member_expression !optional_chain) (subscript_expression !optional_chain)]
+  operator: ["==" "!=" "===" "!==" "<=" ">=" "<" ">"] @relational)
+(binary_expression (binary_expression operator: _ @no.relational))
 
 (assignment_expression "=" @assignment)
 (augmented_assignment_expression operator: _ @assignment)

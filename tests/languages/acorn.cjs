@@ -4,8 +4,8 @@ const Parser = acorn.Parser.extend(require('acorn-jsx')());
 
 const FUNCTIONS = ['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'];
 const DECISIONS = [
-  'IfStatement', 'ForStatement', 'ForInStatement', 'ForOfStatement', 'WhileStatement', 'DoWhileStatement', 'CatchClause',
-  'ConditionalExpression', 'LogicalExpression',
+  'IfStatement', 'ForStatement', 'ForInStatement', 'ForOfStatement', 'WhileStatement', 'DoWhileStatement',
+  'CatchClause', 'ConditionalExpression', 'LogicalExpression',
 ];
 
 function parse(text) {

@@ -25,7 +25,10 @@ CASES = [
         "function f() { return !ok && n in m }",
         ["InfixExpr:left->right !: n in m", "InfixExpr:left->right n: m"],
     ),
-    ("function f() { return x instanceof A.B }", ["InstanceofExpr:expr->type x: A . B", "Attribute:value->attr A: B"]),
+    (
+        "function f() { return x instanceof A.B }",
+        ["InstanceofExpr:expr->type x: A . B", "Attribute:value->attr A: B"],
+    ),
     ("function f() { return m[k][1] }", ["Subscript:value->slice m: k", "Subscript:value->slice m: 1"]),
     (
         "function f() { return a ? b : c }",
@@ -41,17 +44,44 @@ CASES = [
     ),
     (
         "function f() { throw new Error(`no ${x.y}`) }",
-        ["Throw:throw->exc throw: new Error ( `no ${x.y}`", "New:new->type new: Error", "New:type->args Error: `no ${x.y}`"],
+        [
+            "Throw:throw->exc throw: new Error ( `no ${x.y}`",
+            "New:new->type new: Error",
+            "New:type->args Error: `no ${x.y}`",
+        ],
     ),
-    ("function* g() { yield a; yield* b; yield }", ["Yield:yield->value yield: a", "Yield:yield->value yield: b"]),
-    ("const f = (a, b) => a + b", ["Assign:target->value f: a , b ) => a + b", "Arrow:params->body a: a + b", "InfixExpr:left->right a: b"]),
-    ("const f = async x => await x", ["Assign:target->value f: async x => await x", "Arrow:params->body x: await x", "Await:await->value await: x"]),
-    ("async load(x) { await this.g(x) }", ["Await:await->value await: this . g ( x", "Attribute:value->attr this: g", "Call:func->args g: x"]),
+    (
+        "function* g() { yield a; yield* b; yield }",
+        ["Yield:yield->value yield: a", "Yield:yield->value yield: b"],
+    ),
+    (
+        "const f = (a, b) => a + b",
+        [
+            "Assign:target->value f: a , b ) => a + b",
+            "Arrow:params->body a: a + b",
+            "InfixExpr:left->right a: b",
+        ],
+    ),
+    (
+        "const f = async x => await x",
+        [
+            "Assign:target->value f: async x => await x",
+            "Arrow:params->body x: await x",
+            "Await:await->value await: x",
+        ],
+    ),
+    (
+        "async load(x) { await this.g(x) }",
+        ["Await:await->value await: this . g ( x", "Attribute:value->attr this: g", "Call:func->args g: x"],
+    ),
     ("static get n() { return this.#n }", ["Attribute:value->attr this: #n"]),
     ("key: function (a) { return a[0] }", ["Subscript:value->slice a: 0"]),
-    ("A.prototype.f = function () { return super.x }", [
-        "Attribute:value->attr super: x",
-    ]),
+    (
+        "A.prototype.f = function () { return super.x }",
+        [
+            "Attribute:value->attr super: x",
+        ],
+    ),
     (
         "function f() { if (x) { g(1) } }",
         ["If:if->test if: x", "If:if->body if: g ( 1", "If:test->body x: g ( 1", "Call:func->args g: 1"],
@@ -59,8 +89,16 @@ CASES = [
     (
         "function f() { if (x) y++; else if (w) { z-- } else h() }",
         [
-            *("If:if->test if: x", "If:if->body if: y ++ ;", "If:test->body x: y ++ ;", "If:if->else if: else"),
-            *("If:body->orelse y: if ( w ) { z -- } else h (", "If:test->orelse x: if ( w ) { z -- } else h ("),
+            *(
+                "If:if->test if: x",
+                "If:if->body if: y ++ ;",
+                "If:test->body x: y ++ ;",
+                "If:if->else if: else",
+            ),
+            *(
+                "If:body->orelse y: if ( w ) { z -- } else h (",
+                "If:test->orelse x: if ( w ) { z -- } else h (",
+            ),
             *("If:if->test if: w", "If:if->body if: z --", "If:test->body w: z --", "If:if->else if: else"),
             *("If:body->orelse z: h (", "If:test->orelse w: h ("),
         ],
@@ -68,7 +106,11 @@ CASES = [
     (
         "function f() { for (let i = 0; i < n; i++) { g() } }",
         [
-            *("For:for->initializers for: let i = 0", "For:for->test for: i < n", "For:for->updaters for: i ++"),
+            *(
+                "For:for->initializers for: let i = 0",
+                "For:for->test for: i < n",
+                "For:for->updaters for: i ++",
+            ),
             *("For:for->body for: g (", "For:initializers->test let: i < n"),
             *("For:initializers->updaters let: i ++", "For:initializers->body let: g ("),
             *("For:test->updaters i: i ++", "For:test->body i: g (", "For:updaters->body i: g ("),
@@ -98,7 +140,10 @@ CASES = [
             "InfixExpr:left->right x: 3",
         ],
     ),
-    ("function f() { do { x++ } while (y) }", ["Do:do->body do: x ++", "Do:do->test do: y", "Do:body->test x: y"]),
+    (
+        "function f() { do { x++ } while (y) }",
+        ["Do:do->body do: x ++", "Do:do->test do: y", "Do:body->test x: y"],
+    ),
     (
         "function f() { switch (x) { case 1: g(); break; default: h() } }",
         [
@@ -118,7 +163,10 @@ CASES = [
         "function f() { outer: for (;;) { break outer } }",
         ["LabeledStatement:label->body outer: for ( ; ; ) { break outer", "For:for->body for: break outer"],
     ),
-    ("function f() { return <A b={c.d} e='1'>{g(x)}</A> }", ["Attribute:value->attr c: d", "Call:func->args g: x"]),
+    (
+        "function f() { return <A b={c.d} e='1'>{g(x)}</A> }",
+        ["Attribute:value->attr c: d", "Call:func->args g: x"],
+    ),
 ]
 """Each a function with its edges, a relation and head before the colon."""
 

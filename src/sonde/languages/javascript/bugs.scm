@@ -1,5 +1,3 @@
-(string) @string
-(template_string) @string
-(regex) @string
+[(string) (template_string) (regex)] @string
 
 (binary_expression) @operation

@@ -7,8 +7,7 @@
 (field_definition property: [(property_identifier) (private_property_identifier)] @attribute)
 
 (class_heritage (identifier) @type)
-((jsx_opening_element name: (identifier) @type) (#match? @type "^[A-Z]"))
-((jsx_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
+((jsx_element (_ name: (identifier) @type)) (#match? @type "^[A-Z]"))
 ((jsx_self_closing_element name: (identifier) @type) (#match? @type "^[A-Z]"))
 
 (call_expression function: [(identifier) @call (member_expression property: _ @call)] arguments: (arguments))
@@ -31,11 +30,7 @@
 
 (decorator [(identifier) @decorator (call_expression function: (identifier) @decorator)])
 
-(function_declaration name: (identifier) @function)
-(generator_function_declaration name: (identifier) @function)
-(function_expression name: (identifier) @function)
-(generator_function name: (identifier) @function)
-(method_definition name: [(property_identifier) (private_property_identifier)] @function)
+(_ name: [(identifier) (property_identifier) (private_property_identifier)] @function parameters: (_))
 (_
   [name: (identifier) @function key: (property_identifier) @function property: (_) @function]
   value: [(function_expression) (generator_function) (arrow_function)])
@@ -43,8 +38,7 @@
   left: [(identifier) @function (member_expression property: _ @function)]
   right: [(function_expression) (generator_function) (arrow_function)])
 
-(class_declaration name: (identifier) @class)
-(class name: (identifier) @class)
+(_ name: (identifier) @class body: (class_body))
 
 (namespace_import (identifier) @module)
 ((variable_declarator name: (identifier) @module value: (call_expression function: (identifier) @call))

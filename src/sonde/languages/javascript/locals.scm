@@ -70,15 +70,11 @@
 (update_expression argument: (identifier) @local.written)
 (for_in_statement !kind left: (identifier) @local.written)
 
-(function_declaration name: (identifier) @local.definition.function)
-(generator_function_declaration name: (identifier) @local.definition.function)
-(function_expression name: (identifier) @local.definition.function)
-(generator_function name: (identifier) @local.definition.function)
+(_ name: (identifier) @local.definition.function parameters: (_))
 (variable_declarator
   name: (identifier) @local.definition.function
   value: [(function_expression) (generator_function) (arrow_function)])
-(class_declaration name: (identifier) @local.definition.type)
-(class name: (identifier) @local.definition.type)
+(_ name: (identifier) @local.definition.type body: (class_body))
 (import_clause (identifier) @local.definition.constant)
 (namespace_import (identifier) @local.definition.constant)
 (import_specifier name: (identifier) @local.definition.constant !alias)
@@ -88,14 +84,12 @@
 ; Another name in these would be another property, and a tag is written twice.
 (shorthand_property_identifier) @local.reference @local.reference.fixed
 (shorthand_property_identifier_pattern) @local.reference @local.reference.fixed
-(jsx_opening_element name: (identifier) @local.reference.fixed)
-(jsx_closing_element name: (identifier) @local.reference.fixed)
+(jsx_element (_ name: (identifier) @local.reference.fixed))
 (jsx_self_closing_element name: (identifier) @local.reference.fixed)
 
 ; Identifiers that are no variables.
 (import_specifier name: (identifier) @local.member alias: (_))
 (export_specifier alias: (identifier) @local.member)
 ((identifier) @local.member (#eq? @local.member "arguments"))
-(jsx_opening_element name: (identifier) @local.member (#match? @local.member "^[a-z]"))
-(jsx_closing_element name: (identifier) @local.member (#match? @local.member "^[a-z]"))
-(jsx_self_closing_element name: (identifier) @local.member (#match? @local.member "^[a-z]"))
+((jsx_element (_ name: (identifier) @local.member)) (#match? @local.member "^[a-z]"))
+((jsx_self_closing_element name: (identifier) @local.member) (#match? @local.member "^[a-z]"))

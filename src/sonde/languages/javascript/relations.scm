@@ -41,7 +41,7 @@
 (binary_expression left: (_) @InfixExpr.left operator: [
   "+" "-" "*" "/" "%" "**" "<<" ">>" ">>>" "&" "|" "^" "&&" "||" "??" "<" ">" "<=" ">=" "==" "!=" "===" "!==" "in"
 ] right: (_) @InfixExpr.right) @InfixExpr
-(binary_expression left: (_) @InstanceofExpr.expr operator: "instanceof" right: (_) @InstanceofExpr.type) @InstanceofExpr
+(binary_expression left: (_) @InstanceofExpr.expr "instanceof" right: (_) @InstanceofExpr.type) @InstanceofExpr
 (object (pair key: (_) @Dict.key value: (_) @Dict.value) @Dict)
 (arrow_function [parameter: (_) parameters: (_)] @Arrow.params body: (_) @Arrow.body) @Arrow
 (await_expression "await" @Await.await (_) @Await.value) @Await

@@ -1,3 +1,3 @@
 (import_statement) @import
-(lexical_declaration (variable_declarator value: (call_expression function: (identifier) @_f)) (#eq? @_f "require")) @import
-(variable_declaration (variable_declarator value: (call_expression function: (identifier) @_f)) (#eq? @_f "require")) @import
+((_ (variable_declarator value: (call_expression function: (identifier) @_called))) @import
+  (#eq? @_called "require"))

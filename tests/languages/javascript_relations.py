@@ -1,6 +1,7 @@
 """JavaScript's relations by hand: functions, and every edge in them but those of nodes to their children.
 
-An edge is a head and the words of its dependent, without the brackets around it. The first word of all heads none.
+An edge is a head and the words of its dependent, without the brackets around it. The first word of all heads
+none.
 """
 
 CASES = [

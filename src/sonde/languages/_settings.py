@@ -48,8 +48,8 @@ class Settings:
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
-        members: Text before and after a function that is no file of its own. What parses there alone, as one, is
-            read so by all: its tree is that node.
+        members: Text before and after a function that is no file of its own. What parses there alone, as one,
+            is read so by all: its tree is that node.
         wrappers: Text before and after a function that is no file of its own.
         declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
         tokens: From leaves to code tokens.

@@ -55,7 +55,7 @@ class EncodedText:
 
     @classmethod
     def within(cls, before: str, text: str, after: str) -> EncodedText:
-        """Encode a text between two others, with the way back to its own characters, which is never outside."""
+        """Encode a text between two others, with the way back to its own characters alone."""
         around = cls.of(before + text + after)
         places = np.arange(len(around.data) + 1, dtype=np.int32)
         return cls(text, around.data, np.clip(around.characters(places) - len(before), 0, len(text)))

@@ -7,7 +7,7 @@ import re
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _STARS = re.compile(r"^[ \t]*\*+", re.MULTILINE)
 _DIRECTIVE = re.compile(
-    r"/[/*]+\s*(eslint|global |globals |istanbul |c8 |v8 |jshint|jslint|jscs|prettier-|@ts-|@flow|#|@__|webpack)"
+    r"/[/*]+\s*(eslint|globals? |istanbul |c8 |v8 |jshint|jslint|jscs|prettier-|@ts-|@flow|#|@__|webpack)"
 )
 
 

@@ -283,7 +283,10 @@ def test_variables_and_their_misuse(item: Item) -> None:
     }
     use = next(one for one in bugs.variables(item.text).uses if one.surface == "item")
     assert bugs.replacements(item.text, use) == ("items", "least", "more", "others", "sum")
-    text = "function f(a, b) { const x = {a, b: c, [b]: a.b}; let {d, e: [g]} = x; a[b] = d; return <T b={a} c={g}/> }"
+    text = """function f(a, b) {
+        const x = {a, b: c, [b]: a.b}; let {d, e: [g]} = x;
+        a[b] = d; return <T b={a}>{g}</T>
+    }"""
     assert [one.surface for one in bugs.variables(text).uses] == ["b", "a", "x", "a", "b", "d", "a", "g"]
     found = flow.variables(text)
     pairs = {(found[one].name, found[two].name) for one, two in flow.dependencies(text)}
@@ -478,7 +481,7 @@ ODD = [
     "for (var {a, b: [c = 1, , ...d], ...e} = f, g; ; ) for (const x in y) for await (z of w) ;",
     "a?.[0]?.b?.(...c)?.#d; a ??= b ||= c &&= d; 1_000n ** -0x1F; .5.toFixed()",
     "class A extends (b, c) { static { } static async *[d]() {} get\ne() {} 'f'() {} 0() {} static = 1; #g }",
-    "export default async function* () { yield* 2 }\nexport * as y from 'z'; import w, {default as v} from 'u'",
+    "export default async function* () { yield* 2 }\nexport * as y from 'z'; import w, {a as v} from 'u'",
     "({async, get, set: 1, get a() {}, set a(b) {}, async *c() {}, [d]: e, 'f': 1, 1: 2, ...g})",
     "l: { m: for (;;) { break l } } do ; while (0) with_: if (1) ; else function f() {}",
     "x = <A.B c:d='é' {...e}>&nbsp;{/* f */}<></>{g => <h/>}</A.B>; \r\n<!-- old\n/* 🎉 */ // end",

@@ -21,7 +21,7 @@ _DEEP = 6_000
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Subtree:
     """A node in place of a whole tree.
 
     Attributes:

@@ -14,7 +14,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Int
 
-from sonde.languages._grammar import Piece
+from sonde.languages._grammar import Subtree
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
@@ -53,7 +53,7 @@ class ParsedText:
     """
 
     source: EncodedText
-    parsed: tree_sitter.Tree | Piece
+    parsed: tree_sitter.Tree | Subtree
     before: int
     length: int
 
@@ -81,7 +81,7 @@ class ParsedText:
 
 
 def read(
-    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Piece]],
+    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Subtree]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:

@@ -9,7 +9,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages._grammar import Piece
+from sonde.languages._grammar import Subtree
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
 
@@ -46,7 +46,7 @@ def _kinds(grammar: tree_sitter.Language) -> _Kinds:
 
 
 def columns(
-    parsed: tree_sitter.Tree | Piece, source: EncodedText, language: str, grammar: tree_sitter.Language
+    parsed: tree_sitter.Tree | Subtree, source: EncodedText, language: str, grammar: tree_sitter.Language
 ) -> Tree:
     """The columns of a parsed text.
 

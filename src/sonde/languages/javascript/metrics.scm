@@ -5,12 +5,11 @@
   (function_declaration) (generator_function_declaration) (function_expression) (generator_function)
   (arrow_function) (method_definition)
 ] @function
-; Where the name stands beside the function that it is given.
+(_ name: [(identifier) (property_identifier) (private_property_identifier)] @function.name parameters: (_))
 (_ [name: (_) @function.name property: (_) @function.name] value: [(function_expression) (arrow_function)])
 (assignment_expression
   left: [(identifier) @function.name (member_expression property: _ @function.name)]
   right: [(function_expression) (arrow_function)])
-(labeled_statement label: (_) @function.name)
 (class_static_block) @apart
 (field_definition) @apart
 

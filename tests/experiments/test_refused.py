@@ -177,7 +177,7 @@ def test_a_language_that_a_task_does_not_know_is_refused(task: str, tmp_path: Pa
     wanted = Labelling(
         task=task, corpora=(f"jsonl:{corpus}",), raw=True, selection=Selection(languages=("text",))
     )
-    with pytest.raises(UsageError, match=r"'text'.*java, python") as caught:
+    with pytest.raises(UsageError, match=r"'text'.*java.*python") as caught:
         write_label_file(wanted, tmp_path / "labels.jsonl")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "labels.jsonl").exists()

@@ -120,7 +120,28 @@ __END__
 not é code (
 """
 
+JAVASCRIPT_SAMPLE = """\
+import fs, {a as b} from 'é';
+const m = require("m");
+
+/** Doc é. */
+export class A extends B {
+  #n = 1; static s = /[/"]\\/+/g;
+  /** Say 🎉.
+   *  @param {string} x it */
+  static async *f(x, {y, z: w = 2, ...r}, [q] = [], ...more) {
+    if (x?.n ?? y) { yield* this.#n; } else for (const [k, v] of more) m.g(k, v);
+    outer: do { x **= 0x1F; continue outer } while (!(w in r))
+    return `é${q + `${x}`}\\n`
+  }
+  get v() { return new.target }
+}
+export default (e) => <A b={e} {...e}>t &amp; {e}<c.D/></A>;
+B.prototype.h = function () { switch (typeof b) { case null: throw new Error('\\'') } };
+"""
+
 SAMPLES = {
+    "javascript": JAVASCRIPT_SAMPLE,
     "python": PYTHON_SAMPLE,
     "java": JAVA_SAMPLE,
     "go": GO_SAMPLE,

@@ -298,7 +298,7 @@ def test_a_corpus_that_does_not_parse(pairs_path, corpus):
 def test_a_language_without_a_lexer(pairs_path, corpus):
     (corpus / "north" / "notes.txt").write_text("Words and words. " * 40)
     change(pairs_path, ('language = "python"', 'language = "text"'))
-    one_line(pairs_path, Exception, "has no program; languages that have: go, java, python, ruby")
+    one_line(pairs_path, Exception, "has no program; languages that have: .*java.*python")
 
 
 def test_a_head_that_is_not_there(pairs_path):

@@ -26,8 +26,8 @@ _KINDS = {
 }
 _LED = frozenset(
     (
-        *("subscript", "attribute", "array_access", "field_access", "index_expression"),
-        *("selector_expression", "element_reference", "call"),
+        *("subscript", "attribute", "array_access", "field_access", "index_expression", "call"),
+        *("selector_expression", "element_reference", "subscript_expression", "member_expression"),
     )
 )
 

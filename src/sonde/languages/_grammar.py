@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
@@ -17,6 +18,18 @@ _WIDE = 5_000
 # Depth below which no match begins: a query takes time quadratic in the depth of a tree, a minute for a chain
 # of 64,000 attributes. No code that a person wrote comes near.
 _DEEP = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subtree:
+    """A node in place of a whole tree.
+
+    Attributes:
+        root_node: The node.
+    """
+
+    root_node: tree_sitter.Node
+
 
 Match = dict[str, list[tree_sitter.Node]]
 

@@ -3,6 +3,7 @@
 A language's folder says in `metrics.scm` which nodes count and in `metrics.toml` which leaves do. Captures:
 
 - ``function``: a definition; one inside another is counted apart from it, as its own function;
+- ``function.name``: its name, where that may stand beside it, or where another kind of name calls it;
 - ``apart``: what is left out with it where definitions count apart (a class inside a function);
 - ``body``: where decisions are counted, see `MetricsOf.complexity`;
 - ``decision``: a branching of the control flow, one each; ``decision.whole`` takes in those inside it, and
@@ -23,7 +24,7 @@ from typing import Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages._kept import Kept
-from sonde.languages._leaves import Leaf, nested
+from sonde.languages._leaves import Leaf, ParsedText, nested
 from sonde.languages._treesitter import TreeSitterLanguage
 
 Captured = Mapping[str, list[tree_sitter.Node]]
@@ -188,11 +189,6 @@ class MetricsOf:
         reading, found = self.reading(text), self.captured(text)
         loops, ifs = found.get("structure.loop", []), found.get("structure.if", [])
         functions = outermost(found.get("function", []))
-        names = {
-            reading.text(name)
-            for name in (one.child_by_field_name("name") for one in functions)
-            if name is not None
-        }
         returns = self.own(text, found.get("return", []))
         ends = {
             body.end_byte: body for body in (one.child_by_field_name("body") for one in functions) if body
@@ -202,7 +198,7 @@ class MetricsOf:
             "nested_loop": sum(any(inside(other, loop) for other in loops) for loop in loops),
             "if_in_loop": sum(any(inside(loop, one) for loop in loops) for one in ifs),
             "early_return": sum(node.id not in last for node in returns),
-            "recursion": sum(reading.text(node) in names for node in found.get("called", [])),
+            "recursion": _recursion(reading, found, functions),
         }
 
     def _capture(self, text: str) -> Captured:
@@ -269,6 +265,18 @@ class Cover:
         """Whether one of the nodes covers another node."""
         place = bisect_right(self._starts, node.start_byte) - 1
         return place >= 0 and holds(self._nodes[place], node)
+
+
+def _recursion(reading: ParsedText, found: Captured, functions: list[tree_sitter.Node]) -> int:
+    """Calls of a function by its name, of the same kind as the name where the query captures names."""
+    called = found.get("called", [])
+    if "function.name" not in found:
+        named = (one.child_by_field_name("name") for one in functions)
+        names = {reading.text(name) for name in named if name is not None}
+        return sum(reading.text(node) in names for node in called)
+    bodies = Cover([body for one in functions if (body := one.child_by_field_name("body")) is not None])
+    own = {(name.type, reading.text(name)) for name in found["function.name"] if not bodies.holds(name)}
+    return sum((node.type, reading.text(node)) in own for node in called)
 
 
 def _apart(found: Captured) -> list[tree_sitter.Node]:

@@ -11,6 +11,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
+from sonde.languages._grammar import Subtree
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import ERROR, Tree
 
@@ -86,7 +87,7 @@ def named_kinds(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int
     )
 
 
-def node_rows(parsed: tree_sitter.Tree) -> NodeRows:
+def node_rows(parsed: tree_sitter.Tree | Subtree) -> NodeRows:
     """The nodes of a parsed text.
 
     The walk keeps its own stack, so depth costs memory but never the interpreter's stack.
@@ -94,7 +95,7 @@ def node_rows(parsed: tree_sitter.Tree) -> NodeRows:
     nodes: list[tree_sitter.Node] = []
     parent: list[int] = []
     last: list[int] = []
-    cursor = parsed.walk()
+    cursor = parsed.root_node.walk()
     down, across, up = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
     stack: list[int] = []
     above, beyond = -1, 0

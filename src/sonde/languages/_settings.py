@@ -48,6 +48,8 @@ class Settings:
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.
         builtins: Names that the language provides.
+        members: Text before and after a function that is no file of its own. What parses there alone, as one,
+            is read so by all: its tree is that node.
         wrappers: Text before and after a function that is no file of its own.
         declared_first: Whether a name means a variable only after its declaration, else in all of its scope.
         tokens: From leaves to code tokens.
@@ -58,6 +60,7 @@ class Settings:
     rules: int
     suffixes: tuple[str, ...]
     builtins: frozenset[str]
+    members: tuple[tuple[str, str], ...]
     wrappers: tuple[tuple[str, str], ...]
     declared_first: bool
     tokens: TokenRules
@@ -89,6 +92,7 @@ def read_settings(package: str) -> Settings:
         rules=raw["rules"],
         suffixes=tuple(raw["suffixes"]),
         builtins=frozenset(raw["builtins"]),
+        members=tuple((before, after) for before, after in raw.get("members", ())),
         wrappers=tuple((before, after) for before, after in raw.get("wrappers", ())),
         declared_first=raw.get("declared_first", False),
         tokens=TokenRules(

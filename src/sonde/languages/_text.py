@@ -33,7 +33,7 @@ class EncodedText:
 
     Attributes:
         text: The characters.
-        data: Their UTF-8, see `encode`.
+        data: Their UTF-8, see `encode`; perhaps between that of other text, see `within`.
         character: For each byte, and for the end, the character that begins there; a byte inside a
             character gives the next one. None where both counts agree (ASCII).
     """
@@ -52,6 +52,13 @@ class EncodedText:
         character = np.zeros(len(data) + 1, np.int32)
         np.cumsum(begins, out=character[1:])
         return cls(text, data, character)
+
+    @classmethod
+    def within(cls, before: str, text: str, after: str) -> EncodedText:
+        """Encode a text between two others, with the way back to its own characters alone."""
+        around = cls.of(before + text + after)
+        places = np.arange(len(around.data) + 1, dtype=np.int32)
+        return cls(text, around.data, np.clip(around.characters(places) - len(before), 0, len(text)))
 
     def characters(self, offsets: Int[np.ndarray, " offset"]) -> Int[np.ndarray, " offset"]:
         """Character positions of byte positions."""

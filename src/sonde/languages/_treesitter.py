@@ -17,7 +17,7 @@ import tree_sitter
 
 from sonde.base.outside import public_stem
 from sonde.languages import _definitions
-from sonde.languages._grammar import Grammar, error_spans
+from sonde.languages._grammar import Grammar, Subtree, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of, unbound
@@ -46,7 +46,7 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]] = Kept(self._parse)
+        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Subtree]] = Kept(self._parse)
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
         self._sites: Callable[[str], tuple[list[_definitions.Site], EncodedText]] = Kept(self._find_sites)
         self.parse: Callable[[str], Tree] = Kept(self._columns)
@@ -144,9 +144,23 @@ class TreeSitterLanguage:
         """First bytes of names that mean no variable."""
         return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
 
-    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
+    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree | Subtree]:
         source = EncodedText.of(text)
-        return source, self.grammar.parse(source.data)
+        parsed = self.grammar.parse(source.data)
+        if parsed.root_node.has_error:
+            for before, after in self.settings.members:
+                around = EncodedText.within(before, text, after)
+                written = around.data[len(before.encode()) : len(around.data) - len(after.encode())]
+                start = len(before.encode()) + len(written) - len(written.lstrip())
+                span = start, start + len(written.strip())
+                root = self.grammar.parse(around.data).root_node
+                node = root.named_descendant_for_byte_range(*span)
+                if not root.has_error and node and node.byte_range == span and self._is_function(node):
+                    return around, Subtree(node)
+        return source, parsed
+
+    def _is_function(self, node: tree_sitter.Node) -> bool:
+        return any(match.get("function") == [node] for match in self.grammar.matches("definitions", node))
 
     def _columns(self, text: str) -> Tree:
         source, parsed = self.syntax(text)

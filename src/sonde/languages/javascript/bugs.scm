@@ -1,0 +1,3 @@
+[(string) (template_string) (regex)] @string
+
+(binary_expression) @operation

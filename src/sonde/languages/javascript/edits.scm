@@ -1,0 +1,35 @@
+; Names that may stand for one another.
+(identifier) @name
+(property_identifier) @name
+
+; JavaScript has no primitive types: the names of its builtin types, where they are names of their own.
+((identifier) @type
+  (#any-of? @type "Array" "BigInt" "Boolean" "Date" "Error" "Function" "Map" "Number" "Object" "Promise" "RegExp" "Set"
+    "String" "Symbol"))
+
+; Where an assignment could stand as well: its left side takes a value, and no operator around binds closer.
+(binary_expression
+  left: [(identifier) (member_expression !optional_chain) (subscript_expression !optional_chain)]
+  operator: ["==" "!=" "===" "!==" "<=" ">=" "<" ">"] @relational)
+(binary_expression (binary_expression operator: _ @no.relational))
+
+(assignment_expression "=" @assignment)
+(augmented_assignment_expression operator: _ @assignment)
+(variable_declarator "=" @assignment)
+
+(statement_block (_) @statement)
+(statement_block) @body
+
+(variable_declarator name: (_) @bound)
+(assignment_expression left: (_) @bound)
+(augmented_assignment_expression left: (_) @bound)
+(for_in_statement left: (_) @bound)
+(catch_clause parameter: (_) @bound)
+(update_expression argument: (identifier) @bound)
+
+; A getter gives a field or a constant, a setter sets one field; of an arrow the value alone.
+(_ name: (_)? body: (statement_block . (return_statement [
+    (identifier) (member_expression) (null) (undefined) (true) (false) (string) (number)
+  ]) .)) @accessor
+(_ name: (_)? body: (statement_block . (expression_statement
+    (assignment_expression left: (member_expression) right: (identifier))) .)) @accessor

@@ -1,0 +1,8 @@
+; Which value goes into which variable; see `sonde.languages._flow`.
+
+(variable_declarator name: (_) @target value: (_) @source)
+(assignment_expression left: (_) @target right: (_) @source)
+(augmented_assignment_expression left: (_) @target right: (_) @source)
+(for_in_statement left: (_) @target right: (_) @source)
+(assignment_pattern left: (_) @target right: (_) @source)
+(object_assignment_pattern left: (_) @target right: (_) @source)

@@ -1,0 +1,95 @@
+"""JavaScript's imports, by ``import`` and by ``require``, and the calls of what modules export.
+
+A name is a module and what it exports, ``fs.readFileSync``, so that it can be written as a call and as an
+import. Modules whose names are no identifiers (``./a``, ``@a/b``, ``a-b``), deeper names and what a call
+gives are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import tree_sitter
+
+from sonde.languages._grammar import error_spans, node_text
+from sonde.languages._imports import (
+    ApiCall,
+    Called,
+    FileNames,
+    Imported,
+    ImportedNames,
+    read_settings,
+    resolved,
+)
+from sonde.languages._locals import locals_of
+from sonde.languages._treesitter import TreeSitterLanguage
+
+
+def facet(language: TreeSitterLanguage) -> JavaScriptImports:
+    """The facet ``imports``."""
+    return JavaScriptImports(language, *read_settings(language))
+
+
+@dataclass(frozen=True, slots=True)
+class JavaScriptImports:
+    """`sonde.languages._imports.Imports` for JavaScript."""
+
+    language: TreeSitterLanguage
+    version: str
+    library_levels: int
+    templates: Mapping[str, Mapping[str, str]]
+
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+        """See `Imports.read`; what a call gives has no import of its own, so that nothing is propagated."""
+        source, tree = self.language.syntax(text)
+        root = tree.root_node
+        names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
+        imports: list[Imported] = []
+        elsewhere: set[int] = set()
+        called: list[Called] = []
+        for match in self.language.grammar.matches("imports", root):
+            if "import" in match:
+                statement, bound = match["import"][0], match["bound"][0]
+                module = node_text(match["module"][0]).removeprefix("node:")
+                if module.isidentifier():
+                    at = (source.at(statement.start_byte), source.at(statement.end_byte))
+                    found = _imported(node_text(bound), module, match.get("member", []), at)
+                    names.bind_import(bound.start_byte, found)
+                    imports.append(found)
+                else:
+                    elsewhere.add(statement.id)
+            for kind in ("call", "new"):
+                for node in match.get(kind, ()):
+                    at, levels = node.byte_range, _levels(node)
+                    if levels is not None and not any(start <= at[0] < end for start, end in errors):
+                        called.append(Called(levels, kind, *at))
+        calls = [resolved(names, one, (source.at(one.start), source.at(one.end))) for one in called]
+        plain = (one for one in calls if one is not None and one.name.count(".") == 1)
+        return FileNames(tuple(imports), tuple(sorted(plain, key=_start)), (), len(elsewhere))
+
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+        """The paths as they are: no module of a repository is named by its path alone."""
+        return {path: path for path in paths}
+
+
+def _start(call: ApiCall) -> int:
+    return call.start
+
+
+def _imported(bound: str, module: str, member: list[tree_sitter.Node], at: tuple[int, int]) -> Imported:
+    own = node_text(member[0]) if member else module
+    name = f"{module}.{own}" if member else module
+    return Imported(bound, name, name, bool(member), "" if bound == own else bound, *at)
+
+
+def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
+    """The levels of ``a.b.c``; None for what is no chain of names."""
+    levels: list[str] = []
+    while node.type == "member_expression":
+        name, inner = node.child_by_field_name("property"), node.child_by_field_name("object")
+        if name is None or inner is None:
+            return None
+        levels.append(node_text(name))
+        node = inner
+    return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None

@@ -1,0 +1,28 @@
+"""What JavaScript's queries cannot say: which comments above a function document it, and what they say."""
+
+from __future__ import annotations
+
+import re
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_STARS = re.compile(r"^[ \t]*\*+", re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r"/[/*]+\s*(eslint|globals? |istanbul |c8 |v8 |jshint|jslint|jscs|prettier-|@ts-|@flow|#|@__|webpack)"
+)
+
+
+def docstring(written: str) -> str:
+    """The words of the comments directly above a function, marks and leading stars off, tags left as written.
+
+    A JSDoc comment documents alone; without one all comments do, but for what they tell tools.
+    """
+    comments = [one for one in _COMMENT.findall(written) if not _DIRECTIVE.match(one)]
+    jsdoc = [one for one in comments if one.startswith("/**") and len(one) > len("/***/")]
+    lines = [line for one in jsdoc[-1:] or comments for line in _words(one).splitlines()]
+    return "\n".join(line.strip() for line in lines).strip()
+
+
+def _words(comment: str) -> str:
+    if comment.startswith("//"):
+        return comment.lstrip("/")
+    return _STARS.sub("", comment.removeprefix("/*").removesuffix("*/").strip("*"))

@@ -1,0 +1,48 @@
+"""What a name names in JavaScript: the names of modules are told by the imports of the file."""
+
+from __future__ import annotations
+
+from sonde.languages._grammar import node_text
+from sonde.languages._leaves import Leaf
+from sonde.languages._tagging import TaggingOf, follows, like_a_class, preceded
+from sonde.languages._treesitter import TreeSitterLanguage
+
+_TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closing_element"})
+
+
+class JavaScriptTagging(TaggingOf):
+    """JavaScript's `Tagging`."""
+
+    def packages(self, text: str, imports: str) -> set[int]:
+        """Names of whole modules where they are bound, and before a dot where the text binds no such name."""
+        own = {node_text(node) for node, _ in self.language.locals(text).definitions}
+        places = super().packages(imports, "")
+        bound = {leaf.text for leaf in self.metrics.leaves(imports) if leaf.start in places} - own
+        listed = self.metrics.leaves(text)
+        return super().packages(text, imports) | {
+            leaf.start
+            for place, leaf in enumerate(listed)
+            if leaf.text in bound and leaf.kind == "identifier" and follows(listed, place, ".")
+        }
+
+    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+        """What ``new`` makes is a class, and a capital name before a dot or ``instanceof`` by convention.
+
+        Labels and the tags of HTML name nothing of these.
+        """
+        leaf = listed[place]
+        if leaf.kind == "statement_identifier" or (leaf.parent in _TAGS and leaf.text.islower()):
+            return ""
+        first = place
+        while preceded(listed, first, ".") and first > 1:
+            first -= 2
+        made = role == "call" and preceded(listed, first, "new")
+        told = follows(listed, place, ".") or preceded(listed, place, "instanceof")
+        if made or (told and like_a_class(leaf.text)):
+            return "IDC"
+        return super().named(listed, place, role)
+
+
+def facet(language: TreeSitterLanguage) -> JavaScriptTagging:
+    """JavaScript's classes of tokens."""
+    return JavaScriptTagging(language)

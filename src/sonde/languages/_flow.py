@@ -26,6 +26,7 @@ _KINDS = {
 }
 _LED = frozenset(
     ("subscript", "attribute", "array_access", "field_access", "index_expression", "selector_expression")
+    + ("subscript_expression", "member_access_expression", "scoped_property_access_expression")
 )
 
 

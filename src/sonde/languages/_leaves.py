@@ -14,6 +14,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Int
 
+from sonde.languages._grammar import Parsed
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
@@ -52,7 +53,7 @@ class ParsedText:
     """
 
     source: EncodedText
-    parsed: tree_sitter.Tree
+    parsed: Parsed
     before: int
     length: int
 
@@ -80,7 +81,7 @@ class ParsedText:
 
 
 def read(
-    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]],
+    syntax: Callable[[str], tuple[EncodedText, Parsed]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:
@@ -112,7 +113,7 @@ def leaves(reading: ParsedText, tree: Tree, rules: TokenRules, *, comments: bool
     found: list[Leaf] = []
     covered = before
     above = tree.parent
-    rows = _rows(tree, rules.whole | rules.comments)
+    rows = rows_of(tree, rules.whole | rules.comments)
     spans = zip(
         tree.start[rows].tolist(),
         tree.end[rows].tolist(),
@@ -137,7 +138,7 @@ def leaves(reading: ParsedText, tree: Tree, rules: TokenRules, *, comments: bool
     return tuple(found)
 
 
-def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
+def rows_of(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
     """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
     kinds = np.array([name in whole for name in tree.kinds], np.bool_)
     held = np.flatnonzero(kinds[tree.kind] & tree.named)

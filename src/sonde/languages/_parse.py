@@ -9,6 +9,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
+from sonde.languages._grammar import Parsed
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import Tree
 
@@ -45,7 +46,7 @@ def _kinds(grammar: tree_sitter.Language) -> _Kinds:
 
 
 def columns(
-    parsed: tree_sitter.Tree, source: EncodedText, language: str, grammar: tree_sitter.Language
+    parsed: Parsed, source: EncodedText, language: str, grammar: tree_sitter.Language
 ) -> Tree:
     """The columns of a parsed text.
 
@@ -63,7 +64,7 @@ def columns(
     parent: list[int] = []
     last: list[int] = []
     missing: list[int] = []
-    cursor = parsed.walk()
+    cursor = parsed.root_node.walk()
     down, across, up = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
     above = [-1]
     walking = True

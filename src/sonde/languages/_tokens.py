@@ -4,7 +4,8 @@ Every character that is not blank lies in exactly one token. Mostly a token is a
 lie in no leaf: text that a node holds between its children (a string around an escape), which becomes a
 literal whose ``node`` is that node; and characters that the grammar skips (a backslash before a newline,
 or what it could not place inside an ERROR node), which become layout or error tokens of the innermost
-node around them. An operator of two words (``not in``) is two tokens.
+node around them. An operator of two words (``not in``) is two tokens; a name with children (``$`` and what it
+stands before) is one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
+from sonde.languages._leaves import rows_of
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText, blank
 from sonde.languages._tree import TOKEN_KINDS, CodeTokens, Tree
@@ -41,7 +43,7 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
     seen = np.zeros(len(visible) + 1, np.int32)
     np.cumsum(visible, out=seen[1:])
     kinds = _kinds(tree, rules)
-    leaves = tree.leaves
+    leaves = rows_of(tree, rules.whole & rules.identifiers)
     # A grammar may spell a newline or an indent as a leaf; the blanks of a string are its content.
     written = (seen[tree.end[leaves]] > seen[tree.start[leaves]]) | (kinds[leaves] == _NUMBER["literal"])
     leaves = leaves[written]

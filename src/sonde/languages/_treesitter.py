@@ -17,7 +17,7 @@ import tree_sitter
 
 from sonde.base.outside import public_stem
 from sonde.languages import _definitions
-from sonde.languages._grammar import Grammar, error_spans
+from sonde.languages._grammar import Grammar, Parsed, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of
@@ -44,7 +44,7 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree]] = Kept(self._parse)
+        self.syntax: Callable[[str], tuple[EncodedText, Parsed]] = Kept(self._parse)
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
         self._sites: Callable[[str], tuple[list[_definitions.Site], EncodedText]] = Kept(self._find_sites)
         self.parse: Callable[[str], Tree] = Kept(self._columns)
@@ -121,7 +121,7 @@ class TreeSitterLanguage:
         source, parsed = self.syntax(tree.text)
         return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
 
-    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree]:
+    def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
         source = EncodedText.of(text)
         return source, self.grammar.parse(source.data)
 

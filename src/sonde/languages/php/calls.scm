@@ -1,0 +1,19 @@
+(function_call_expression function: (name) @bare arguments: (_) @arguments)
+
+(function_call_expression function: (qualified_name (name) @bare .) arguments: (_) @arguments)
+
+(function_call_expression function: (relative_name (name) @bare .) arguments: (_) @arguments)
+
+(member_call_expression name: (name) @method arguments: (_) @arguments)
+
+(nullsafe_member_call_expression name: (name) @method arguments: (_) @arguments)
+
+(scoped_call_expression name: (name) @method arguments: (_) @arguments)
+
+; `new A()` calls A by name, `new self()` no name; `new A` has no arguments to stand for.
+((object_creation_expression (name) @bare (arguments) @arguments)
+  (#not-any-of? @bare "self" "static" "parent"))
+
+(object_creation_expression (qualified_name (name) @bare .) (arguments) @arguments)
+
+(object_creation_expression (relative_name (name) @bare .) (arguments) @arguments)

@@ -15,6 +15,7 @@ from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, rep
 
 ROOT = Path(__file__).parents[2]
 CODE = {
+    "php": "function f($x) { return g($x) + count($xs); }\n",
     "go": "func f(x int) int { return g(x) + len(xs) }\n",
     "python": "def f(x):\n    return g(x) + len(x)\n",
     "java": "int f(int x) { return g(x) + Math.abs(x); }\n",

@@ -137,7 +137,7 @@ def test_what_does_not_parse() -> None:
     assert not edits("java").parses("int f( { }")
 
 
-@pytest.mark.parametrize("language", ["go", "java", "python"])
+@pytest.mark.parametrize("language", ["go", "java", "php", "python"])
 def test_categories_of_a_language_share_no_word(language: str) -> None:
     words = Counter(word for words in edits(language).keywords.values() for word in words)
     assert set(words.values()) == {1}

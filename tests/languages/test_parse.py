@@ -13,7 +13,7 @@ def preorder(node: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [node, *(below for child in node.children for below in preorder(child))]
 
 
-@pytest.mark.parametrize("name", ["go", "java", "python"])
+@pytest.mark.parametrize("name", ["go", "java", "php", "python"])
 @pytest.mark.parametrize("damage", ["", "((", "é = = 🎉 {"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_every_row_equals_its_node(name: str, damage: str, newline: str, samples) -> None:

@@ -57,4 +57,6 @@
 (enum_declaration name: (name) @class)
 
 (namespace_name (name) @module)
-(namespace_use_declaration) @within.module
+(namespace_use_clause [(name) @type (qualified_name (name) @type .)])
+(namespace_use_clause type: "function" [(name) @call (qualified_name (name) @call .)])
+(namespace_use_clause type: "const" [(name) @attribute (qualified_name (name) @attribute .)])

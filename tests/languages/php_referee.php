@@ -1,5 +1,6 @@
 <?php
-// What PHP and its best known parser find in texts; it reads a list of them as JSON and writes one answer each.
+// What PHP and its best known parser find in texts: one of them a line as JSON, and an answer a line. PHP ends at what
+// it refuses beyond its grammar.
 
 $parser = null;
 if (is_file('/usr/share/php/PhpParser/autoload.php')) {
@@ -40,13 +41,23 @@ function defined_in(PhpParser\Node $node): ?string
     return $function && $node->stmts !== null ? $node->name->toString() : null;
 }
 
-$answers = [];
-foreach (json_decode(file_get_contents('php://stdin'), true) as $text) {
+function parses(string $text): bool
+{
+    try {
+        PhpToken::tokenize($text, TOKEN_PARSE);
+    } catch (ParseError $error) {
+        return false;
+    }
+    return true;
+}
+
+while (($line = fgets(STDIN)) !== false) {
+    $text = json_decode($line);
     $tokens = [];
     foreach (PhpToken::tokenize($text) as $token) {
         $tokens[] = [$token->getTokenName() ?? '', $token->text];
     }
-    $answer = ['tokens' => $tokens];
+    $answer = ['tokens' => $tokens, 'parses' => parses($text)];
     if ($parser !== null) {
         try {
             $nodes = $parser->parse($text);
@@ -55,6 +66,5 @@ foreach (json_decode(file_get_contents('php://stdin'), true) as $text) {
             $answer['error'] = $error->getMessage();
         }
     }
-    $answers[] = $answer;
+    echo json_encode($answer, JSON_INVALID_UTF8_SUBSTITUTE), "\n";
 }
-echo json_encode($answers, JSON_INVALID_UTF8_SUBSTITUTE);

@@ -18,20 +18,31 @@ CASES = [
     (
         "protected static function f() { A::g(self::$b, static::C); }",
         [
-            *("Attribute:value->attr A: g", "Attribute:value->attr self: $b", "Attribute:value->attr static: C"),
+            *(
+                "Attribute:value->attr A: g",
+                "Attribute:value->attr self: $b",
+                "Attribute:value->attr static: C",
+            ),
             "Call:func->args g: self :: $b , static :: C",
         ],
     ),
     (
         "function f() { g(1, x: $y, z: 2); }",
-        ["Call:func->args g: 1", "Call:func->keywords g: x : $y , z : 2", "Call:args->keywords 1: x : $y , z : 2"],
+        [
+            "Call:func->args g: 1",
+            "Call:func->keywords g: x : $y , z : 2",
+            "Call:args->keywords 1: x : $y , z : 2",
+        ],
     ),
     ("function f() { new A(1); }", []),
     ("function f() { $x = 1; }", ["Assign:target->value $x: 1"]),
     ("function f() { $x = &$y; }", ["Assign:target->value $x: $y"]),
     ("function f() { $x = $y = 1; }", ["Assign:target->value $x: $y = 1", "Assign:target->value $y: 1"]),
     ("function f() { [$a, 'k' => $b] = $c; }", ["Assign:target->value $a: $c"]),
-    ("function f() { $x .= 2; $y ??= g(); }", ["AugAssign:target->value $x: 2", "AugAssign:target->value $y: g ("]),
+    (
+        "function f() { $x .= 2; $y ??= g(); }",
+        ["AugAssign:target->value $x: 2", "AugAssign:target->value $y: g ("],
+    ),
     ("function f() { $x++; static $y = 2; echo $x, $y; }", []),
     (
         "function f() { return $a + $b * $c; }",
@@ -63,12 +74,22 @@ CASES = [
     ),
     (
         "function f() { if ($x) { g(1); } }",
-        ["If:if->test if: $x", "If:if->body if: g ( 1 ) ;", "If:test->body $x: g ( 1 ) ;", "Call:func->args g: 1"],
+        [
+            "If:if->test if: $x",
+            "If:if->body if: g ( 1 ) ;",
+            "If:test->body $x: g ( 1 ) ;",
+            "Call:func->args g: 1",
+        ],
     ),
     (
         "function f() { if ($x) $y++; else $z--; }",
         [
-            *("If:if->test if: $x", "If:if->body if: $y ++ ;", "If:test->body $x: $y ++ ;", "If:if->else if: else"),
+            *(
+                "If:if->test if: $x",
+                "If:if->body if: $y ++ ;",
+                "If:test->body $x: $y ++ ;",
+                "If:if->else if: else",
+            ),
             *("If:body->orelse $y: $z -- ;", "If:test->orelse $x: $z -- ;"),
         ],
     ),
@@ -92,7 +113,12 @@ CASES = [
     (
         "function f() { if ($x) return; else if ($y) return 1; }",
         [
-            *("If:if->test if: $x", "If:if->body if: return ;", "If:test->body $x: return ;", "If:if->else if: else"),
+            *(
+                "If:if->test if: $x",
+                "If:if->body if: return ;",
+                "If:test->body $x: return ;",
+                "If:if->else if: else",
+            ),
             *("If:body->orelse return: if ( $y ) return 1 ;", "If:test->orelse $x: if ( $y ) return 1 ;"),
             *("If:if->test if: $y", "If:if->body if: return 1 ;", "If:test->body $y: return 1 ;"),
         ],
@@ -100,7 +126,11 @@ CASES = [
     (
         "function f() { for ($i = 0; $i < $n; $i++) { g(); } }",
         [
-            *("For:for->initializers for: $i = 0", "For:for->test for: $i < $n", "For:for->updaters for: $i ++"),
+            *(
+                "For:for->initializers for: $i = 0",
+                "For:for->test for: $i < $n",
+                "For:for->updaters for: $i ++",
+            ),
             *("For:for->body for: g ( ) ;", "For:initializers->test $i: $i < $n"),
             *("For:initializers->updaters $i: $i ++", "For:initializers->body $i: g ( ) ;"),
             *("For:test->updaters $i: $i ++", "For:test->body $i: g ( ) ;", "For:updaters->body $i: g ( ) ;"),
@@ -111,14 +141,26 @@ CASES = [
     (
         "function f() { foreach ($xs as $k => $v) { g(); } }",
         [
-            *("For:for->iter foreach: $xs", "For:for->target foreach: $k => $v", "For:for->body foreach: g ( ) ;"),
-            *("For:iter->target $xs: $k => $v", "For:iter->body $xs: g ( ) ;", "For:target->body $k: g ( ) ;"),
+            *(
+                "For:for->iter foreach: $xs",
+                "For:for->target foreach: $k => $v",
+                "For:for->body foreach: g ( ) ;",
+            ),
+            *(
+                "For:iter->target $xs: $k => $v",
+                "For:iter->body $xs: g ( ) ;",
+                "For:target->body $k: g ( ) ;",
+            ),
         ],
     ),
     (
         "function f() { foreach (g() as [$a, $b]): h(); endforeach; }",
         [
-            *("For:for->iter foreach: g (", "For:for->target foreach: $a , $b", "For:for->body foreach: h ( ) ;"),
+            *(
+                "For:for->iter foreach: g (",
+                "For:for->target foreach: $a , $b",
+                "For:for->body foreach: h ( ) ;",
+            ),
             *("For:iter->target g: $a , $b", "For:iter->body g: h ( ) ;", "For:target->body $a: h ( ) ;"),
         ],
     ),
@@ -136,14 +178,20 @@ CASES = [
     (
         "function f() { switch ($x) { case 1: g(); default: h(); } }",
         [
-            *("Switch:switch->expr switch: $x", "Switch:switch->statement switch: case 1 : g ( ) ; default : h ( ) ;"),
+            *(
+                "Switch:switch->expr switch: $x",
+                "Switch:switch->statement switch: case 1 : g ( ) ; default : h ( ) ;",
+            ),
             "Switch:expr->statement $x: case 1 : g ( ) ; default : h ( ) ;",
         ],
     ),
     (
         "function f() { return match (true) { $a, $b => 1, default => throw $e }; }",
         [
-            *("Switch:switch->expr match: true", "Switch:switch->statement match: $a , $b => 1 , default => throw $e"),
+            *(
+                "Switch:switch->expr match: true",
+                "Switch:switch->statement match: $a , $b => 1 , default => throw $e",
+            ),
             "Switch:expr->statement true: $a , $b => 1 , default => throw $e",
         ],
     ),

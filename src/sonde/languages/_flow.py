@@ -25,8 +25,17 @@ _KINDS = {
     **{kind: kind for kind in ("parameter", "field")},
 }
 _LED = frozenset(
-    ("subscript", "attribute", "array_access", "field_access", "index_expression", "selector_expression")
-    + ("subscript_expression", "member_access_expression", "scoped_property_access_expression")
+    (
+        *(
+            "subscript",
+            "attribute",
+            "array_access",
+            "field_access",
+            "index_expression",
+            "selector_expression",
+        ),
+        *("subscript_expression", "member_access_expression", "scoped_property_access_expression"),
+    )
 )
 
 

@@ -45,9 +45,7 @@ def _kinds(grammar: tree_sitter.Language) -> _Kinds:
     )
 
 
-def columns(
-    parsed: Parsed, source: EncodedText, language: str, grammar: tree_sitter.Language
-) -> Tree:
+def columns(parsed: Parsed, source: EncodedText, language: str, grammar: tree_sitter.Language) -> Tree:
     """The columns of a parsed text.
 
     The walk keeps its own stack, so depth costs memory but never the interpreter's stack.

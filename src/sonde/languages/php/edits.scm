@@ -27,17 +27,19 @@
     (variable_name) (member_access_expression) (scoped_property_access_expression) (class_constant_access_expression)
     (null) (boolean) (integer) (float) (string) (encapsed_string) (name)
   ]) .)) @accessor
-(_ body: (compound_statement
-  . (expression_statement (assignment_expression
-      left: [(member_access_expression) (scoped_property_access_expression)] right: (variable_name)))
-  . (return_statement (variable_name))? .)) @accessor
+(_ body: (compound_statement . (expression_statement (assignment_expression
+    left: [(member_access_expression) (scoped_property_access_expression)] right: (variable_name))) .)) @accessor
+(_ body: (compound_statement . (expression_statement (assignment_expression
+    left: [(member_access_expression) (scoped_property_access_expression)] right: (variable_name)))
+  . (return_statement (variable_name)) .)) @accessor
 
-; The grammar takes any word for a name, and any row of modifiers.
+; The grammar takes any word for a name, any row of modifiers, and calls of `__CLASS__`.
 ((name) @refused (#match? @refused "^(abstract|and|array|as|break|callable|case|catch|class|clone|const|continue|declare|default|do|echo|else|elseif|enddeclare|endfor|endforeach|endif|endswitch|endwhile|extends|final|finally|fn|for|foreach|function|global|goto|if|implements|include|include_once|instanceof|insteadof|interface|list|match|namespace|new|or|print|private|protected|public|require|require_once|return|switch|throw|trait|try|unset|use|var|while|xor|yield)$"))
 (_ (visibility_modifier) (visibility_modifier) @refused)
 (_ (static_modifier) (static_modifier) @refused)
 (_ (final_modifier) (final_modifier) @refused)
 (_ (abstract_modifier) (abstract_modifier) @refused)
+((function_call_expression function: (name) @refused) (#match? @refused "^__[A-Z]+__$"))
 ; Members and variables may be named by any word.
 (variable_name (name) @no.refused)
 (_ object: (_) name: (name) @no.refused)

@@ -1,8 +1,7 @@
 ; Roles of names. A capture is a role; where several match, the one that first stands later in this file wins.
-; `within.ROLE` is for names inside the node that have no other role. All other names are variables.
+; All other names are variables.
 
-(argument (variable_name) @argument)
-(argument (name) @argument)
+(argument [(variable_name) (name)] @argument)
 
 (member_access_expression name: (name) @attribute)
 (nullsafe_member_access_expression name: (name) @attribute)
@@ -12,31 +11,21 @@
 (const_element (name) @attribute)
 (enum_case name: (name) @attribute)
 
-(named_type (name) @type)
-(named_type (qualified_name (name) @type .))
-(base_clause (name) @type)
-(base_clause (qualified_name (name) @type .))
-(class_interface_clause (name) @type)
-(class_interface_clause (qualified_name (name) @type .))
-(use_declaration (name) @type)
-(use_declaration (qualified_name (name) @type .))
-(binary_expression operator: "instanceof" right: (name) @type)
-(binary_expression operator: "instanceof" right: (qualified_name (name) @type .))
-(scoped_call_expression scope: (name) @type)
-(scoped_call_expression scope: (qualified_name (name) @type .))
-(scoped_property_access_expression scope: (name) @type)
-(scoped_property_access_expression scope: (qualified_name (name) @type .))
-(class_constant_access_expression . (name) @type)
-(class_constant_access_expression . (qualified_name (name) @type .))
+(named_type [(name) @type (qualified_name (name) @type .)])
+(base_clause [(name) @type (qualified_name (name) @type .)])
+(class_interface_clause [(name) @type (qualified_name (name) @type .)])
+(use_declaration [(name) @type (qualified_name (name) @type .)])
+(binary_expression operator: "instanceof" right: [(name) @type (qualified_name (name) @type .)])
+(scoped_call_expression scope: [(name) @type (qualified_name (name) @type .)])
+(scoped_property_access_expression scope: [(name) @type (qualified_name (name) @type .)])
+(class_constant_access_expression . [(name) @type (qualified_name (name) @type .)])
 
-(function_call_expression function: (name) @call)
-(function_call_expression function: (qualified_name (name) @call .))
-(function_call_expression function: (relative_name (name) @call .))
+(function_call_expression
+  function: [(name) @call (qualified_name (name) @call .) (relative_name (name) @call .)])
 (member_call_expression name: (name) @call)
 (nullsafe_member_call_expression name: (name) @call)
 (scoped_call_expression name: (name) @call)
-(object_creation_expression (name) @call)
-(object_creation_expression (qualified_name (name) @call .))
+(object_creation_expression [(name) @call (qualified_name (name) @call .)])
 
 (argument name: (name) @keyword_argument)
 
@@ -45,11 +34,9 @@
 (property_promotion_parameter name: (variable_name) @parameter)
 (catch_clause name: (variable_name) @parameter)
 
-(attribute . (name) @decorator)
-(attribute . (qualified_name (name) @decorator .))
+(attribute . [(name) @decorator (qualified_name (name) @decorator .)])
 
-(function_definition name: (name) @function)
-(method_declaration name: (name) @function)
+[(function_definition name: (name) @function) (method_declaration name: (name) @function)]
 
 (class_declaration name: (name) @class)
 (interface_declaration name: (name) @class)

@@ -17,17 +17,13 @@
 
 (assignment_expression left: (variable_name) @local.definition.variable)
 (reference_assignment_expression left: (variable_name) @local.definition.variable)
-(assignment_expression left: (list_literal [
-  (variable_name) @local.definition.variable
-  (by_ref (variable_name) @local.definition.variable)
-  (list_literal (variable_name) @local.definition.variable)
-]))
+; Of `[$key => $x]` the key is a value.
+(list_literal (variable_name) @local.definition.variable . ["," "]" ")"])
+(list_literal (by_ref (variable_name) @local.definition.variable))
 (foreach_statement "as" . (variable_name) @local.definition.variable)
 (foreach_statement "as" . (by_ref (variable_name) @local.definition.variable))
-(foreach_statement "as" . (list_literal (variable_name) @local.definition.variable))
 (foreach_statement (pair (variable_name) @local.definition.variable))
 (foreach_statement (pair (by_ref (variable_name) @local.definition.variable)))
-(foreach_statement (pair (list_literal (variable_name) @local.definition.variable)))
 (static_variable_declaration name: (variable_name) @local.definition.variable)
 (catch_clause name: (variable_name) @local.definition.exception)
 (augmented_assignment_expression left: (variable_name) @local.definition.again)
@@ -44,5 +40,3 @@
 ((variable_name) @local.member (#eq? @local.member "$this"))
 (scoped_property_access_expression name: (variable_name) @local.member)
 (property_element name: (variable_name) @local.member)
-; `$x => ...` of a list names an element by a value, and defines nothing.
-(list_literal (variable_name) @local.reference.fixed . "=>")

@@ -14,7 +14,9 @@ docstring = starred
 # A file begins in HTML, and PHP's code behind a tag. A heredoc alone begins with the same sign.
 _FILE = re.compile(r"\s*(<(?!<<)|#!)")
 _TAG = re.compile(r"<\?(php\b|=)", re.IGNORECASE)
-_MEMBER = re.compile(r"\s*(?:(?:public|protected|private|abstract|final|static|readonly)\s+)+function\b", re.IGNORECASE)
+_MEMBER = re.compile(
+    r"\s*(?:(?:public|protected|private|abstract|final|static|readonly)\s+)+function\b", re.IGNORECASE
+)
 
 _OPENING = b"<?php\n"
 _CLASS, _END = b"<?php class _ {\n", b"\n}"
@@ -50,10 +52,13 @@ class PhpLanguage(TreeSitterLanguage):
         return source, self.grammar.parse(source.data)
 
     def _member(self, text: str) -> tuple[EncodedText, Parsed]:
-        """The text as members of a class, unless it leaves the class."""
+        """The text as members of a class; what leaves the class is none."""
         source = EncodedText.of(text, _CLASS, _END)
         parsed = self.grammar.parse(source.data)
         node = parsed.root_node.named_child(1)
         body = None if node is None else node.child_by_field_name("body")
-        whole = body is not None and body.end_byte == len(source.data)
-        return source, Part(body) if body is not None and whole else parsed
+        return (
+            (source, Part(body))
+            if body is not None and body.end_byte == len(source.data)
+            else self._code(text)
+        )

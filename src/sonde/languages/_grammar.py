@@ -43,7 +43,7 @@ class Grammar:
     """A tree-sitter grammar with the queries of a language's folder.
 
     Args:
-        module: Importable package of the grammar, and behind a colon its function where that is not ``language``.
+        module: Importable package of the grammar, its function behind a colon if it is not ``language``.
         package: The language's package, which holds the ``.scm`` files.
     """
 

@@ -55,10 +55,7 @@ class PhpLanguage(TreeSitterLanguage):
         """The text as members of a class; what leaves the class is none."""
         source = EncodedText.of(text, _CLASS, _END)
         parsed = self.grammar.parse(source.data)
-        node = parsed.root_node.named_child(1)
-        body = None if node is None else node.child_by_field_name("body")
-        return (
-            (source, Part(body))
-            if body is not None and body.end_byte == len(source.data)
-            else self._code(text)
-        )
+        body = next((one.child_by_field_name("body") for one in parsed.root_node.named_children[1:2]), None)
+        if body is None or body.end_byte < len(source.data):
+            return self._code(text)
+        return source, Part(body)

@@ -46,4 +46,4 @@
 (namespace_name (name) @module)
 (namespace_use_clause [(name) @type (qualified_name (name) @type .)])
 (namespace_use_clause type: "function" [(name) @call (qualified_name (name) @call .)])
-(namespace_use_clause type: "const" [(name) @attribute (qualified_name (name) @attribute .)])
+(namespace_use_clause type: "const" [(name) @variable (qualified_name (name) @variable .)])

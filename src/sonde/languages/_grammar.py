@@ -33,7 +33,7 @@ class Parsed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subtree:
     """The part of a tree that stands for a text, where more had to be parsed around it."""
 
     root_node: tree_sitter.Node

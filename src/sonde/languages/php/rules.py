@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sonde.languages._documentation import starred
-from sonde.languages._grammar import Parsed, Part
+from sonde.languages._grammar import Parsed, Subtree
 from sonde.languages._text import EncodedText
 from sonde.languages._treesitter import TreeSitterLanguage
 
@@ -58,4 +58,4 @@ class PhpLanguage(TreeSitterLanguage):
         body = next((one.child_by_field_name("body") for one in parsed.root_node.named_children[1:2]), None)
         if body is None or body.end_byte < len(source.data):
             return self._code(text)
-        return source, Part(body)
+        return source, Subtree(body)

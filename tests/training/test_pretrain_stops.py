@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 from tests.training.recipes import change, silent
 
@@ -97,19 +98,27 @@ def test_a_checkpoint_that_a_kill_cut_short_does_not_count(recipe_path, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["pairs", "masked"])
-def test_parts_of_an_update_weigh_alike(pairs_path, tmp_path, objective):
+def test_parts_of_an_update_weigh_alike(pairs_path, tmp_path, objective, monkeypatch):
     change(pairs_path, ('"pairs"', f'"{objective}"'), ("num_hidden_layers = 2", _STILL))
-    trained = []
+    trained, rows = [], []
+    step = transformers.Trainer.training_step
+
+    def noting(self, model, inputs, *args, **kwargs):
+        rows[-1].append(len(inputs["input_ids"]))
+        return step(self, model, inputs, *args, **kwargs)
+
+    monkeypatch.setattr(transformers.Trainer, "training_step", noting)
     for at_once in (4, 1):
         change(pairs_path, (f"at_once = {2 if at_once == 4 else 4}", f"at_once = {at_once}"))
         recipe = read_recipe(pairs_path)
         packed = prepare(recipe, tmp_path / "data", silent)
+        rows.append([])
         trained.append(
             train(recipe, samples_of(packed, recipe), tmp_path / str(at_once), resume=True, report=silent)
         )
     one, other = (np.array(result.curve) for result in trained)
     np.testing.assert_allclose(one, other, rtol=1e-4)
-    assert not np.array_equal(one, other)
+    assert [max(each) for each in rows] == [4, 1]
 
 
 _ADAMW = '[optimiser]\nhidden = "adamw"\nhidden_lr = 0.01\n'
@@ -289,7 +298,7 @@ def test_a_corpus_that_does_not_parse(pairs_path, corpus):
 def test_a_language_without_a_lexer(pairs_path, corpus):
     (corpus / "north" / "notes.txt").write_text("Words and words. " * 40)
     change(pairs_path, ('language = "python"', 'language = "text"'))
-    one_line(pairs_path, Exception, "has no program; languages that have: go, java, python")
+    one_line(pairs_path, Exception, "has no program; languages that have: go, java, php, python")
 
 
 def test_a_head_that_is_not_there(pairs_path):

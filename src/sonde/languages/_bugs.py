@@ -129,14 +129,6 @@ class Bugs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    variables: OwnVariables
-    operations: tuple[Operation, ...]
-    caught: tuple[Spot, ...]
-    undocumented: str
-
-
 class QueryBugs:
     """`Bugs` by a folder's ``bugs.scm`` and ``bugs.toml``.
 
@@ -147,7 +139,9 @@ class QueryBugs:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("bugs")
-        self._read = Kept(self._read_once)
+        self._captured = Kept(self._capture)
+        self._variables = Kept(self._find_variables)
+        self._operations = Kept(self._find_operations)
 
     @property
     def version(self) -> str:
@@ -175,7 +169,7 @@ class QueryBugs:
 
     def variables(self, text: str) -> OwnVariables:
         """The variables that a function defines."""
-        return self._read(text).variables
+        return self._variables(text)
 
     def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
         """The other variables that a function defines and that may be read at a use."""
@@ -184,57 +178,19 @@ class QueryBugs:
 
     def operations(self, text: str) -> tuple[Operation, ...]:
         """Binary operators of `rows`."""
-        return self._read(text).operations
+        return self._operations(text)
 
     def caught(self, text: str) -> tuple[Spot, ...]:
         """Types of `exceptions` in handlers."""
-        return self._read(text).caught
+        source = self._language.syntax(text)[0]
+        caught = sorted(_spot(node, source) for node in self._captured(text).get("caught", ()))
+        return tuple(spot for spot in caught if spot.surface in self.exceptions)
 
     def undocumented(self, text: str) -> str:
-        """A function without the documentation inside it."""
-        return self._read(text).undocumented
-
-    def parses(self, text: str) -> bool:
-        """Whether a text parses without an error."""
-        return not self._language.syntax(text)[1].root_node.has_error
-
-    def _read_once(self, text: str) -> _Read:
-        source, parsed = self._language.syntax(text)
-        root = parsed.root_node
-        captured = dict(self._language.grammar.captures("bugs", root))
-        literals = sorted(_spot(node, source) for node in captured.get("string", ()))
-        operations = sorted(
-            operation
-            for node in captured.get("operation", ())
-            for operation in self._operations(node, source)
-            if operation.operator.surface in self.rows and not _inside(operation.operator, literals)
-        )
-        caught = sorted(_spot(node, source) for node in captured.get("caught", ()))
-        return _Read(
-            variables=_variables(self._language.reading(text), self._language.locals(text), literals),
-            operations=tuple(operations),
-            caught=tuple(spot for spot in caught if spot.surface in self.exceptions),
-            undocumented=self._undocumented(captured, source),
-        )
-
-    @staticmethod
-    def _operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
-        """Each operator of a node between the operands beside it."""
-        children = [child for child in node.children if not child.is_extra]
-        for place in range(1, len(children) - 1, 2):
-            left, operator, right = children[place - 1 : place + 2]
-            sign = _spot(operator, source)
-            yield Operation(
-                Spot(sign.start, sign.end, " ".join(sign.surface.split())),
-                _spot(left, source),
-                _spot(right, source),
-                chained=len(children) > 3,
-            )
-
-    def _undocumented(self, captured: Mapping[str, list[tree_sitter.Node]], source: EncodedText) -> str:
-        """The text with the first definition's documentation cut out."""
-        text = source.text
-        for node in sorted(captured.get("documentation", ()), key=lambda node: node.start_byte)[:1]:
+        """A function without the documentation inside it, that of the first definition."""
+        source = self._language.syntax(text)[0]
+        found = self._captured(text).get("documentation", ())
+        for node in sorted(found, key=lambda node: node.start_byte)[:1]:
             following = node.next_named_sibling
             start = source.at(node.start_byte)
             behind = following
@@ -245,6 +201,47 @@ class QueryBugs:
             return text[:start] + self._raw["empty_body"] + text[source.at(node.end_byte) :]
         return text
 
+    def parses(self, text: str) -> bool:
+        """Whether a text parses without an error."""
+        return not self._language.syntax(text)[1].root_node.has_error
+
+    def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
+        root = self._language.syntax(text)[1].root_node
+        return dict(self._language.grammar.captures("bugs", root))
+
+    def _literals(self, text: str) -> list[Spot]:
+        """Literals in which code may stand, in text order."""
+        source = self._language.syntax(text)[0]
+        return sorted(_spot(node, source) for node in self._captured(text).get("string", ()))
+
+    def _find_variables(self, text: str) -> OwnVariables:
+        return _variables(self._language.reading(text), self._language.locals(text), self._literals(text))
+
+    def _find_operations(self, text: str) -> tuple[Operation, ...]:
+        source, literals = self._language.syntax(text)[0], self._literals(text)
+        return tuple(
+            sorted(
+                operation
+                for node in self._captured(text).get("operation", ())
+                for operation in _operations(node, source)
+                if operation.operator.surface in self.rows and not _inside(operation.operator, literals)
+            )
+        )
+
+
+def _operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
+    """Each operator of a node between the operands beside it."""
+    children = [child for child in node.children if not child.is_extra]
+    for place in range(1, len(children) - 1, 2):
+        left, operator, right = children[place - 1 : place + 2]
+        sign = _spot(operator, source)
+        yield Operation(
+            Spot(sign.start, sign.end, " ".join(sign.surface.split())),
+            _spot(left, source),
+            _spot(right, source),
+            chained=len(children) > 3,
+        )
+
 
 def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
     start, end = source.at(node.start_byte), source.at(node.end_byte)
@@ -253,19 +250,16 @@ def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
 
 def _variables(reading: ParsedText, held: Locals, literals: list[Spot]) -> OwnVariables:
     """The variables that the text's own definitions of some kinds name, wherever they are visible."""
-
-    def spot(node: tree_sitter.Node) -> Spot:
-        return Spot(*reading.span(node), reading.text(node))
-
     outer = {name for scope in held.scopes for name in scope.declared}
     kinds = {node.start_byte: kind for node, kind in held.definitions}
     names = {reading.text(node) for node, kind in held.definitions if kind in _DEFINED} - outer
-    places = [
-        (node.start_byte, spot(node))
-        for node, how in held.references
-        if not how and kinds.get(node.start_byte, "deleted") in _PLACES and reading.text(node) in names
-    ]
-    places = [(byte, one) for byte, one in places if not _inside(one, literals)]
+    places: list[tuple[int, Spot]] = []
+    for node, how in held.references:
+        byte = node.start_byte
+        if not how and kinds.get(byte, "deleted") in _PLACES and (name := reading.text(node)) in names:
+            one = Spot(*reading.span(node), name)
+            if not _inside(one, literals):
+                places.append((byte, one))
     return OwnVariables(
         names=tuple(sorted(names)),
         uses=tuple(one for byte, one in places if byte not in kinds and byte not in held.written),

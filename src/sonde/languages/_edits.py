@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
@@ -33,8 +33,7 @@ _KEPT = 8
 _WITHOUT, _NAME, _REFUSED = "no.", "name", "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class TextPlace:
+class TextPlace(NamedTuple):
     """A stretch of a text: ``start`` and ``end`` in characters, what stands there, and its category."""
 
     start: int
@@ -141,10 +140,11 @@ class QueryEdits:
 
     def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
         """Keywords with their categories; a name that is spelled like a keyword is none."""
+        known, names = self._category, self._names
         return tuple(
-            TextPlace(token.start, token.end, token.surface, self._category[token.surface])
+            TextPlace(token.start, token.end, token.surface, known[token.surface])
             for token in self.tokens(text)
-            if token.surface in self._category and token.category not in self._names
+            if token.surface in known and token.category not in names
         )
 
     def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
@@ -206,8 +206,8 @@ class QueryEdits:
 
     def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
         # A fault is put into code that parses as it is: no wrapper is looked for.
-        found = self._language.leaves_as_is(text)
-        return tuple(TextPlace(leaf.start, leaf.end, leaf.text, leaf.kind) for leaf in found)
+        found = self._language.leaves_of(self._language.whole(text), without=self._comments)
+        return tuple([TextPlace(start, end, surface, kind) for kind, _, start, end, surface in found])
 
 
 def _place(node: tree_sitter.Node, source: EncodedText, category: str) -> TextPlace:

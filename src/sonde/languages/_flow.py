@@ -94,10 +94,8 @@ Defined = dict[str, tuple[int, str]]
 class _Found:
     variables: tuple[Variable, ...]
     owner: list[tuple[int, int]]
-    flows: list[tuple[tree_sitter.Node, tree_sitter.Node]]
     held: Locals
     names: defaultdict[int, Defined]
-    byte: dict[int, int]
 
 
 class FlowOf:
@@ -111,6 +109,7 @@ class FlowOf:
         self._language = language
         self._ordered = language.settings.declared_first
         self._found = Kept(self._find)
+        self._bytes = Kept(self._places_of_names)
 
     def variables(self, text: str) -> tuple[Variable, ...]:
         """The variables in the order of their first places."""
@@ -120,7 +119,10 @@ class FlowOf:
         """Pairs of variables, the first computed from the second, through others included."""
         found = self._found(text)
         direct: defaultdict[int, set[int]] = defaultdict(set)
-        for target, source in found.flows:
+        for match in self._language.grammar.matches("flow", self._language.reading(text).root):
+            if "target" not in match:
+                continue
+            target, source = match["target"][0], match["source"][0]
             for into in _targets(target, found.owner):
                 direct[into].update(_owned(source, found.owner))
         pairs: set[tuple[int, int]] = set()
@@ -136,10 +138,10 @@ class FlowOf:
 
     def visible(self, text: str, at: int) -> frozenset[str]:
         """Names of the variables that may be read where an identifier begins; elsewhere none."""
-        found = self._found(text)
-        byte = found.byte.get(at)
+        byte = self._bytes(text).get(at)
         if byte is None:
             return frozenset()
+        found = self._found(text)
         scopes = found.held.evaluated
         return frozenset(
             name
@@ -150,8 +152,6 @@ class FlowOf:
 
     def _find(self, text: str) -> _Found:
         reading = self._language.reading(text)
-        matches = self._language.grammar.matches("flow", reading.root)
-        flows = [(match["target"][0], match["source"][0]) for match in matches if "target" in match]
         held = self._language.locals(text)
         names = definitions_of(held, _KINDS)
         ignored = {node.start_byte for node, kind in held.definitions if kind not in _KNOWN}
@@ -173,8 +173,14 @@ class FlowOf:
             for (scope, name), nodes in listed
         )
         owner = sorted((node.start_byte, place) for place, (_, nodes) in enumerate(listed) for node in nodes)
-        byte = {reading.at(node.start_byte): node.start_byte for node, _ in held.references}
-        return _Found(variables, owner, flows, held, names, byte)
+        return _Found(variables, owner, held, names)
+
+    def _places_of_names(self, text: str) -> dict[int, int]:
+        """From the first character of each identifier to its first byte."""
+        reading = self._language.reading(text)
+        return {
+            reading.at(node.start_byte): node.start_byte for node, _ in self._language.locals(text).references
+        }
 
     def _resolve(self, held: Locals, names: defaultdict[int, Defined], name: str, at: int) -> Scope | None:
         """The scope whose variable a name means at a byte; None where the text declares none."""

@@ -6,21 +6,18 @@ file: such a text is read again inside a wrapper, and positions are those of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import tree_sitter
-from jaxtyping import Int
 
 from sonde.languages._grammar import Parsed
+from sonde.languages._parse import named_kinds, names_of_kinds, node_rows
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
-from sonde.languages._tree import Tree
-
-ERROR = "ERROR"
-"""The kind of nodes and characters that the grammar could not place."""
+from sonde.languages._tree import ERROR
 
 
 class Leaf(NamedTuple):
@@ -64,6 +61,8 @@ class ParsedText:
 
     def at(self, byte: int) -> int:
         """The character of the text at a byte of the source, kept inside the text."""
+        if not self.before and self.length == len(self.source.text):
+            return self.source.at(byte)
         return min(max(self.source.at(byte) - self.before, 0), self.length)
 
     def span(self, node: tree_sitter.Node) -> tuple[int, int]:
@@ -95,63 +94,63 @@ def read(
     return ParsedText(source, tree, 0, len(text))
 
 
-def leaves(reading: ParsedText, tree: Tree, rules: TokenRules, *, comments: bool = False) -> tuple[Leaf, ...]:
+def leaves(
+    reading: ParsedText,
+    rules: TokenRules,
+    grammar: tree_sitter.Language,
+    *,
+    without: Set[str],
+) -> tuple[Leaf, ...]:
     """The tokens of a text, in order.
 
     Args:
         reading: The parsed text.
-        tree: Its tree as columns.
         rules: Which kinds are one token with everything in them, such as strings, and which are comments.
-        comments: Whether comments are listed.
+        grammar: Where kind numbers get their names.
+        without: Kinds that are not listed, such as comments.
 
     Returns:
         Every leaf that shows a character; runs of characters that the grammar skipped are
         tokens of kind ``"ERROR"``, but for those that only join lines.
     """
-    before, characters = reading.before, tree.text
+    before, characters = reading.before, reading.source.text
     end_of_text = before + reading.length
+    names, whole = names_of_kinds(grammar), named_kinds(grammar, rules.whole | rules.comments)
     found: list[Leaf] = []
-    covered = before
-    above = tree.parent
-    rows = rows_of(tree, rules.whole | rules.comments)
-    spans = zip(
-        tree.start[rows].tolist(),
-        tree.end[rows].tolist(),
-        tree.kind[rows].tolist(),
-        tree.kind[above[rows]].tolist(),
-        strict=True,
-    )
-    for start, end, kind, parent in spans:
-        if end <= before or start >= end_of_text:
+    # A named tuple made by its name takes three times as long, and a corpus has hundreds a function.
+    new = tuple.__new__
+    covered, outside = before, 0
+    rows = node_rows(reading.parsed)
+    kinds, parents = rows.kind, rows.parent
+    starts, ends = _characters(reading.source, rows.start), _characters(reading.source, rows.end)
+    for row, (kind, start, end, last) in enumerate(zip(kinds, starts, ends, rows.last, strict=True)):
+        if last > row + 1:
+            if row < outside or kind not in whole:
+                continue
+            outside = last
+        elif row < outside:
             continue
-        name = tree.kinds[kind]
+        if start == end or end <= before or start >= end_of_text:
+            continue
+        name = names[kind]
         # What the grammar could not place at all may be several words.
         if name == ERROR:
             continue
         if covered < start and not characters[covered:start].isspace():
             found += _skipped(characters, covered, start, before, rules.layout)
-        covered = max(covered, end)
+        if end > covered:
+            covered = end
         text = characters[start:end]
-        if (comments or name not in rules.comments) and text.strip():
-            found.append(Leaf(name, tree.kinds[parent], start - before, end - before, text))
+        if name not in without and not text.isspace():
+            found.append(new(Leaf, (name, names[kinds[parents[row]]], start - before, end - before, text)))
     found += _skipped(characters, covered, end_of_text, before, rules.layout)
     return tuple(found)
 
 
-def rows_of(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
-    """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
-    kinds = np.array([name in whole for name in tree.kinds], np.bool_)
-    held = np.flatnonzero(kinds[tree.kind] & tree.named)
-    if not len(held):
-        return tree.leaves
-    depth = np.zeros(len(tree) + 1, np.int32)
-    np.add.at(depth, held, 1)
-    np.add.at(depth, tree.last[held], -1)
-    inside = np.cumsum(depth)[:-1]
-    # A node of its own is inside itself once.
-    outermost = held[(inside[held] == 1) & (tree.end[held] > tree.start[held])]
-    free = tree.leaves[inside[tree.leaves] == 0]
-    return np.sort(np.concatenate([free, outermost]))
+def _characters(source: EncodedText, offsets: list[int]) -> list[int]:
+    if source.character is None:
+        return offsets
+    return source.character[np.array(offsets, np.int32)].tolist()
 
 
 def _skipped(text: str, start: int, end: int, before: int, layout: frozenset[str]) -> Iterator[Leaf]:

@@ -25,6 +25,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import tree_sitter
 
@@ -33,6 +34,10 @@ from sonde.languages._leaves import nested
 
 _SCOPES = ("function", "class", "comprehension")
 _DEFINITION, _SCOPE = "local.definition.", "local.scope"
+
+
+Span = tuple[int, int, str]
+"""First byte of a scope, one past its last, and its kind; ``"outside"`` is evaluated in the scope around."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,11 +71,11 @@ class Scopes:
     """The scopes of a text by position.
 
     Args:
-        spans: Byte spans with a scope's kind, or ``"outside"`` for what is evaluated in the scope around.
+        spans: Where scopes begin and end.
         end: Length of the text in bytes.
     """
 
-    def __init__(self, spans: Iterable[tuple[int, int, str]], end: int) -> None:
+    def __init__(self, spans: Iterable[Span], end: int) -> None:
         self.module = Scope("module", None, 0)
         self._regions = [_Region(-1, end + 1, self.module, None)]
         count = 1
@@ -139,7 +144,7 @@ class Scopes:
         return scope
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Locals:
     """What `locals.scm` finds in a tree; nodes in text order.
 
@@ -148,29 +153,40 @@ class Locals:
         references: Identifiers that are variables, definitions included, with empty or ``"fixed"``.
         written: First bytes of names that get a value and are no definition.
         outside: What is evaluated in the scope around.
-        scopes: The scopes, `outside` taken for what stands inside them.
-        evaluated: The scopes, `outside` where it is evaluated.
+        spans: Where scopes begin and end.
+        declared: Names that a scope takes from outside: first byte, name, and ``"global"`` or ``"nonlocal"``.
+        end: Length of the text in bytes.
     """
 
     definitions: tuple[tuple[tree_sitter.Node, str], ...]
     references: tuple[tuple[tree_sitter.Node, str], ...]
     written: frozenset[int]
     outside: tuple[tuple[int, int], ...]
-    scopes: Scopes
-    evaluated: Scopes
+    spans: tuple[Span, ...]
+    declared: tuple[tuple[int, str, str], ...]
+    end: int
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """The scopes, `outside` taken for what stands inside them."""
+        return self._scopes(self.spans)
+
+    @cached_property
+    def evaluated(self) -> Scopes:
+        """The scopes, `outside` where it is evaluated."""
+        outside = ((start, end, "outside") for start, end in self.outside)
+        return self._scopes([*self.spans, *outside]) if self.outside else self.scopes
+
+    def _scopes(self, spans: Iterable[Span]) -> Scopes:
+        found = Scopes(spans, self.end)
+        for byte, name, where in self.declared:
+            found.at(byte).declared[name] = where
+        return found
 
 
 def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
     """Run a language's `locals.scm` over a tree."""
     captured = dict(grammar.captures("locals", root))
-    spans = list(_spans(captured))
-    outside = [node.byte_range for node in captured.get("local.outside", ())]
-    scopes = Scopes(spans, root.end_byte)
-    evaluated = Scopes([*spans, *((start, end, "outside") for start, end in outside)], root.end_byte)
-    for where in ("global", "nonlocal"):
-        for node in captured.get(f"local.{where}", ()):
-            for held in (scopes, evaluated):
-                held.at(node.start_byte).declared[node_text(node)] = where
     defined: dict[int, tuple[tree_sitter.Node, str]] = {}
     for capture, nodes in captured.items():
         if capture.startswith(_DEFINITION):
@@ -186,13 +202,18 @@ def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
             if node.start_byte not in members
         ),
         written=frozenset(node.start_byte for node in captured.get("local.written", ())),
-        outside=tuple(outside),
-        scopes=scopes,
-        evaluated=evaluated,
+        outside=tuple(node.byte_range for node in captured.get("local.outside", ())),
+        spans=tuple(_spans(captured)),
+        declared=tuple(
+            (node.start_byte, node_text(node), where)
+            for where in ("global", "nonlocal")
+            for node in captured.get(f"local.{where}", ())
+        ),
+        end=root.end_byte,
     )
 
 
-def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[tuple[int, int, str]]:
+def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
     """Where scopes begin and end, without blocks that are the body of one."""
     kinds: dict[int, str] = {}
     nodes: list[tree_sitter.Node] = []

@@ -105,11 +105,10 @@ class MetricsOf:
         self.table = read_table(language)
         self.reading = language.reading
         self.captured = Kept(self._capture)
-        self._leaves = Kept(self._list)
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
         """The tokens as a lexer lists them."""
-        return self._leaves(text)
+        return self.language.leaves(text)
 
     def complexity(self, text: str) -> int:
         """Decisions plus one, those of definitions inside the function left out."""
@@ -210,10 +209,6 @@ class MetricsOf:
         reading = self.reading(text)
         found = self.language.grammar.captures("metrics", reading.root)
         return {name: [node for node in nodes if reading.inside(node)] for name, nodes in found}
-
-    def _list(self, text: str) -> tuple[Leaf, ...]:
-        layout = self.language.settings.tokens.layout
-        return tuple(leaf for leaf in self.language.leaves(text) if leaf.kind not in layout)
 
 
 def outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sonde.languages._leaves import Leaf, ParsedText, leaves
+from sonde.languages._leaves import Leaf
 from sonde.languages._program import (
     COMMENT,
     EOS,
@@ -47,9 +47,7 @@ class ProgramOf:
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
         """All tokens of a text; nothing is refused."""
-        source, parsed = self._language.syntax(text)
         rules = self._language.settings.tokens
-        whole = ParsedText(source, parsed, 0, len(text))
         lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
 
         def place(offset: int) -> Position:
@@ -58,7 +56,7 @@ class ProgramOf:
 
         found: list[Lexeme] = []
         before = 0
-        for leaf in leaves(whole, self._language.parse(text), rules, comments=True):
+        for leaf in self._language.leaves_of(self._language.whole(text)):
             broken = text.find("\n", before, leaf.start)
             if found and broken >= 0:
                 found.append(

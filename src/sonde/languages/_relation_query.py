@@ -33,7 +33,7 @@ from itertools import chain
 
 import tree_sitter
 
-from sonde.languages._leaves import ParsedText, leaves
+from sonde.languages._leaves import ParsedText
 from sonde.languages._relation_parts import Parts, QueryParts, place_of
 from sonde.languages._relation_places import NodeWords
 from sonde.languages._relation_words import Word, is_layout, plain, single, with_layout, with_newlines
@@ -112,9 +112,8 @@ class QueryEdges:
         if not self._layout:
             listed = single(self._language.leaves(text), self._several)
             return with_newlines(text, listed) if delimiters.newlines else plain(listed)
-        tree, rules = self._language.parse(reading.source.text), self._language.settings.tokens
-        listed = leaves(reading, tree, rules, comments=True)
-        return with_layout(text, [leaf for leaf in listed if leaf.kind not in rules.layout])
+        joins = self._language.settings.tokens.layout
+        return with_layout(text, self._language.leaves_of(reading, without=joins))
 
 
 def _constructs(

@@ -17,7 +17,6 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages._leaves import rows_of
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText, blank
 from sonde.languages._tree import TOKEN_KINDS, CodeTokens, Tree
@@ -43,7 +42,7 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
     seen = np.zeros(len(visible) + 1, np.int32)
     np.cumsum(visible, out=seen[1:])
     kinds = _kinds(tree, rules)
-    leaves = rows_of(tree, rules.whole & rules.identifiers)
+    leaves = _rows(tree, rules.whole & rules.identifiers)
     # A grammar may spell a newline or an indent as a leaf; the blanks of a string are its content.
     written = (seen[tree.end[leaves]] > seen[tree.start[leaves]]) | (kinds[leaves] == _NUMBER["literal"])
     leaves = leaves[written]
@@ -60,6 +59,22 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
         start, end, node = _merge(start, end, node, skipped)
     roles = _roles(tree, rules, captures, source, start, kind, node)
     return CodeTokens(start=start, end=end, kind=kind.astype(np.int32), role=roles, node=node)
+
+
+def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
+    """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
+    kinds = np.array([name in whole for name in tree.kinds], np.bool_)
+    held = np.flatnonzero(kinds[tree.kind] & (tree.end > tree.start))
+    if not len(held):
+        return tree.leaves
+    depth = np.zeros(len(tree) + 1, np.int32)
+    np.add.at(depth, held, 1)
+    np.add.at(depth, tree.last[held], -1)
+    inside = np.cumsum(depth)[:-1]
+    # A node of its own is inside itself once.
+    outermost = held[inside[held] == 1]
+    free = tree.leaves[inside[tree.leaves] == 0]
+    return np.sort(np.concatenate([free, outermost]))
 
 
 def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:

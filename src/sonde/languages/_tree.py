@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Int
 
+ERROR = "ERROR"
+"""The kind of nodes and characters that a grammar could not place."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:

@@ -8,7 +8,7 @@ The folder holds `language.toml` (see `_settings`), `definitions.scm` and `calls
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -21,7 +21,7 @@ from sonde.languages._grammar import Grammar, Parsed, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of
-from sonde.languages._parse import columns
+from sonde.languages._parse import columns, node_rows
 from sonde.languages._settings import Settings, has_table, read_settings, read_table
 from sonde.languages._text import EncodedText
 from sonde.languages._tokens import code_tokens
@@ -52,7 +52,7 @@ class TreeSitterLanguage:
         self.reading: Callable[[str], ParsedText] = Kept(self._read)
         """The tree of a function, perhaps inside a wrapper; for facets."""
         self.leaves: Callable[[str], tuple[Leaf, ...]] = Kept(self._leaves)
-        """The tokens of a function as tasks see them: no comments, a string is one; for facets."""
+        """The tokens as a lexer lists them: no comments, no layout, a string is one; for facets."""
         self.locals: Callable[[str], Locals] = Kept(self._locals)
         """What binds names in a function and what refers to them; for facets."""
 
@@ -127,7 +127,7 @@ class TreeSitterLanguage:
 
     def _columns(self, text: str) -> Tree:
         source, parsed = self.syntax(text)
-        return columns(parsed, source, self.name, self.grammar.language)
+        return columns(node_rows(parsed), source, self.name, self.grammar.language)
 
     def _read(self, text: str) -> ParsedText:
         return read(self.syntax, text, self.settings.wrappers)
@@ -136,15 +136,17 @@ class TreeSitterLanguage:
         return locals_of(self.grammar, self.reading(text).root)
 
     def _leaves(self, text: str) -> tuple[Leaf, ...]:
-        reading = self.reading(text)
-        return leaves(reading, self.parse(reading.source.text), self.settings.tokens)
+        rules = self.settings.tokens
+        return self.leaves_of(self.reading(text), without=rules.comments | rules.layout)
 
-    def leaves_as_is(self, text: str) -> tuple[Leaf, ...]:
-        """`leaves` of a text that stands in no wrapper, whether or not it parses so; for facets."""
-        if not self.reading(text).before:
-            return self.leaves(text)
+    def whole(self, text: str) -> ParsedText:
+        """The tree of a text that stands in no wrapper, whether or not it parses so; for facets."""
         source, parsed = self.syntax(text)
-        return leaves(ParsedText(source, parsed, 0, len(text)), self.parse(text), self.settings.tokens)
+        return ParsedText(source, parsed, 0, len(text))
+
+    def leaves_of(self, reading: ParsedText, *, without: Set[str] = frozenset()) -> tuple[Leaf, ...]:
+        """The tokens of a parsed text and its comments, but for some kinds; for facets."""
+        return leaves(reading, self.settings.tokens, self.grammar.language, without=without)
 
     def _find_sites(self, text: str) -> tuple[list[_definitions.Site], EncodedText]:
         source, parsed = self.syntax(text)

@@ -125,13 +125,15 @@ class ItemLabels(ABC):
         quirks: Set[str] = frozenset(),
     ) -> dict[str, pl.DataFrame]:
         """Labels of each item as a table, by item id; see `Task.label`."""
-        schema = dict(self.schema)
-        return {
-            item.item_id: pl.DataFrame(
-                self.label_rows(item, repositories, mode=mode, quirks=quirks), schema=schema, orient="row"
-            )
-            for item in items
-        }
+        rows: list[tuple[Any, ...]] = []
+        spans: dict[str, tuple[int, int]] = {}
+        for item in items:
+            begin = len(rows)
+            rows += self.label_rows(item, repositories, mode=mode, quirks=quirks)
+            spans[item.item_id] = begin, len(rows) - begin
+        # One table, and of it a part an item: a table an item takes half the time of a task that counts.
+        table = pl.DataFrame(rows, schema=dict(self.schema), orient="row")
+        return {name: table.slice(begin, height) for name, (begin, height) in spans.items()}
 
     @abstractmethod
     def label_rows(

@@ -222,11 +222,16 @@ def sources() -> tuple[tuple[Path, str], ...]:
     return tuple(one for one in texts if len(one[1]) < 60_000)
 
 
+@cache
+def told() -> list[dict[str, Any]]:
+    return referee([text for _, text in sources()])
+
+
 @INSTALLED
 def test_tokens_functions_and_calls_against_php() -> None:
     assert isinstance(PHP, TreeSitterLanguage)
     counted, unparsed = Counter[str](), []
-    for (path, text), theirs in zip(sources(), referee([text for _, text in sources()]), strict=True):
+    for (path, text), theirs in zip(sources(), told(), strict=True):
         assert theirs["parses"]
         if PHP.parse(text).has_error:
             unparsed.append(path.name)
@@ -271,6 +276,56 @@ def spans(tokens: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
         elif name not in ("T_WHITESPACE", "T_COMMENT", "T_DOC_COMMENT"):
             tag = name in ("T_OPEN_TAG", "T_CLOSE_TAG")
             yield start, start + len(text.rstrip() if tag else text)
+
+
+# Words that the grammar takes for names of functions.
+WORDS = ("isset", "empty", "eval", "die")
+CALLED = ("Call:func->args",)
+
+
+@INSTALLED
+def test_relations_against_php_parser() -> None:
+    facet = facet_of("php", "relations", Relations)
+    alike, apart = Counter[str](), Counter[str]()
+    for (_, text), theirs in zip(sources(), told(), strict=True):
+        found = facet.relate(text)
+        if found.problem:
+            continue
+        at = characters(text)
+        listed = {
+            (name, bare(text, at[head]), bare(text, at[end])) for name, head, end in theirs["relations"]
+        }
+        words, starts = found.words.surface, found.words.start.tolist()
+        own = {
+            (edge.relation, starts[edge.head], starts[edge.first])
+            for edge in found.edges
+            if edge.relation in COMPARED
+            and not (edge.relation in CALLED and words[edge.head].lower() in WORDS)
+        }
+        alike.update(name for name, _, _ in listed & own)
+        apart.update(name for name, _, _ in listed ^ own)
+    assert alike.keys() == set(COMPARED) and alike.total() > 50_000
+    # It has no place of a sign for a reference, and comments stand behind brackets.
+    assert apart.total() < alike.total() / 1000, apart
+
+
+def bare(text: str, place: int) -> int:
+    """Where a node at a place begins without the brackets around it, unless they hold nothing."""
+    while text[place] in "([{":
+        inside = place + 1 + len(text[place + 1 :]) - len(text[place + 1 :].lstrip())
+        if text[inside] in ")]}":
+            break
+        place = inside
+    return place
+
+
+COMPARED = (
+    *("Assign:target->value", "Attribute:value->attr", "AugAssign:target->value", "Call:func->args"),
+    *("Dict:key->value", "Do:body->test", "For:iter->body", "For:iter->target", "If:test->body"),
+    *("If:test->orelse", "IfExp:body->orelse", "IfExp:test->body", "IfExp:test->orelse"),
+    *("InfixExpr:left->right", "InstanceofExpr:expr->type", "Subscript:value->slice"),
+    *("Switch:expr->statement", "Try:body->handler", "While:test->body"),
+)
 
 
 def functions() -> Iterator[tuple[Path, int, str]]:

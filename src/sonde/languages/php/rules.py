@@ -12,10 +12,11 @@ from sonde.languages._treesitter import TreeSitterLanguage
 docstring = starred
 
 # A file begins in HTML, and PHP's code behind a tag. A heredoc alone begins with the same sign.
-_FILE = re.compile(r"\s*(<(?!<<)|#!)")
+_FILE = re.compile(r"[\s\ufeff]*(<(?!<<)|#!)")
 _TAG = re.compile(r"<\?(php\b|=)", re.IGNORECASE)
 _MEMBER = re.compile(
-    r"\s*(?:(?:public|protected|private|abstract|final|static|readonly)\s+)+function\b", re.IGNORECASE
+    r"\s*(?:#\[[^\]]*\]\s*)*(?:(?:public|protected|private|abstract|final|static|readonly)\s+)+function\b",
+    re.IGNORECASE,
 )
 
 _OPENING = b"<?php\n"

@@ -8,7 +8,8 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile, item_id
-from sonde.languages import LANGUAGES, has_facet, reasons_without
+from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
+from sonde.languages._bugs import Bugs
 from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
 from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, repositories
@@ -16,6 +17,8 @@ from sonde.tasks import LABEL_SCHEMA, TASKS, CorpusTask, Task, languages_of, rep
 ROOT = Path(__file__).parents[2]
 CODE = {
     "ruby": "def f(x)\n  g(x) + xs.size\nend\n",
+    "php": "function f($x) { return g($x) + count($xs); }\n",
+    "javascript": "function f(x) { return g(x) + parseInt(xs) }\n",
     "go": "func f(x int) int { return g(x) + len(xs) }\n",
     "python": "def f(x):\n    return g(x) + len(x)\n",
     "java": "int f(int x) { return g(x) + Math.abs(x); }\n",
@@ -76,7 +79,11 @@ def test_what_a_language_cannot_have_is_declared_with_a_reason(language: str) ->
     tasks = [TASKS.load(name) for name in TASKS.names()]
     unable = {task.name for task in tasks if language not in languages_of(task)}
     if not has_facet(language, "imports"):
-        unable |= {*OF_NAMES, "api_deprecated"}
+        unable |= set(OF_NAMES)
+    if not has_facet(language, "deprecations"):
+        unable.add("api_deprecated")
+    if not facet_of(language, "bugs", Bugs).exceptions:
+        unable.add("exception_type")
     assert set(reasons_without(language)) == unable
     assert all(reasons_without(language).values())
 
@@ -117,7 +124,7 @@ def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> 
             task.label([one], around)
         return
     table = task.label([one], around)[one.item_id]
-    if language not in languages_of(task):
+    if name in reasons_without(language):
         assert table["label"].null_count() == table.height
     assert isinstance(table, pl.DataFrame)
     assert dict(LABEL_SCHEMA).items() <= dict(table.schema).items()

@@ -140,12 +140,47 @@ export default (e) => <A b={e} {...e}>t &amp; {e}<c.D/></A>;
 B.prototype.h = function () { switch (typeof b) { case null: throw new Error('\\'') } };
 """
 
+PHP_SAMPLE = """\
+<p>é</p>
+<?php
+namespace A\\B;
+
+use C\\D as E, F;
+
+/** Doc é. */
+#[Ann(x: 1)]
+abstract class A extends B implements I
+{
+    use T;
+    public ?int $n = 1;
+    const K = 'é\\'';
+
+    /**
+     * Say 🎉.
+     */
+    #[Pure] public static function f(array|string &$x, self ...$more): ?E
+    {
+        global $log; static $calls = 0;
+        foreach ($x as $k => [$a, $b]): echo $$k; endforeach;
+        try { $this->n ??= "a\\n $x[0] é {$b->c()}" . <<<EOT
+            block \\t $a
+            EOT; } catch (D | \\Exception) { return null; }
+        $g = fn(int $i) => $i <=> 0x1F;
+        return match (true) { $k instanceof A, !$x => new static(...$more), default => self::f(x: 'y')?->z };
+    }
+    abstract function z();
+}
+
+function &ext() { ?> <b> <?php if (1): elseif (2.5e3): else: endif; yield from [1, 'k' => `ls`]; }
+"""
+
 SAMPLES = {
     "javascript": JAVASCRIPT_SAMPLE,
     "python": PYTHON_SAMPLE,
     "java": JAVA_SAMPLE,
     "go": GO_SAMPLE,
     "ruby": RUBY_SAMPLE,
+    "php": PHP_SAMPLE,
     "text": "Don't, 3.5 words 🎉 and “quotes”!\n",
 }
 

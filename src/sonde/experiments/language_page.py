@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
 from sonde.languages._relations import Relations
 from sonde.lenses import LENSES
-from sonde.tasks import TASKS, CorpusTask, DrawingTask, Task, languages_of
+from sonde.tasks import TASKS, CorpusTask, DrawingTask, Task
 
 _HEAD = """\
 # Languages
@@ -50,15 +50,15 @@ def _tasks(names: Sequence[str]) -> str:
         task = TASKS.load(name)
         if task.name.startswith("labelled"):
             continue
-        able = languages_of(task)
-        cells = [_DOT if one in able else _number(reasons, reasons_without(one), name) for one in names]
+        cells = [_cell(reasons_without(language).get(name), reasons) for language in names]
         rows.append([f"`{name}`", known[name], ", ".join(_asked_by(task)), *cells])
     listed = [f"{number}. {reason[0].upper()}{reason[1:]}." for reason, number in reasons.items()]
     return "\n".join([_table(["task", "question", "who asks", *names], rows), *listed, ""])
 
 
-def _number(reasons: dict[str, int], declared: Mapping[str, str], task: str) -> str:
-    return str(reasons.setdefault(declared[task], len(reasons) + 1))
+def _cell(reason: str | None, reasons: dict[str, int]) -> str:
+    """A dot, or the number of the reason among those of the page."""
+    return _DOT if reason is None else str(reasons.setdefault(reason, len(reasons) + 1))
 
 
 def _asked_by(task: Task | CorpusTask) -> list[str]:

@@ -23,6 +23,17 @@ def version_of(language: str) -> str:
     return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
 
+def spelled(language: str) -> str:
+    """A language as prose writes it: as its own summary begins, else with a capital.
+
+    >>> spelled("php"), spelled("java"), spelled("text")
+    ('PHP', 'Java', 'Text')
+    """
+    summary = next((header.summary for header in LANGUAGES.headers() if header.name == language), "")
+    word = summary.partition(" ")[0].rstrip(",:")
+    return word if word.lower() == language.lower() else language.capitalize()
+
+
 __all__ = [
     "CONSTRUCT_LABELS",
     "LANGUAGES",
@@ -38,5 +49,6 @@ __all__ = [
     "facet_of",
     "has_facet",
     "reasons_without",
+    "spelled",
     "version_of",
 ]

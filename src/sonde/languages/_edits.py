@@ -8,6 +8,7 @@ A language's ``edits.scm`` captures, in one run:
 - ``@statement`` statements of a block, ``@body`` blocks of statements;
 - ``@bound`` names that a statement gives a value;
 - ``@accessor`` functions that do nothing but give or set one field;
+- ``@refused`` what the language refuses though its grammar does not, such as a reserved word for a name;
 - ``@no.type`` (or another of these names) what does not count as one after all.
 
 Without the query, tokens and names are all that there is. ``edits.toml`` sorts the keywords into categories
@@ -29,7 +30,7 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 # Callers ask the same text for several kinds of places in turn.
 _KEPT = 8
-_WITHOUT, _NAME = "no.", "name"
+_WITHOUT, _NAME, _REFUSED = "no.", "name", "refused"
 
 
 class TextPlace(NamedTuple):
@@ -162,7 +163,9 @@ class QueryEdits:
 
     def parses(self, text: str) -> bool:
         """Whether a text parses without an error."""
-        return not self._language.syntax(text)[1].root_node.has_error
+        if self._language.syntax(text)[1].root_node.has_error:
+            return False
+        return _REFUSED not in self._known or not self.places(text, _REFUSED)
 
     def is_accessor(self, text: str) -> bool:
         """Whether a function is a mere getter or setter."""

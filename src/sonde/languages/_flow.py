@@ -28,6 +28,7 @@ _LED = frozenset(
     (
         *("subscript", "attribute", "array_access", "field_access", "index_expression", "call"),
         *("selector_expression", "element_reference", "subscript_expression", "member_expression"),
+        *("member_access_expression", "scoped_property_access_expression"),
     )
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from typing import Protocol
 
 import tree_sitter
 
@@ -20,25 +21,30 @@ _WIDE = 5_000
 _DEEP = 6_000
 
 
+Match = dict[str, list[tree_sitter.Node]]
+
+
+class Parsed(Protocol):
+    """The tree of a text: the grammar's own, or the part of one that stands for the text."""
+
+    @property
+    def root_node(self) -> tree_sitter.Node:
+        """The node around everything in the text."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Subtree:
-    """A node in place of a whole tree.
-
-    Attributes:
-        root_node: The node.
-    """
+    """The part of a tree that stands for a text, where more had to be parsed around it."""
 
     root_node: tree_sitter.Node
-
-
-Match = dict[str, list[tree_sitter.Node]]
 
 
 class Grammar:
     """A tree-sitter grammar with the queries of a language's folder.
 
     Args:
-        module: Importable package of the grammar.
+        module: Importable package of the grammar, its function behind a colon if it is not ``language``.
         package: The language's package, which holds the ``.scm`` files.
     """
 
@@ -51,7 +57,8 @@ class Grammar:
     @cached_property
     def language(self) -> tree_sitter.Language:
         """The compiled grammar."""
-        capsule: object = importlib.import_module(self._module).language()
+        module, _, function = self._module.partition(":")
+        capsule: object = getattr(importlib.import_module(module), function or "language")()
         return tree_sitter.Language(capsule)
 
     def parse(self, data: bytes) -> tree_sitter.Tree:

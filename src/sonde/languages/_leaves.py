@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import tree_sitter
 
-from sonde.languages._grammar import Subtree
+from sonde.languages._grammar import Parsed
 from sonde.languages._parse import named_kinds, names_of_kinds, node_rows
 from sonde.languages._settings import TokenRules
 from sonde.languages._text import EncodedText
@@ -50,7 +50,7 @@ class ParsedText:
     """
 
     source: EncodedText
-    parsed: tree_sitter.Tree | Subtree
+    parsed: Parsed
     before: int
     length: int
 
@@ -80,7 +80,7 @@ class ParsedText:
 
 
 def read(
-    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Subtree]],
+    syntax: Callable[[str], tuple[EncodedText, Parsed]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:

@@ -11,7 +11,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages._grammar import Subtree
+from sonde.languages._grammar import Parsed
 from sonde.languages._text import EncodedText
 from sonde.languages._tree import ERROR, Tree
 
@@ -87,7 +87,7 @@ def named_kinds(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int
     )
 
 
-def node_rows(parsed: tree_sitter.Tree | Subtree) -> NodeRows:
+def node_rows(parsed: Parsed) -> NodeRows:
     """The nodes of a parsed text.
 
     The walk keeps its own stack, so depth costs memory but never the interpreter's stack.

@@ -43,7 +43,8 @@ class Settings:
     """The head of a `language.toml`.
 
     Attributes:
-        grammar: Importable package of the grammar; its ``language()`` gives the tree-sitter language.
+        grammar: Importable package of the grammar; its ``language()`` gives the tree-sitter language, or the
+            function that is named behind a colon.
         distribution: Its name for package tools, where its version is asked.
         rules: Raised by hand whenever a change in the folder changes an answer.
         suffixes: File suffixes with their dot.

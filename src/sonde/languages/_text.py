@@ -33,7 +33,7 @@ class EncodedText:
 
     Attributes:
         text: The characters.
-        data: Their UTF-8, see `encode`; perhaps between that of other text, see `within`.
+        data: Their UTF-8, see `encode`, with what was put before and behind it.
         character: For each byte, and for the end, the character that begins there; a byte inside a
             character gives the next one. None where both counts agree (ASCII).
     """
@@ -43,22 +43,22 @@ class EncodedText:
     character: Int[np.ndarray, " byte_and_end"] | None
 
     @classmethod
-    def of(cls, text: str) -> EncodedText:
-        """Encode a text and prepare the way back."""
+    def of(cls, text: str, before: bytes = b"", after: bytes = b"") -> EncodedText:
+        """Encode a text and prepare the way back.
+
+        Args:
+            text: The characters.
+            before: What the parser reads before the text, which takes no place in it.
+            after: The same behind it.
+        """
         data = encode(text)
-        if len(data) == len(text):
+        if len(data) == len(text) and not before and not after:
             return cls(text, data, None)
         begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-        character = np.zeros(len(data) + 1, np.int32)
-        np.cumsum(begins, out=character[1:])
-        return cls(text, data, character)
-
-    @classmethod
-    def within(cls, before: str, text: str, after: str) -> EncodedText:
-        """Encode a text between two others, with the way back to its own characters alone."""
-        around = cls.of(before + text + after)
-        places = np.arange(len(around.data) + 1, dtype=np.int32)
-        return cls(text, around.data, np.clip(around.characters(places) - len(before), 0, len(text)))
+        character = np.zeros(len(before) + len(data) + 1, np.int32)
+        np.cumsum(begins, out=character[len(before) + 1 :])
+        behind = np.full(len(after), len(text), np.int32)
+        return cls(text, before + data + after, np.concatenate([character, behind]))
 
     def characters(self, offsets: Int[np.ndarray, " offset"]) -> Int[np.ndarray, " offset"]:
         """Character positions of byte positions."""

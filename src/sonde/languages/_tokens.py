@@ -4,7 +4,8 @@ Every character that is not blank lies in exactly one token. Mostly a token is a
 lie in no leaf: text that a node holds between its children (a string around an escape), which becomes a
 literal whose ``node`` is that node; and characters that the grammar skips (a backslash before a newline,
 or what it could not place inside an ERROR node), which become layout or error tokens of the innermost
-node around them. An operator of two words (``not in``) is two tokens.
+node around them. An operator of two words (``not in``) is two tokens; a name with children (``$`` and what it
+stands before) is one.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
     seen = np.zeros(len(visible) + 1, np.int32)
     np.cumsum(visible, out=seen[1:])
     kinds = _kinds(tree, rules)
-    leaves = tree.leaves
+    leaves = _rows(tree, rules.whole & rules.identifiers)
     # A grammar may spell a newline or an indent as a leaf; the blanks of a string are its content.
     written = (seen[tree.end[leaves]] > seen[tree.start[leaves]]) | (kinds[leaves] == _NUMBER["literal"])
     leaves = leaves[written]
@@ -58,6 +59,22 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
         start, end, node = _merge(start, end, node, skipped)
     roles = _roles(tree, rules, captures, source, start, kind, node)
     return CodeTokens(start=start, end=end, kind=kind.astype(np.int32), role=roles, node=node)
+
+
+def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
+    """The leaves of a tree, and the outermost nodes of some kinds in place of what they hold."""
+    kinds = np.array([name in whole for name in tree.kinds], np.bool_)
+    held = np.flatnonzero(kinds[tree.kind] & (tree.end > tree.start))
+    if not len(held):
+        return tree.leaves
+    depth = np.zeros(len(tree) + 1, np.int32)
+    np.add.at(depth, held, 1)
+    np.add.at(depth, tree.last[held], -1)
+    inside = np.cumsum(depth)[:-1]
+    # A node of its own is inside itself once.
+    outermost = held[inside[held] == 1]
+    free = tree.leaves[inside[tree.leaves] == 0]
+    return np.sort(np.concatenate([free, outermost]))
 
 
 def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:

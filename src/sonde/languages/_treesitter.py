@@ -17,7 +17,7 @@ import tree_sitter
 
 from sonde.base.outside import public_stem
 from sonde.languages import _definitions
-from sonde.languages._grammar import Grammar, Subtree, error_spans
+from sonde.languages._grammar import Grammar, Parsed, Subtree, error_spans
 from sonde.languages._kept import Kept
 from sonde.languages._leaves import Leaf, ParsedText, leaves, read
 from sonde.languages._locals import Locals, locals_of, unbound
@@ -46,7 +46,7 @@ class TreeSitterLanguage:
     def __init__(self, package: str, *, docstring: Callable[[str], str]) -> None:
         self._package = package
         self._docstring = docstring
-        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Tree | Subtree]] = Kept(self._parse)
+        self.syntax: Callable[[str], tuple[EncodedText, Parsed]] = Kept(self._parse)
         """The grammar's own tree of a text, with the way from its bytes to characters; for facets."""
         self._sites: Callable[[str], tuple[list[_definitions.Site], EncodedText]] = Kept(self._find_sites)
         self.parse: Callable[[str], Tree] = Kept(self._columns)
@@ -144,12 +144,12 @@ class TreeSitterLanguage:
         """First bytes of names that mean no variable."""
         return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
 
-    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Tree | Subtree]:
+    def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
         source = EncodedText.of(text)
         parsed = self.grammar.parse(source.data)
         if parsed.root_node.has_error:
             for before, after in self.settings.members:
-                around = EncodedText.within(before, text, after)
+                around = EncodedText.of(text, before.encode(), after.encode())
                 written = around.data[len(before.encode()) : len(around.data) - len(after.encode())]
                 start = len(before.encode()) + len(written) - len(written.lstrip())
                 span = start, start + len(written.strip())

@@ -1,7 +1,7 @@
 """Statements that queries are cut from: an import or call, with the place of each level of the name.
 
-The templates are the language's (``imports.toml``). A level is what stands between dots; words of the
-language, dots and an alias are never asked for.
+The templates are the language's (``imports.toml``). A level is what stands between dots, or whatever a field
+gives behind a colon; words of the language, what joins levels and an alias are never asked for.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def plain(template: str, levels: Sequence[str]) -> Statement:
 
     >>> plain("from {module} import {member}", ("a", "b", "c")).text
     'from a.b import c'
+    >>> plain("{module:/}::{member}", ("a", "b", "c")).text
+    'a/b::c'
     """
-    last = len(levels) - 1
-    numbers = {"name": range(len(levels)), "module": range(last), "member": range(last, last + 1)}
-    return _fill(template, {field: _dotted(levels, which) for field, which in numbers.items()})
+    numbered = [(level, number) for number, level in enumerate(levels)]
+    return _fill(template, {"name": numbered, "module": numbered[:-1], "member": numbered[-1:]})
 
 
 def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
@@ -51,33 +52,23 @@ def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> 
         imported: How many of them the alias stands for; at least one has to follow.
         alias: The alias.
     """
-    head = list(levels[:imported])
-    fixed = {
-        "imported": ".".join(head),
-        "imported_module": ".".join(head[:-1]),
-        "imported_member": head[-1],
-        "alias": alias,
+    head = [(level, None) for level in levels[:imported]]
+    fields: dict[str, Sequence[tuple[str, int | None]]] = {
+        "imported": head,
+        "imported_module": head[:-1],
+        "imported_member": head[-1:],
+        "alias": [(alias, None)],
+        "rest": [(level, imported + place) for place, level in enumerate(levels[imported:])],
     }
-    return _fill(
-        template,
-        {field: ((text, None),) for field, text in fixed.items()}
-        | {"rest": _dotted(levels, range(imported, len(levels)))},
-    )
-
-
-def _dotted(levels: Sequence[str], which: range) -> tuple[tuple[str, int | None], ...]:
-    parts: list[tuple[str, int | None]] = []
-    for number in which:
-        parts += [(".", None)] * bool(parts)
-        parts.append((levels[number], number))
-    return tuple(parts)
+    return _fill(template, fields)
 
 
 def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
     text, found = "", list[Level]()
-    for literal, field, _, _ in Formatter().parse(template):
+    for literal, field, joint, _ in Formatter().parse(template):
         text += literal
-        for part, number in fields[field] if field else ():
+        for place, (part, number) in enumerate(fields[field] if field else ()):
+            text += (joint or ".") if place else ""
             if number is not None:
                 found.append(Level(number, len(text), len(text) + len(part)))
             text += part

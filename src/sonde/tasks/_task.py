@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.corpora import Item, SourceFile
 from sonde.corpora._spread import ONE, Spread
-from sonde.languages import LANGUAGES, Definition, has_facet, reasons_without
+from sonde.languages import LANGUAGES, Definition, has_facet
 from sonde.results.columns import Columns, ColumnType, schema_of
 from sonde.tasks._examples import Dataset
 from sonde.tasks._published import as_asked, published_quirks
@@ -213,17 +213,9 @@ class DrawingTask(CorpusTask, Protocol):
 
 
 def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
-    """The languages that a task can label.
-
-    Those that answer its ``facet``, or all where it names none, but for those that declare that they cannot
-    have it (`sonde.languages.reasons_without`).
-    """
+    """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
     facet: str = getattr(task, "facet", "")
-    return tuple(
-        name
-        for name in LANGUAGES.names()
-        if (not facet or has_facet(name, facet)) and task.name not in reasons_without(name)
-    )
+    return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
 def quirks_of(task: Task | CorpusTask) -> frozenset[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sonde.languages import spelled
+
 MASK = "<mask>"
 LISTED = 20
 """Answers asked for."""
@@ -20,7 +22,7 @@ def instruction(language: str) -> str:
     >>> instruction("java")[33:61]
     'part of the following Java A'
     """
-    return INSTRUCTION.replace("Python", language.capitalize())
+    return INSTRUCTION.replace("Python", spelled(language))
 
 
 def prompt_of(language: str, prefix: str, suffix: str) -> str:

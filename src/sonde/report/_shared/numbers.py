@@ -6,15 +6,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sonde.languages import spelled
 from sonde.results.formats import DASH, count, interval, number, with_interval
 from sonde.results.verdict import verdict_allowed
 
-__all__ = ["DASH", "count", "interval", "mark", "no_verdict", "number", "readable", "with_interval"]
-
-
-def spelled(language: str) -> str:
-    """A language as prose writes it."""
-    return language.capitalize()
+__all__ = [
+    "DASH",
+    "count",
+    "interval",
+    "mark",
+    "no_verdict",
+    "number",
+    "readable",
+    "spelled",
+    "with_interval",
+]
 
 
 def readable(surface: str) -> str:

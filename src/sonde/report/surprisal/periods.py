@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from sonde.report._drawing.charts import differences
-from sonde.report._shared.numbers import count, number, with_interval
+from sonde.report._shared.numbers import count, number, spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._scores import LENS
@@ -88,7 +88,7 @@ def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
         held = {(row["name"], row["period"]): row for row in part.iter_rows(named=True)}
         if (change := held.get((_OWN, CHANGE))) is None:
             continue
-        who = f"{change['shown']} on {change['language'].capitalize()}: " if several else ""
+        who = f"{change['shown']} on {spelled(change['language'])}: " if several else ""
         before, after = (number(held[_OWN, time]["value"]) for time in (BEFORE, AFTER))
         beyond = held.get((_BEYOND, CHANGE))
         untrained = held.get((_RANDOM, CHANGE))
@@ -121,7 +121,7 @@ def _unmatched(run: RunData) -> Iterator[str]:
             for row in few.sort((1 - pl.col("value")) * pl.col("n"), descending=True).head(_NAMED).to_dicts()
         ]
         least = f" Least of all could be matched of {', '.join(listed)}." if listed else ""
-        found[f"{part['shown'][0]} on {part['language'][0].capitalize()}"] = (
+        found[f"{part['shown'][0]} on {spelled(part['language'][0])}"] = (
             f"{newer} % of the newer and {older} % of the older code, by bytes, has its like in the "
             f"other time; the rest is in no number of this section.{least}"
         )

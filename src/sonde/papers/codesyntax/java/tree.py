@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import tree_sitter
 
+from sonde.languages._grammar import Parsed
 from sonde.languages._text import EncodedText
 from sonde.papers.codesyntax.java.nodes import Frame, Node, Older, tables
 from sonde.papers.codesyntax.java.shapes import shape
@@ -20,7 +21,7 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: tree_sitter.Tree, older: Older | None = None) -> Node:
+def read_tree(source: EncodedText, tree: Parsed, older: Older | None = None) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
@@ -41,8 +42,8 @@ class _Walk:
         # Whether the outermost method at hand holds what the older Java cannot parse.
         self._lost = False
 
-    def run(self, tree: tree_sitter.Tree) -> Node:
-        cursor = tree.walk()
+    def run(self, tree: Parsed) -> Node:
+        cursor = tree.root_node.walk()
         while True:
             node = cursor.node
             assert node is not None

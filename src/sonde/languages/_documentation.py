@@ -1,4 +1,4 @@
-"""What Java's queries cannot say: which comments document, and what they say."""
+"""What a comment that documents says, where several languages write it alike."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 _STARS = re.compile(r"^[ \t\f]*\*+", re.MULTILINE)
 
 
-def docstring(written: str) -> str:
-    """The words of a Javadoc comment: marks and leading stars off, tags and HTML left as written.
+def starred(written: str) -> str:
+    """The words of a comment such as Javadoc's: marks and leading stars off, tags and HTML left as written.
 
     A block comment that does not begin with ``/**`` does not document (JLS 3.7 and the javadoc tool).
     """

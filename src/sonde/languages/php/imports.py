@@ -1,0 +1,102 @@
+"""PHP's imports and the calls through them.
+
+Static calls that begin with an imported class or namespace (``Yaml::parse(``), objects made of one
+(``new Yaml(``) and calls of imported functions. What an object is, nothing here infers; names that the code
+itself writes out in full are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import tree_sitter
+
+from sonde.languages._grammar import error_spans, node_text
+from sonde.languages._imports import (
+    METHOD,
+    ApiCall,
+    Called,
+    FileNames,
+    Imported,
+    ImportedNames,
+    read_settings,
+    resolved,
+)
+from sonde.languages._locals import locals_of
+from sonde.languages._text import EncodedText
+from sonde.languages._treesitter import TreeSitterLanguage
+
+
+def facet(language: TreeSitterLanguage) -> PhpImports:
+    """The facet ``imports``."""
+    return PhpImports(language, *read_settings(language))
+
+
+@dataclass(frozen=True, slots=True)
+class PhpImports:
+    """`sonde.languages._imports.Imports` for PHP."""
+
+    language: TreeSitterLanguage
+    version: str
+    library_levels: int
+    templates: Mapping[str, Mapping[str, str]]
+
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+        """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
+        source, tree = self.language.syntax(text)
+        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
+        imports: list[Imported] = []
+        for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
+            for found in _imported(node, source):
+                imports.append(found)
+                names.bind_import(node.start_byte, found, found.bound + METHOD * found.member)
+        errors = error_spans(tree.root_node)
+        calls: list[ApiCall] = []
+        for called in sorted(_calls(captures), key=lambda called: (called.start, called.end)):
+            if not any(start <= called.start < end for start, end in errors):
+                at = source.at(called.start), source.at(called.end)
+                key = called.levels[0] + METHOD * (called.kind == "function" and len(called.levels) == 1)
+                calls += filter(None, [resolved(names, called, at, key)])
+        return FileNames(tuple(imports), tuple(calls), (), 0)
+
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+        """The paths as they are: PHP's imports are absolute."""
+        return {path: path for path in paths}
+
+
+def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]:
+    """What a statement imports; constants are never called."""
+    body = node.child_by_field_name("body")
+    # Of a group the namespace stands before the braces.
+    before = [one for one in node.named_children if body is not None and one.type == "namespace_name"]
+    around = [level for one in before for level in _levels(one)]
+    at = source.at(node.start_byte), source.at(node.end_byte)
+    for clause in (node if body is None else body).named_children:
+        kind = clause.child_by_field_name("type") or node.child_by_field_name("type")
+        if clause.type != "namespace_use_clause" or (kind is not None and kind.type == "const"):
+            continue
+        alias = clause.child_by_field_name("alias")
+        levels = [*around, *_levels(clause.named_children[0])]
+        named = "" if alias is None else node_text(alias)
+        name = ".".join(levels)
+        yield Imported(named or levels[-1], name, name, kind is not None, named, *at)
+
+
+def _calls(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Called]:
+    for kind in ("new", "function"):
+        for node in captures.get(kind, []):
+            if not node_text(node).startswith("\\"):
+                yield Called(_levels(node), kind, *node.byte_range)
+    for node in captures.get("call", []):
+        scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
+        if scope is not None and name is not None and not node_text(scope).startswith("\\"):
+            yield Called((*_levels(scope), node_text(name)), "call", scope.start_byte, name.end_byte)
+
+
+def _levels(node: tree_sitter.Node) -> tuple[str, ...]:
+    """The levels of a name with or without a namespace."""
+    if node.type == "name":
+        return (node_text(node),)
+    return tuple(level for child in node.named_children for level in _levels(child))

@@ -18,10 +18,11 @@ from sonde.corpora._corpus import Intake
 from sonde.corpora._dates import utc_day
 from sonde.corpora._generated import why_generated
 from sonde.corpora._releases import ReleaseSource
-from sonde.corpora._walk import NOT_SOURCE
+from sonde.corpora._walk import BUILT, NOT_SOURCE
 from sonde.corpora._web import Archive, fetch, get
 
 _PUBLIC = "https://registry.npmjs.org"
+_MINIFIED = re.compile(r"[.-]min\.\w+$")
 _NOT_SAID = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -30,8 +31,8 @@ class Npm(ReleaseSource):
 
     The tarball is fetched as a file from the registry that npm is set up with (``npm_config_registry``, else
     ``~/.npmrc``, a scope's own included), so no script runs. Its leading folder, ``package/``, is left off
-    the paths. Packages inside it and what `sonde.corpora._generated` takes for generated, minified and bundled
-    code included, are left out and counted.
+    the paths. Left out and counted are packages inside it, and what was not written: what
+    `sonde.corpora._generated` says, folders of builds and files called minified.
     """
 
     scheme = "npm"
@@ -85,8 +86,11 @@ class Npm(ReleaseSource):
         """The source files that somebody wrote for this package."""
         for path, text, language in super().members(archive, table, intake):
             path = path.partition("/")[2] or path
-            if not NOT_SOURCE.isdisjoint(PurePosixPath(path).parts):
+            parts = PurePosixPath(path).parts
+            if not NOT_SOURCE.isdisjoint(parts):
                 intake.note("another package inside", path)
+            elif not BUILT.isdisjoint(parts[:-1]) or _MINIFIED.search(path):
+                intake.note("generated: its path says so", path)
             elif sign := why_generated(text):
                 intake.note(sign, path)
             else:

@@ -3,7 +3,7 @@ import io
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -95,7 +95,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(root: Path) -> Iterator[str]:
+def served(root: Path) -> Generator[str]:
     """The address at which a folder is served, from this machine to itself."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root)) as server:
         thread = threading.Thread(target=server.serve_forever)

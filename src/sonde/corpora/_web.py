@@ -70,4 +70,6 @@ def get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
             return Meter(address).whole(answer, MAX_WHOLE, "the answer")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise InputError(f"{address} cannot be reached: {reason}; check the network or {setting}") from error

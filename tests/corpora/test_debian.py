@@ -76,10 +76,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         for path in paths:
             write(root / path, CODE)
-        outside = "/../outside.py\n" if name == "demo-1.2-src" else ""
-        write(
-            dpkg / "info" / f"{name}.list", "/.\n/usr\n" + "".join(f"/{path}\n" for path in paths) + outside
-        )
+        listed = [".", "usr", *paths, "../outside.py"]
+        write(dpkg / "info" / f"{name}.list", "".join(f"/{path}\n" for path in listed))
     write(tmp_path / "outside.py", CODE)
     write(root / "usr/share/doc/demo-1.2-src/copyright", COPYRIGHT)
     write(root / "usr/share/doc/libdemo/copyright", "Files: *\nLicense: MIT\n\nnot as DEP 5 has it\n")

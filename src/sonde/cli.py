@@ -110,7 +110,7 @@ def run(
     plan: Planned = False,
     no_trial: NoTrial = False,
 ) -> Shown:
-    """Measure models on code; without arguments, the demo (in a --language). Goes on where an earlier call stood."""
+    """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     begun = time.monotonic()
     from dataclasses import replace
 

@@ -121,24 +121,31 @@ def test_github_code_as_parquet(tmp_path: Path) -> None:
     ("row", "expected"),
     [
         (
-            {"code": JAVA, "repo": "o/r", "path": "A.java", "func_name": "A.f", "language": "java"},
-            ("java", "function", "o/r", "A.f"),
+            {
+                "code": JAVA,
+                "repo": "o/r",
+                "path": "A.java",
+                "func_name": "A.f",
+                "language": "java",
+                "partition": "valid",
+            },
+            ("java", "function", "o/r", "A.f", "valid"),
         ),
         (
             {"filepath": "o/r/pkg/a.py", "content": PYTHON, "license": "mit"},
-            ("python", "file", "o/r", ""),
+            ("python", "file", "o/r", "", ""),
         ),
         (
             {"method_id": "m1", "method_name": "f", "method_text": JAVA},
-            ("java", "function", "train/0/m1", "f"),
+            ("java", "function", "train/0/m1", "f", ""),
         ),
-        ({"method_id": "m1", "TEXT": JAVA}, ("java", "function", "train/0/m1", "")),
+        ({"method_id": "m1", "TEXT": JAVA}, ("java", "function", "train/0/m1", "", "")),
     ],
 )
 def test_other_layouts_as_json_lines(tmp_path: Path, row: dict[str, Any], expected: tuple[str, ...]) -> None:
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
     (file,), _ = listing(f"hub:{tmp_path}")
-    assert (file.language, file.unit, file.repository, file.name) == expected
+    assert (file.language, file.unit, file.repository, file.name, file.split) == expected
 
 
 def test_unknown_columns_are_named() -> None:

@@ -118,11 +118,15 @@ def _page_of(name: str) -> str:
 
 
 def _settings() -> dict[str, str]:
-    """What the user's ``.npmrc`` sets."""
+    """Which registries the user's ``.npmrc`` names; the logins that it may hold are not kept."""
     path = Path(_variable("npm_config_userconfig") or "~/.npmrc").expanduser()
     text = read_document(path, "npm").decode("utf-8", "replace") if path.is_file() else ""
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith((";", "#")))
-    return {key.strip(): os.path.expandvars(value.strip().strip("\"'")) for key, _, value in lines}
+    return {
+        key.strip(): os.path.expandvars(value.strip().strip("\"'"))
+        for key, _, value in lines
+        if key.strip().endswith("registry")
+    }
 
 
 def _variable(name: str) -> str:

@@ -19,11 +19,6 @@ from sonde.languages._tree import (
 LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
 
 
-def version_of(language: str) -> str:
-    """What of a language's rules is part of a key: its version, and of one handed in its content as well."""
-    return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
-
-
 def corpora_of(language: str) -> tuple[str, ...]:
     """Corpora of many packages that a machine has or can be given, the demo's first; see `language.toml`.
 
@@ -32,6 +27,11 @@ def corpora_of(language: str) -> tuple[str, ...]:
     """
     package = LANGUAGES.module_name(LANGUAGES.hand_in(language))
     return tuple(read_table(package, "language").get("corpora", ())) if has_table(package, "language") else ()
+
+
+def version_of(language: str) -> str:
+    """What of a language's rules is part of a key: its version, and of one handed in its content as well."""
+    return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
 
 __all__ = [

@@ -161,6 +161,8 @@ def test_licences_as_package_json_had_them(registry: Path, told: Any, licence: s
         ({"integrity": "sha512-" + base64.b64encode(bytes(64)).decode()}, r"not the one .*\(sha512 differs"),
         ({"integrity": "sha1-AAAA"}, "promises no sha512"),
         ({"integrity": "sha512-!"}, "promises no sha512"),
+        ({"integrity": "sha512-"}, "promises no sha512"),
+        ({"integrity": "sha512-AAAA"}, "promises no sha512"),
         ({"integrity": None}, "promises no sha512"),
         ({"tarball": 3}, "no such release"),
         ({"tarball": "file:///etc/passwd"}, "only http and https"),

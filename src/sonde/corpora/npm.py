@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -58,11 +59,13 @@ class Npm(ReleaseSource):
             raise InputError(f"{corpus}: no such release; `npm view {name} versions` lists them") from None
         try:
             (digest,) = (one[7:] for one in listed["integrity"].split() if one.startswith("sha512-"))
-            raw = base64.b64decode(digest, validate=True)
+            promised = base64.b64decode(digest, validate=True)
         except _NOT_SAID:
-            raise InputError(f"{corpus}: the registry promises no sha512 to check it by") from None
+            promised = b""
+        if len(promised) != hashlib.sha512().digest_size:
+            raise InputError(f"{corpus}: the registry promises no sha512 to check it by")
         archive = f"{name.rpartition('/')[2]}-{version}.tgz"
-        fetch(Archive(archive, address, self.setting, raw.hex(), "sha512"), folder)
+        fetch(Archive(archive, address, self.setting, promised.hex(), "sha512"), folder)
 
     def upload_day(self, name: str, version: str) -> str:
         """The day of a release by the registry's ``time``; empty where it does not say."""

@@ -5,8 +5,9 @@ STAMP := .venv/.installed
 
 .PHONY: demo demo-all test test-all reference check bench bench-full bench-gpu docs strings format wheel clean
 
+# `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
 demo: $(STAMP)
-	$(BIN)/sonde run
+	$(BIN)/sonde run $(if $(LANGUAGE),--language $(LANGUAGE))
 
 # Every lens that needs no server on both bundled models, and the encoder beside its rounded and its random weights.
 DEMO := runs/demo-all

@@ -62,6 +62,6 @@ def _folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
     return [
         folder
-        for name in ("definitions", "functions", "imports", "observations", "page", "pypi", "weights")
+        for name in ("definitions", "functions", "imports", "npm", "observations", "page", "pypi", "weights")
         if (folder := root / name).is_dir()
     ]

@@ -42,6 +42,12 @@ def test_what_a_person_wrote(text: str) -> None:
     assert why_generated(text) == ""
 
 
+def test_a_last_line_that_names_a_source_map() -> None:
+    line = "//# sourceMappingURL=a.js.map"
+    assert why_generated(f"{CODE}{line}\n") == "generated: its last line names its source"
+    assert why_generated(f"{line}\n{CODE}") == why_generated(f"{CODE}url = '{line}'\n") == ""
+
+
 def test_long_lines_and_tables() -> None:
     assert "1,000 characters" in why_generated(CODE + "x = '" + "a" * 1_000 + "'\n")
     assert why_generated(CODE + "x = '" + "a" * 900 + "'\n") == ""

@@ -10,6 +10,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Intake, Selection, SourceFile, read_files, select
 from sonde.corpora._columns import column_map
+from sonde.languages import LANGUAGES
 
 PYTHON = "def f(a):\n    return a\n"
 JAVA = "int f(int a) { return a; }"
@@ -47,7 +48,7 @@ def test_code_search_net_saved_to_disk_with_splits(tmp_path: Path) -> None:
     rows = [
         search_net_row(1, "python", PYTHON),
         search_net_row(2, "java", JAVA),
-        search_net_row(3, "php", "x"),
+        search_net_row(3, "cobol", "x"),
     ]
     table = datasets.Dataset.from_list(rows)
     datasets.DatasetDict({"train": table, "test": table}).save_to_disk(tmp_path / "csn")
@@ -61,6 +62,42 @@ def test_code_search_net_saved_to_disk_with_splits(tmp_path: Path) -> None:
     assert len(listing(f"hub:{tmp_path}/csn", "python")[0]) == 2
     (item,) = select(f"hub:{tmp_path}/csn", Selection(languages=("python",))).items
     assert (item.text, item.name, item.path) == (PYTHON, "C.f", "test/0/owner/repo1/pkg/m.py")
+
+
+SEARCH_NET = {
+    "go": "func f(a int) int { return a }",
+    "java": JAVA,
+    "javascript": "function f(a) { return a; }",
+    "php": "function f($a) { return $a; }",
+    "python": PYTHON,
+    "ruby": "def f(a)\n  a\nend",
+}
+
+
+def test_code_search_net_in_its_languages_with_its_splits(tmp_path: Path) -> None:
+    published = ("train", "valid", "test")
+    rows = [
+        search_net_row(number, language, code)
+        | {
+            "split_name": published[number % 3],
+            "func_code_tokens": [],
+            "func_documentation_tokens": [],
+            "func_code_url": "",
+        }
+        for number, (language, code) in enumerate(SEARCH_NET.items())
+    ]
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "train-0.parquet")
+    known = [language for language in SEARCH_NET if language in LANGUAGES.names()]
+    files, intake = listing(f"hub:{tmp_path}")
+    assert {file.language: (file.text, file.split, file.repository, file.unit) for file in files} == {
+        language: (SEARCH_NET[language], published[number % 3], f"owner/repo{number}", "function")
+        for number, language in enumerate(SEARCH_NET)
+        if language in known
+    }
+    assert {"go", "java", "python"} <= set(known)
+    assert intake.counts["other language"] == len(SEARCH_NET) - len(known)
+    (item,) = select(f"hub:{tmp_path}", Selection(languages=("go",))).items
+    assert (item.text, item.split, item.unit) == (SEARCH_NET["go"], "train", "function")
 
 
 def test_github_code_as_parquet(tmp_path: Path) -> None:
@@ -84,24 +121,31 @@ def test_github_code_as_parquet(tmp_path: Path) -> None:
     ("row", "expected"),
     [
         (
-            {"code": JAVA, "repo": "o/r", "path": "A.java", "func_name": "A.f", "language": "java"},
-            ("java", "function", "o/r", "A.f"),
+            {
+                "code": JAVA,
+                "repo": "o/r",
+                "path": "A.java",
+                "func_name": "A.f",
+                "language": "java",
+                "partition": "valid",
+            },
+            ("java", "function", "o/r", "A.f", "valid"),
         ),
         (
             {"filepath": "o/r/pkg/a.py", "content": PYTHON, "license": "mit"},
-            ("python", "file", "o/r", ""),
+            ("python", "file", "o/r", "", ""),
         ),
         (
             {"method_id": "m1", "method_name": "f", "method_text": JAVA},
-            ("java", "function", "train/0/m1", "f"),
+            ("java", "function", "train/0/m1", "f", ""),
         ),
-        ({"method_id": "m1", "TEXT": JAVA}, ("java", "function", "train/0/m1", "")),
+        ({"method_id": "m1", "TEXT": JAVA}, ("java", "function", "train/0/m1", "", "")),
     ],
 )
 def test_other_layouts_as_json_lines(tmp_path: Path, row: dict[str, Any], expected: tuple[str, ...]) -> None:
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
     (file,), _ = listing(f"hub:{tmp_path}")
-    assert (file.language, file.unit, file.repository, file.name) == expected
+    assert (file.language, file.unit, file.repository, file.name, file.split) == expected
 
 
 def test_unknown_columns_are_named() -> None:

@@ -3,7 +3,8 @@ import io
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -93,21 +94,28 @@ class Quiet(SimpleHTTPRequestHandler):
         """Tests print nothing."""
 
 
+@contextmanager
+def served(root: Path) -> Generator[str]:
+    """The address at which a folder is served, from this machine to itself."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture
 def index(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An index on this machine, as PEP 503 has it."""
     root = tmp_path / "index"
     (root / "simple" / "demo-pkg").mkdir(parents=True)
     (root / "files").mkdir()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=root)) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with served(root) as address:
         monkeypatch.delenv("PIP_NO_INDEX")
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        monkeypatch.setenv("PIP_INDEX_URL", f"{address}/simple")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield root
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize("honest", [True, False])

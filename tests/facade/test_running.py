@@ -12,7 +12,9 @@ import pytest
 import sonde
 from sonde.base.errors import SondeError, UsageError
 from sonde.cli import main
+from sonde.corpora import CORPORA
 from sonde.experiments.arguments import from_arguments
+from sonde.languages import LANGUAGES, corpora_of
 
 from .conftest import LIMIT
 
@@ -76,6 +78,25 @@ def test_without_arguments_it_is_the_demo_and_a_device_changes_nothing_of_that()
     experiment, execution = from_arguments(device="cpu")
     assert (experiment.corpora, experiment.selection.limit) == (("stdlib",), 1500)
     assert execution.output.name.startswith("demo-")
+
+
+def test_languages_without_a_corpus_have_one_of_their_own(tmp_path: Path) -> None:
+    experiment, execution = from_arguments(languages="go")
+    assert (experiment.corpora, experiment.selection.limit) == (("debian:golang-src",), 1500)
+    assert experiment.selection.languages == ("go",) and execution.output.name.startswith("demo-")
+    several, _ = from_arguments(languages=("java", "go", "text"), limit=5)
+    assert (several.corpora, several.selection.limit) == (("jdk", "debian:golang-src"), 5)
+    assert from_arguments(languages="text", limit=5)[0].corpora == ("stdlib",)
+    assert from_arguments(languages="go", corpora="local:x")[0].corpora == ("local:x",)
+    assert from_arguments(languages="go", experiment=sonde.Experiment())[0].corpora == ("stdlib",)
+    (tmp_path / "mine.toml").write_text('corpora = ["jdk"]\n')
+    assert from_arguments(languages="go", file=tmp_path / "mine.toml")[0].corpora == ("jdk",)
+
+
+@pytest.mark.parametrize("language", [name for name in LANGUAGES.names() if corpora_of(name)])
+def test_corpora_of_a_language_are_read_by_sources_of_sonde(language: str) -> None:
+    for corpus in corpora_of(language):
+        assert corpus.partition(":")[0] in CORPORA.names()
 
 
 def test_what_is_given_lies_over_an_experiment() -> None:

@@ -254,7 +254,7 @@ def test_the_remedy_is_one_that_helps() -> None:
     one_repository = uneven.with_columns(cluster=pl.lit("all"))
     assert more_clusters("local:x", "python", limited=True, files=one_repository) == [
         "a larger --limit",
-        "more repositories, for example -c environment or -c stdlib",
+        "more repositories, for example -c stdlib or -c environment",
     ]
     assert more_clusters("stdlib", "python") == ["more repositories, for example -c environment"]
     assert more_clusters("jdk", "java") == ["more repositories"]

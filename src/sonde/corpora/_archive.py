@@ -102,19 +102,33 @@ def read_tar(
 
 
 def read_metadata(archive: Path) -> Message:
-    """The core metadata of a wheel or a source distribution; empty where the archive has none.
+    """The core metadata of a wheel or a source distribution, see `read_described`."""
+    return BytesParser().parsebytes(read_described(archive, ("METADATA", "PKG-INFO")))
+
+
+def read_described(archive: Path, names: tuple[str, ...]) -> bytes:
+    """What an archive says of itself, in a file right below its outermost folder; empty where it has none.
+
+    Args:
+        archive: The archive.
+        names: What the file may be called.
 
     Raises:
         zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
-        InputError: The metadata are no metadata, by their size.
+        InputError: The file is no description, by its size.
     """
+
+    def describes(path: str) -> bool:
+        pure = PurePosixPath(path)
+        return len(pure.parts) == 2 and pure.name in names
+
     raw = b""
     if zipfile.is_zipfile(archive):
         meter = Meter(str(archive), archive.stat().st_size)
         with zipfile.ZipFile(archive) as opened:
-            names = [name for name in opened.namelist() if _is_metadata(name)]
-            if names:
-                name = min(names, key=len)
+            found = [name for name in opened.namelist() if describes(name)]
+            if found:
+                name = min(found, key=len)
                 try:
                     with opened.open(name) as stream:
                         raw = meter.whole(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
@@ -126,11 +140,11 @@ def read_metadata(archive: Path) -> Message:
             for info in opened:
                 meter.spend(0, 1)
                 better = not shortest or len(info.name) < len(shortest)
-                if info.isreg() and _is_metadata(info.name) and better:
+                if info.isreg() and describes(info.name) and better:
                     stream = opened.extractfile(info)
                     assert stream is not None
                     raw, shortest = meter.whole(stream, MAX_METADATA, info.name), info.name
-    return BytesParser().parsebytes(raw)
+    return raw
 
 
 @contextmanager
@@ -149,8 +163,3 @@ def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
             yield opened, unpacked.meter
     except (*_DAMAGED, ValueError, OverflowError) as error:
         raise tarfile.ReadError(str(error)) from error
-
-
-def _is_metadata(path: str) -> bool:
-    pure = PurePosixPath(path)
-    return len(pure.parts) == 2 and pure.name in ("METADATA", "PKG-INFO")

@@ -22,6 +22,7 @@ class ColumnMap:
         path: Column of the file's path or of the row's id.
         name: Column of the function's name.
         licence: Column of the licence.
+        split: Column of the split that the data set was published with.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class ColumnMap:
     path: str = ""
     name: str = ""
     licence: str = ""
+    split: str = ""
 
     def needed(self) -> frozenset[str]:
         """Columns by which the kind is recognised."""
@@ -48,6 +50,7 @@ COLUMN_MAPS = (
         repository="repository_name",
         path="func_path_in_repository",
         name="func_name",
+        split="split_name",
     ),
     ColumnMap(
         kind="CodeSearchNet, as first released",
@@ -57,6 +60,7 @@ COLUMN_MAPS = (
         repository="repo",
         path="path",
         name="func_name",
+        split="partition",
     ),
     ColumnMap(
         kind="github-code",

@@ -35,6 +35,18 @@ def day_of(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
+def utc_day(time: str) -> str:
+    """The day of a time as an index writes it, in UTC.
+
+    >>> utc_day("2024-12-31T23:30:00-05:00")
+    '2025-01-01'
+
+    Raises:
+        ValueError, TypeError, OverflowError: It is no time.
+    """
+    return datetime.fromisoformat(time).astimezone(UTC).date().isoformat()
+
+
 def days_between(dates: Sequence[tuple[int, str]], start: int, end: int) -> tuple[str, str]:
     """The oldest and the newest day of the stretches that a span of characters touches.
 

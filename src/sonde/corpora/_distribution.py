@@ -43,7 +43,7 @@ def is_test(path: str) -> bool:
         not TEST_FOLDERS.isdisjoint(pure.parts[:-1])
         or stem == "conftest"
         or stem.startswith("test_")
-        or stem.endswith("_test")
+        or stem.endswith(("_test", ".test", ".spec"))
     )
 
 

@@ -7,15 +7,10 @@ distribution, and code under study is never executed. So the file's address is l
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -28,15 +23,15 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from sonde.base.errors import InputError
-from sonde.base.files import write_atomic
-from sonde.corpora._bounded import MAX_WHOLE, Meter, read_document
+from sonde.corpora._dates import utc_day
 from sonde.corpora._distribution import normalise
+from sonde.corpora._web import Archive, get
 
 _PYPI = "https://pypi.org/simple"
 _AS_JSON = "application/vnd.pypi.simple.v1+json"
 _SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
-_TIMEOUT_SECONDS = 30
+SETTING = "pip's index-url"
+"""What names the index."""
 
 
 class _Links(HTMLParser):
@@ -50,21 +45,6 @@ class _Links(HTMLParser):
         """Keep the address of a link."""
         if tag == "a":
             self.found += [value for key, value in attrs if key == "href" and value]
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """Where a source distribution can be had.
-
-    Attributes:
-        name: Its file name.
-        address: A path on this machine or an address on the web.
-        sha256: The digest that the index promises; empty where it promises none.
-    """
-
-    name: str
-    address: str
-    sha256: str = ""
 
 
 def pip_setting(name: str) -> str:
@@ -92,19 +72,18 @@ def find_source(name: str, version: str) -> Archive | None:
         if folder.is_dir():
             for file in sorted(folder.iterdir()):
                 if _is_source_of(file.name, name, version):
-                    return Archive(file.name, str(file))
+                    return Archive(file.name, str(file), SETTING)
     if _without_index():
         return None
     page = _page_of(name)
     links = _Links()
-    links.feed(_get(page).decode("utf-8", "replace"))
+    links.feed(get(page, SETTING).decode("utf-8", "replace"))
     for link in links.found:
         address, fragment = urldefrag(urljoin(page, link))
         file_name = unquote(urlsplit(address).path.rpartition("/")[2])
         if _is_source_of(file_name, name, version):
-            return Archive(
-                file_name, address, fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
-            )
+            digest = fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
+            return Archive(file_name, address, SETTING, digest)
     return None
 
 
@@ -124,9 +103,9 @@ def upload_day(name: str, version: str) -> str:
     if _without_index():
         return ""
     try:
-        told = json.loads(_get(_page_of(name), accept=_AS_JSON))
+        told = json.loads(get(_page_of(name), SETTING, accept=_AS_JSON))
         times = [file["upload-time"] for file in told["files"] if _is_of(file["filename"], version)]
-        return min(datetime.fromisoformat(time).astimezone(UTC).date().isoformat() for time in times)
+        return min(map(utc_day, times))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         # Another form of page, or a release without times or files.
         return ""
@@ -150,22 +129,6 @@ def _page_of(name: str) -> str:
     return f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
 
 
-def fetch(archive: Archive, folder: Path) -> Path:
-    """Bring a source distribution into a folder, as the file it is.
-
-    Raises:
-        InputError: It cannot be reached, or is not the file that the index promises.
-        StoreError: The folder cannot be written.
-    """
-    local = Path(archive.address)
-    raw = read_document(local, f"pypi:{archive.name}") if local.is_file() else _get(archive.address)
-    if archive.sha256 and hashlib.sha256(raw).hexdigest() != archive.sha256:
-        raise InputError(f"{archive.address}: the file is not the one that the index lists (sha256 differs)")
-    target = folder / Path(archive.name).name
-    write_atomic(target, raw)
-    return target
-
-
 def _is_source_of(file_name: str, name: str, version: str) -> bool:
     for suffix in _SUFFIXES:
         stem = file_name.removesuffix(suffix)
@@ -173,17 +136,3 @@ def _is_source_of(file_name: str, name: str, version: str) -> bool:
             head, _, tail = stem.rpartition("-")
             return normalise(head) == name and tail == version
     return False
-
-
-def _get(address: str, *, accept: str = "*/*") -> bytes:
-    if urlsplit(address).scheme not in ("https", "http"):
-        raise InputError(f"{address}: only http and https addresses are fetched")
-    try:
-        request = urllib.request.Request(address, headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-            return Meter(address).whole(answer, MAX_WHOLE, "the answer")
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(
-            f"{address} cannot be reached: {reason}; check the network or pip's index-url"
-        ) from error

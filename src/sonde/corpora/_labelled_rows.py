@@ -12,13 +12,9 @@ from sonde.corpora._corpus import Intake
 from sonde.corpora._decode import is_unicode
 from sonde.corpora._entries import EntryError
 from sonde.corpora._labelled_columns import LabelColumns
+from sonde.corpora._splits import SPLIT_OF
 from sonde.corpora._table import RowTable, TableRow
 
-_SPLITS = {
-    **dict.fromkeys(("train", "training", "tr"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "va", "dev"), "valid"),
-    **dict.fromkeys(("test", "testing", "te", "eval"), "test"),
-}
 _NONE = ("", "nan", "none", "null", "na", "n/a")
 _REASONS = 3
 
@@ -156,9 +152,9 @@ def _word(cells: Mapping[str, Any], column: str) -> str:
 
 
 def _split(word: str) -> str:
-    if word and word.casefold() not in _SPLITS:
+    if word and word.casefold() not in SPLIT_OF:
         raise EntryError("unknown split")
-    return _SPLITS[word.casefold()] if word else ""
+    return SPLIT_OF[word.casefold()] if word else ""
 
 
 def _place(cells: Mapping[str, Any], columns: LabelColumns, length: int, label: str) -> PlaceLabel:

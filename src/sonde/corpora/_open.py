@@ -91,7 +91,7 @@ def _dated(source: Source, corpus: str) -> DatedSource:
         return source
     raise InputError(
         f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, "
-        "pypi:NAME==VERSION by release, and jsonl:FILE where its lines have a date"
+        "pypi:NAME==VERSION and npm:NAME@VERSION by release, and jsonl:FILE where its lines have a date"
     )
 
 

@@ -12,6 +12,12 @@ from sonde.corpora._spool import Candidate
 
 SPLITS = ("train", "valid", "test")
 
+SPLIT_OF = {
+    **dict.fromkeys(("train", "training", "tr"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "va", "dev"), "valid"),
+    **dict.fromkeys(("test", "testing", "te", "eval"), "test"),
+}
+"""What published tables call them, in lower case."""
 
 Clustered = Item | Candidate
 """What can be given to a split: an item, or a file."""

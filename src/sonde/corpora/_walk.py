@@ -13,7 +13,10 @@ from sonde.languages import LANGUAGES
 NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 """Folders that hold what was compiled, installed or fetched."""
 
-TEST_FOLDERS = frozenset({"test", "tests", "idle_test"})
+BUILT = frozenset({"build", "dist", "target"})
+"""Folders of a project that hold what a build made."""
+
+TEST_FOLDERS = frozenset({"test", "tests", "idle_test", "testdata", "__tests__"})
 """Folders of tests, by the names that packages give them."""
 
 

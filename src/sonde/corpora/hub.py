@@ -12,6 +12,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._columns import ColumnMap, column_map
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import is_usable
+from sonde.corpora._splits import SPLIT_OF
 from sonde.languages import LANGUAGES
 
 _OPTIONS = ("config", "split", "streaming")
@@ -50,7 +51,8 @@ class Hub:
 
     Known are CodeSearchNet, github-code, ETH Py150 Open and JEMMA, by their columns. Without a split, all
     of them are read. Rows in a language that sonde does not know are counted as ``other language``.
-    Cluster and repository are the row's repository; rows without one are clusters of their own.
+    Cluster and repository are the row's repository; rows without one are clusters of their own. Rows of
+    CodeSearchNet keep the split that they were published with.
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
@@ -97,6 +99,7 @@ def _file(
         licence=value(mapping.licence),
         unit=mapping.unit,
         name=value(mapping.name),
+        split=SPLIT_OF.get(value(mapping.split).casefold(), ""),
     )
 
 

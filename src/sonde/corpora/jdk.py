@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from sonde.base.errors import InputError
-from sonde.corpora._archive import read_zip
 from sonde.corpora._corpus import Intake, SourceFile
+from sonde.corpora._library import read_library
 from sonde.corpora._walk import suffix_table
 
 _INSTALLED = Path("/usr/lib/jvm")
@@ -46,17 +45,6 @@ def _version(archive: Path) -> str:
     return ""
 
 
-def package_of(path: str) -> str:
-    """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
-
-    The first folder is a module where it has a dot; archives before Java 9 have no modules.
-    """
-    folders = PurePosixPath(path).parts[:-1]
-    if folders and "." in folders[0]:
-        folders = folders[1:]
-    return ".".join(folders)
-
-
 class JavaLibrary:
     """`jdk[:PATH]`: cluster and repository are the package, such as ``java.util.concurrent``.
 
@@ -72,22 +60,14 @@ class JavaLibrary:
             InputError: There is no ``src.zip``, or it is damaged.
         """
         archive = _find(argument)
-        version = _version(archive)
-        table = suffix_table(languages)
-        try:
-            for path, text, language in read_zip(archive, table, intake, lambda path: bool(package_of(path))):
-                package = package_of(path)
-                yield SourceFile(
-                    path=path,
-                    text=text,
-                    language=language,
-                    cluster=package,
-                    repository=package,
-                    licence=_LICENCE,
-                    version=version,
-                )
-        except (zipfile.BadZipFile, OSError) as error:
-            raise InputError(f"corpus 'jdk': {archive} cannot be read as a zip archive: {error}") from error
+        return read_library(
+            archive,
+            suffix_table(languages),
+            intake,
+            corpus="jdk",
+            licence=_LICENCE,
+            version=_version(archive),
+        )
 
 
 source = JavaLibrary()

@@ -10,15 +10,13 @@ from sonde.base.errors import InputError, UsageError
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
 from sonde.corpora._layout import Packages, holds_projects, is_project
-from sonde.corpora._walk import NOT_SOURCE, language_of, suffix_table, walk
-
-_BUILT = frozenset({"build", "dist", "target"})
+from sonde.corpora._walk import BUILT, NOT_SOURCE, language_of, suffix_table, walk
 
 
 def _is_built(root: Path, path: str) -> bool:
     """Whether a folder holds what a build made: a package may be called ``build``, a project's folder not."""
     pure = PurePosixPath(path)
-    if pure.name in _BUILT:
+    if pure.name in BUILT:
         return is_project(root / pure.parent)
     return pure.name in NOT_SOURCE or pure.name.endswith(".egg-info")
 

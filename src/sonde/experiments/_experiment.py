@@ -44,7 +44,11 @@ class Experiment:
     ] = ()
     corpora: Annotated[
         tuple[str, ...],
-        Help("a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`", "--corpus"),
+        Help(
+            "a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`",
+            "--corpus",
+            "stdlib; with --language, one that holds it",
+        ),
     ] = ("stdlib",)
     selection: Selection = field(default_factory=Selection)
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)

@@ -14,6 +14,7 @@ from sonde.executors import cores
 from sonde.experiments._experiment import Execution, Experiment, load_experiment
 from sonde.experiments.overrides import default_output, overridden, with_full_names, written_options
 from sonde.experiments.replication import experiment_file
+from sonde.languages import corpora_of
 from sonde.models import device_map_text
 
 Place = str | os.PathLike[str]
@@ -69,7 +70,8 @@ def from_arguments(
 ) -> tuple[Experiment, Execution]:
     """What is measured and how, with the defaults that a run has; `sonde.run` says what each argument is.
 
-    None stands for "not given"; where nothing is given of what is measured, it is the demo.
+    None stands for "not given"; where nothing is given of what is measured, or languages alone, it is the
+    demo. Languages without a corpus are read in the first of `sonde.languages.corpora_of`.
 
     Raises:
         UsageError: A value of the wrong type, outside its range, or that contradicts another.
@@ -100,8 +102,10 @@ def from_arguments(
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
     source, name = (None, None) if file is None else experiment_file(Path(file))
-    if experiment is None and source is None and not options and all(one is None for one in given.values()):
-        source, name = _DEMO, _DEMO.stem
+    if experiment is None and source is None:
+        if not options and all(one is None for what, one in given.items() if what != "languages"):
+            source, name = _DEMO, _DEMO.stem
+        given["corpora"] = given["corpora"] or _corpora_of(given["languages"] or ())
     base = load_experiment(source) if source else experiment or Experiment()
     given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
     wanted = with_full_names(overridden(base, given))
@@ -145,6 +149,11 @@ def several(what: str, names: Names | None) -> tuple[str, ...] | None:
         return tuple(os.fspath(name) for name in names)
     except TypeError:
         raise UsageError(f"{what} = {names!r} is neither a name nor a list of names") from None
+
+
+def _corpora_of(languages: Sequence[str]) -> tuple[str, ...] | None:
+    """A corpus of each language; None where no language says one."""
+    return tuple(dict.fromkeys(corpus for one in languages for corpus in corpora_of(one)[:1])) or None
 
 
 def _by_lens(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:

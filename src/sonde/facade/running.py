@@ -56,7 +56,8 @@ def run(
 
     Arguments are named as the options of ``sonde run`` and have its defaults: the same values give the same
     scores in the same folder. Where several may be named, one may be given alone. What is given lies over
-    ``experiment`` or ``file``; without any argument it is the demo.
+    ``experiment`` or ``file``; without any argument it is the demo, with ``languages`` alone the demo in
+    them.
 
     Some lenses start processes, which import the script that calls: there the call belongs under
     ``if __name__ == "__main__":``. Notebooks and ``python -c`` need nothing.

@@ -3,6 +3,7 @@
 from sonde.base.registry import Registry
 from sonde.languages._facets import facet_of, has_facet, reasons_without
 from sonde.languages._language import Language
+from sonde.languages._settings import has_table, read_table
 from sonde.languages._tree import (
     CONSTRUCT_LABELS,
     TOKEN_KINDS,
@@ -16,6 +17,16 @@ from sonde.languages._tree import (
 )
 
 LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
+
+
+def corpora_of(language: str) -> tuple[str, ...]:
+    """Corpora of many packages that a machine has or can be given, the demo's first; see `language.toml`.
+
+    Raises:
+        SondeError: There is no such language.
+    """
+    package = LANGUAGES.module_name(LANGUAGES.hand_in(language))
+    return tuple(read_table(package, "language").get("corpora", ())) if has_table(package, "language") else ()
 
 
 def version_of(language: str) -> str:
@@ -46,6 +57,7 @@ __all__ = [
     "Function",
     "Language",
     "Tree",
+    "corpora_of",
     "facet_of",
     "has_facet",
     "reasons_without",

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from sonde.languages import corpora_of
 from sonde.results.clusters import kish
 from sonde.results.verdict import ENOUGH_CLUSTERS
 
 _NAMED = 8
 """Data sets that a line names; more are counted."""
-
-_LARGE: Mapping[str, tuple[str, ...]] = {"python": ("environment", "stdlib"), "java": ("jdk",)}
-"""Corpora of many packages that stand on a machine already, by language."""
 
 
 def effective_clusters(examples: pl.DataFrame) -> float:
@@ -62,7 +60,7 @@ def more_clusters(
         limited: Whether a limit keeps it as small as it is.
         files: ``cluster, path`` of what is tested, where whole files could be tested in place of it.
     """
-    others = [f"-c {other}" for other in _LARGE.get(language, ()) if other != corpus]
+    others = [f"-c {other}" for other in corpora_of(language) if other != corpus]
     remedies = ["a larger --limit"] if limited else []
     if files is not None and effective_clusters(files.unique()) >= ENOUGH_CLUSTERS:
         remedies.append("--unit file, by which each file counts once")

@@ -1,4 +1,4 @@
-// What acorn sees in texts, for test_javascript.py: reads a JSON list of texts, writes a JSON list of answers.
+// What acorn sees in texts, for test_javascript_referees.py: reads a JSON list of texts, writes a JSON list of answers.
 const acorn = require('acorn');
 const Parser = acorn.Parser.extend(require('acorn-jsx')());
 

@@ -34,7 +34,7 @@ def test_an_entry_is_what_the_script_reads(tmp_path: Path) -> None:
     assert file.text[: given.start] + "<mask>" + file.text[given.end :] == published
     assert file.text[given.start : given.end] == "max"
     assert (given.task, given.label) == ("api_cloze", "max,min")
-    assert (file.identifier, file.unit, file.language) == ("maxmin-1", "function", "text")
+    assert (file.identifier, file.unit, file.language) == ("maxmin-1", "function", "php")
 
 
 @pytest.mark.parametrize(("name", "language"), [("java.json", "java"), ("python/clozeTest.json", "python")])

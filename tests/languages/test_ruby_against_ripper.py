@@ -148,9 +148,6 @@ def allowed(kind: str, spelling: str) -> Iterator[tuple[str, str]]:
     if kind == "on_label":
         yield "identifier", spelling.removesuffix(":")
         return
-    if kind == "on_ident" and spelling.endswith("="):
-        yield "identifier", spelling.removesuffix("=")
-        return
     if kind == "on_kw" and spelling in LITERAL_WORDS:
         yield "literal", spelling
         return

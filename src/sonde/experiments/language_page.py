@@ -25,8 +25,8 @@ language answers the task, a number that it cannot, for the reason below the tab
 _RELATIONS = """\
 ## Relations
 
-Syntactic relations of corrected mode, which heads are held against. The same name is the same construct in every
-language.
+Syntactic relations of corrected mode, which heads are held against. The same name is the same construct
+in every language.
 """
 
 

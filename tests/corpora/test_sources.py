@@ -178,12 +178,22 @@ def test_local_units_of_one_project(tmp_path: Path) -> None:
 
 
 def test_local_units_of_several_projects(tmp_path: Path) -> None:
-    write(tmp_path, "one/pyproject.toml", "one/a/x.py", "two/pom.xml", "two/y.py", "loose.py")
+    write(
+        tmp_path,
+        "one/pyproject.toml",
+        "one/a/x.py",
+        "two/pom.xml",
+        "two/y.py",
+        "three/package.json",
+        "three/z.py",
+        "loose.py",
+    )
     files, _ = listing(f"local:{tmp_path}")
     assert {(file.path, file.cluster, file.repository) for file in files} == {
         ("loose.py", tmp_path.name, tmp_path.name),
         ("one/a/x.py", "one", "one"),
         ("two/y.py", "two", "two"),
+        ("three/z.py", "three", "three"),
     }
 
 

@@ -17,6 +17,10 @@ _MARKERS = (
     "build.gradle",
     "build.gradle.kts",
     "build.xml",
+    "package.json",
+    "go.mod",
+    "composer.json",
+    "Gemfile",
 )
 _SOURCE_ROOT = "src"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.languages import spelled
 from sonde.results.dimensions import dimension, dimensions_named
 from sonde.results.formats import Interval, Number
 from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
@@ -32,7 +33,7 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         masked = (worst["objective"] == "pll").any()
         what = "bits of pseudo-log-likelihood" if masked else "bits"
-        yield f"The most confusing {language} constructs for {model}, in {what} a subword"
+        yield f"The most confusing {spelled(language)} constructs for {model}, in {what} a subword"
         yield from Table(summary="The most confusing constructs", columns=_COLUMNS, rows=worst).lines(
             headed=False, indent=2
         )

@@ -8,20 +8,20 @@ import sonde
 from sonde.languages import LANGUAGES, has_facet
 
 SOURCES = {
-    "go": "package p\n\nfunc f%d(xs []int, most int) int {\n\ttotal := %d\n\tfor _, x := range xs {\n"
-    "\t\tif x > most {\n\t\t\ttotal = total + f%d(xs, x)\n\t\t}\n\t}\n\treturn total\n}\n",
-    "java": "class C {\n    int f%d(int[] xs, int most) {\n        int total = %d;\n        for (int x : xs) {\n"
-    "            if (x > most) {\n                total = total + f%d(xs, x);\n            }\n        }\n"
-    "        return total;\n    }\n}\n",
-    "javascript": "function f%d(xs, most) {\n  let total = %d;\n  for (const x of xs) {\n    if (x > most) {\n"
-    "      total = total + f%d(xs, x);\n    }\n  }\n  return total;\n}\n",
-    "php": "<?php\nfunction f%d($xs, $most)\n{\n    $total = %d;\n    foreach ($xs as $x) {\n"
-    "        if ($x > $most) {\n            $total = $total + f%d($xs, $x);\n        }\n    }\n"
-    "    return $total;\n}\n",
-    "python": "def f%d(xs, most):\n    total = %d\n    for x in xs:\n        if x > most:\n"
-    "            total = total + f%d(xs, x)\n    return total\n",
-    "ruby": "def f%d(xs, most)\n  total = %d\n  for x in xs\n    if x > most\n      total = total + f%d(xs, x)\n"
-    "    end\n  end\n  return total\nend\n",
+    "go": "package p\n\nfunc f%d(xs []int, top int) int {\n\tsum := %d\n\tfor _, x := range xs {\n"
+    "\t\tif x > top {\n\t\t\tsum = sum + f%d(xs, x)\n\t\t}\n\t}\n\treturn sum\n}\n",
+    "java": "class C {\n    int f%d(int[] xs, int top) {\n        int sum = %d;\n        for (int x : xs) {\n"
+    "            if (x > top) {\n                sum = sum + f%d(xs, x);\n            }\n        }\n"
+    "        return sum;\n    }\n}\n",
+    "javascript": "function f%d(xs, top) {\n  let sum = %d;\n  for (const x of xs) {\n    if (x > top) {\n"
+    "      sum = sum + f%d(xs, x);\n    }\n  }\n  return sum;\n}\n",
+    "php": "<?php\nfunction f%d($xs, $top)\n{\n    $sum = %d;\n    foreach ($xs as $x) {\n"
+    "        if ($x > $top) {\n            $sum = $sum + f%d($xs, $x);\n        }\n    }\n"
+    "    return $sum;\n}\n",
+    "python": "def f%d(xs, top):\n    sum = %d\n    for x in xs:\n        if x > top:\n"
+    "            sum = sum + f%d(xs, x)\n    return sum\n",
+    "ruby": "def f%d(xs, top)\n  sum = %d\n  for x in xs\n    if x > top\n      sum = sum + f%d(xs, x)\n"
+    "    end\n  end\n  return sum\nend\n",
 }
 """The same function in each language: its own number, one of its own, and the number of the next."""
 

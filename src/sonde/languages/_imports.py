@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Protocol, runtime_checkable
 
+import tree_sitter
+
 from sonde.languages._grammar import node_text
 from sonde.languages._locals import Locals, Scope
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -171,6 +173,46 @@ class Called:
     kind: str
     start: int
     end: int
+
+
+class ImportsOf:
+    """What the `Imports` of every language have: their table, and paths that stay as they are.
+
+    Args:
+        language: The language, whose folder holds ``imports.toml``.
+    """
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        self.language = language
+        self.version, self.library_levels, self.templates = read_settings(language)
+
+    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+        """The paths as they are: no name of a module depends on where its file lies."""
+        return {path: path for path in paths}
+
+
+def chain_of(node: tree_sitter.Node, kind: str, inner: str, name: str) -> tuple[str, ...] | None:
+    """The levels of ``a.b.c``; None for what is no chain of names.
+
+    Args:
+        node: The outermost node.
+        kind: Kind of the nodes with something before a dot and a name behind it.
+        inner: Field of what stands before the dot.
+        name: Field of the name behind it.
+    """
+    levels: list[str] = []
+    while node.type == kind:
+        before, last = node.child_by_field_name(inner), node.child_by_field_name(name)
+        if before is None or last is None:
+            return None
+        levels.append(node_text(last))
+        node = before
+    return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None
+
+
+def in_one_of(spans: Iterable[tuple[int, int]], byte: int) -> bool:
+    """Whether a byte lies in one of some spans."""
+    return any(start <= byte < end for start, end in spans)
 
 
 METHOD = "()"

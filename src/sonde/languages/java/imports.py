@@ -8,8 +8,7 @@ types are not counted; neither are names that the code itself writes out in full
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
@@ -21,7 +20,8 @@ from sonde.languages._imports import (
     FileNames,
     Imported,
     ImportedNames,
-    read_settings,
+    ImportsOf,
+    in_one_of,
     resolved,
 )
 from sonde.languages._locals import locals_of
@@ -31,17 +31,11 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> JavaImports:
     """The facet ``imports``."""
-    return JavaImports(language, *read_settings(language))
+    return JavaImports(language)
 
 
-@dataclass(frozen=True, slots=True)
-class JavaImports:
+class JavaImports(ImportsOf):
     """`sonde.languages._imports.Imports` for Java."""
-
-    language: TreeSitterLanguage
-    version: str
-    library_levels: int
-    templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
@@ -62,10 +56,6 @@ class JavaImports:
         calls = _calls(captures, names, source, error_spans(tree.root_node))
         return FileNames(tuple(imports), tuple(calls), tuple(stars), 0)
 
-    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """The paths as they are: Java's imports are absolute."""
-        return {path: path for path in paths}
-
 
 def _imported(node: tree_sitter.Node, source: EncodedText) -> Imported:
     named = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
@@ -84,7 +74,7 @@ def _calls(
     found = [(node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])]
     for node, capture in sorted(found, key=lambda entry: (entry[0].start_byte, entry[0].end_byte)):
         called = _called(node, capture)
-        if called is None or any(start <= called.start < end for start, end in errors):
+        if called is None or in_one_of(errors, called.start):
             continue
         key = called.levels[0] + METHOD if capture == "bare" else None
         call = resolved(names, called, (source.at(called.start), source.at(called.end)), key)

@@ -7,9 +7,6 @@ gives are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-
 import tree_sitter
 
 from sonde.languages._grammar import error_spans, node_text
@@ -19,7 +16,9 @@ from sonde.languages._imports import (
     FileNames,
     Imported,
     ImportedNames,
-    read_settings,
+    ImportsOf,
+    chain_of,
+    in_one_of,
     resolved,
 )
 from sonde.languages._locals import locals_of
@@ -28,17 +27,11 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> JavaScriptImports:
     """The facet ``imports``."""
-    return JavaScriptImports(language, *read_settings(language))
+    return JavaScriptImports(language)
 
 
-@dataclass(frozen=True, slots=True)
-class JavaScriptImports:
+class JavaScriptImports(ImportsOf):
     """`sonde.languages._imports.Imports` for JavaScript."""
-
-    language: TreeSitterLanguage
-    version: str
-    library_levels: int
-    templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; what a call gives has no import of its own, so that nothing is propagated."""
@@ -62,15 +55,11 @@ class JavaScriptImports:
             for kind in ("call", "new"):
                 for node in match.get(kind, ()):
                     at, levels = node.byte_range, _levels(node)
-                    if levels is not None and not any(start <= at[0] < end for start, end in errors):
+                    if levels is not None and not in_one_of(errors, at[0]):
                         called.append(Called(levels, kind, *at))
         calls = [resolved(names, one, (source.at(one.start), source.at(one.end))) for one in called]
         plain = (one for one in calls if one is not None and one.name.count(".") == 1)
         return FileNames(tuple(imports), tuple(sorted(plain, key=_start)), (), len(elsewhere))
-
-    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """The paths as they are: no module of a repository is named by its path alone."""
-        return {path: path for path in paths}
 
 
 def _start(call: ApiCall) -> int:
@@ -85,11 +74,4 @@ def _imported(bound: str, module: str, member: list[tree_sitter.Node], at: tuple
 
 def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """The levels of ``a.b.c``; None for what is no chain of names."""
-    levels: list[str] = []
-    while node.type == "member_expression":
-        name, inner = node.child_by_field_name("property"), node.child_by_field_name("object")
-        if name is None or inner is None:
-            return None
-        levels.append(node_text(name))
-        node = inner
-    return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None
+    return chain_of(node, "member_expression", inner="object", name="property")

@@ -7,8 +7,7 @@ itself writes out in full are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
@@ -20,7 +19,8 @@ from sonde.languages._imports import (
     FileNames,
     Imported,
     ImportedNames,
-    read_settings,
+    ImportsOf,
+    in_one_of,
     resolved,
 )
 from sonde.languages._locals import locals_of
@@ -30,17 +30,11 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> PhpImports:
     """The facet ``imports``."""
-    return PhpImports(language, *read_settings(language))
+    return PhpImports(language)
 
 
-@dataclass(frozen=True, slots=True)
-class PhpImports:
+class PhpImports(ImportsOf):
     """`sonde.languages._imports.Imports` for PHP."""
-
-    language: TreeSitterLanguage
-    version: str
-    library_levels: int
-    templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`; imports are absolute, and variables have types that nothing here infers."""
@@ -55,15 +49,11 @@ class PhpImports:
         errors = error_spans(tree.root_node)
         calls: list[ApiCall] = []
         for called in sorted(_calls(captures), key=lambda called: (called.start, called.end)):
-            if not any(start <= called.start < end for start, end in errors):
+            if not in_one_of(errors, called.start):
                 at = source.at(called.start), source.at(called.end)
                 key = called.levels[0] + METHOD * (called.kind == "function" and len(called.levels) == 1)
                 calls += filter(None, [resolved(names, called, at, key)])
         return FileNames(tuple(imports), tuple(calls), (), 0)
-
-    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """The paths as they are: PHP's imports are absolute."""
-        return {path: path for path in paths}
 
 
 def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]:

@@ -19,8 +19,10 @@ from sonde.languages._imports import (
     FileNames,
     Imported,
     ImportedNames,
+    ImportsOf,
+    chain_of,
+    in_one_of,
     read_packages,
-    read_settings,
     resolved,
 )
 from sonde.languages._locals import locals_of
@@ -30,17 +32,11 @@ from sonde.languages._treesitter import TreeSitterLanguage
 
 def facet(language: TreeSitterLanguage) -> PythonImports:
     """The facet ``imports``."""
-    return PythonImports(language, *read_settings(language))
+    return PythonImports(language)
 
 
-@dataclass(frozen=True, slots=True)
-class PythonImports:
+class PythonImports(ImportsOf):
     """`sonde.languages._imports.Imports` for Python."""
-
-    language: TreeSitterLanguage
-    version: str
-    library_levels: int
-    templates: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
         """See `Imports.read`."""
@@ -99,7 +95,7 @@ def _calls(
 ) -> Iterator[ApiCall]:
     for node in sorted(captures.get("called", ()), key=lambda node: (node.start_byte, node.end_byte)):
         levels = _chain(node)
-        if levels is None or any(start <= node.start_byte < end for start, end in errors):
+        if levels is None or in_one_of(errors, node.start_byte):
             continue
         called = Called(levels, "call", node.start_byte, node.end_byte)
         found = resolved(held, called, (source.at(node.start_byte), source.at(node.end_byte)))
@@ -128,16 +124,7 @@ def _propagate(captures: _Captures, held: ImportedNames, source: EncodedText) ->
 
 def _chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """The levels of ``a.b.c``; None for what is no chain of names."""
-    levels: list[str] = []
-    while node.type == "attribute":
-        name, inner = node.child_by_field_name("attribute"), node.child_by_field_name("object")
-        if name is None or inner is None:
-            return None
-        levels.append(node_text(name))
-        node = inner
-    if node.type != "identifier":
-        return None
-    return (*reversed([*levels, node_text(node)]),)
+    return chain_of(node, "attribute", inner="object", name="attribute")
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sonde.base.described import Described, described_fields, table_of
 from sonde.capture.settings import CaptureOptions
@@ -45,9 +45,14 @@ def options_page() -> str:
 
 def _section(title: str, line: str, options: Sequence[Described]) -> str:
     titles, rows = table_of(options)
-    cells = [titles, ["---"] * len(titles), *([_code(row[0]), *row[1:]] for row in rows)]
-    table = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
-    return "\n".join([f"## {title}", "", line, "", *(table if rows else ["No options."]), ""])
+    table = markdown_rows(titles, ([_code(row[0]), *row[1:]] for row in rows)) if rows else "No options."
+    return "\n".join([f"## {title}", "", line, "", table, ""])
+
+
+def markdown_rows(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of a page in Markdown, without a last newline."""
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def _code(name: str) -> str:

@@ -1,7 +1,12 @@
 """Languages: text in, syntax trees, tokens, functions, definitions and calls out."""
 
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
 from sonde.base.registry import Registry
-from sonde.languages._facets import facet_of, has_facet, reasons_without
+from sonde.languages._facets import facet_of, has_facet
 from sonde.languages._language import Language
 from sonde.languages._settings import has_table, read_table
 from sonde.languages._tree import (
@@ -25,8 +30,20 @@ def corpora_of(language: str) -> tuple[str, ...]:
     Raises:
         SondeError: There is no such language.
     """
-    package = LANGUAGES.module_name(LANGUAGES.hand_in(language))
-    return tuple(read_table(package, "language").get("corpora", ())) if has_table(package, "language") else ()
+    return tuple(_declared(LANGUAGES.hand_in(language), "corpora"))
+
+
+@cache
+def reasons_without(language: str) -> Mapping[str, str]:
+    """Tasks that a language cannot have, each with the reason, as its ``language.toml`` declares them."""
+    declared = _declared(language, "without")
+    return MappingProxyType({task: entry["reason"] for entry in declared for task in entry["tasks"]})
+
+
+def _declared(language: str, key: str) -> Sequence[Any]:
+    """A list of a language's ``language.toml``; empty where it has none."""
+    package = LANGUAGES.module_name(language)
+    return read_table(package, "language").get(key, ()) if has_table(package, "language") else ()
 
 
 def version_of(language: str) -> str:
@@ -34,6 +51,7 @@ def version_of(language: str) -> str:
     return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
 
+@cache
 def spelled(language: str) -> str:
     """A language as prose writes it: as its own summary begins, else with a capital.
 

@@ -12,13 +12,12 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
 from sonde.base.outside import offered
 from sonde.base.registry import Registry
-from sonde.languages._settings import has_grammar, has_table, read_table
+from sonde.languages._settings import has_grammar
 
 F = TypeVar("F")
 
@@ -85,14 +84,6 @@ def _checked(language: str, name: str, protocol: type[Any]) -> Any:
 def has_facet(language: str, name: str) -> bool:
     """Whether a language answers a facet, without importing the facet."""
     return bool(_module(language, name))
-
-
-@functools.cache
-def reasons_without(language: str) -> Mapping[str, str]:
-    """Tasks that a language cannot have, each with the reason, as its ``language.toml`` declares them."""
-    package = _languages().module_name(language)
-    declared = read_table(package, "language").get("without", []) if has_table(package, "language") else []
-    return MappingProxyType({task: entry["reason"] for entry in declared for task in entry["tasks"]})
 
 
 def _module(language: str, name: str) -> str:

@@ -150,9 +150,8 @@ class TreeSitterLanguage:
         if parsed.root_node.has_error:
             for before, after in self.settings.members:
                 around = EncodedText.of(text, before.encode(), after.encode())
-                written = around.data[len(before.encode()) : len(around.data) - len(after.encode())]
-                start = len(before.encode()) + len(written) - len(written.lstrip())
-                span = start, start + len(written.strip())
+                start = len(before.encode()) + len(source.data) - len(source.data.lstrip())
+                span = start, start + len(source.data.strip())
                 root = self.grammar.parse(around.data).root_node
                 node = root.named_descendant_for_byte_range(*span)
                 if not root.has_error and node and node.byte_range == span and self._is_function(node):

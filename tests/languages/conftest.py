@@ -7,6 +7,8 @@ import pytest
 
 from sonde.languages import CodeTokens, Language, Tree
 
+pytest.register_assert_rewrite("tests.languages.by_hand")
+
 PYTHON_SAMPLE = '''\
 """Module."""
 import os.path as p

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 
 import lizard
 import pytest
+from tests.languages.by_hand import (
+    Check,
+    cases_have_every_relation,
+    comes_back_from_program_tokens,
+    puts_a_bug_in,
+    puts_a_fault_in,
+    reads_whole,
+    relates,
+    relates_children,
+    says_that_it_is_broken,
+)
 from tests.languages.go_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of, go, has_facet, reasons_without
+from sonde.languages import LANGUAGES, facet_of, go, has_facet, reasons_without
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.languages._relations import Relations
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
 from sonde.tasks import TASKS, Repository
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
 
 GO = LANGUAGES.load("go")
 
@@ -95,28 +100,16 @@ def test_functions_and_what_documents_them() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
 def test_relations(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation != "children:parent->child"]
-    assert sorted(found) == sorted(expected)
+    relates("go", text, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), CHILDREN)
 def test_children(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation == "children:parent->child"]
-    assert sorted(edge.partition(" ")[2] for edge in found) == sorted(expected)
-
-
-def edges(text: str) -> Iterator[tuple[str, str]]:
-    related = facet_of("go", "relations", Relations).relate(text)
-    assert not related.problem
-    words = related.words.surface
-    for edge in related.edges:
-        dependent = " ".join(words[edge.first : edge.last + 1])
-        yield edge.relation, f"{edge.relation} {words[edge.head]}: {dependent}"
+    relates_children("go", text, expected)
 
 
 def test_the_cases_have_every_relation() -> None:
-    told = {edge.split(" ")[0] for _, held in CASES for edge in held}
-    assert told | {"children:parent->child"} == set(facet_of("go", "relations", Relations).relation_types)
+    cases_have_every_relation("go", CASES)
     assert len(CASES) + len(CHILDREN) >= 30
 
 
@@ -194,22 +187,15 @@ def test_variables_and_their_misuse(item: Item) -> None:
 
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_bugs_are_put_in(item: Item, name: str) -> None:
-    task, bugs = TASKS.load(name), facet_of("go", "bugs", Bugs)
-    assert isinstance(task, BugTask)
-    right, wrong = task.variants(item.text, bugs, choice_of(0, item))
-    assert right.text == item.text != wrong.text and bugs.parses(wrong.text)
+    puts_a_bug_in(name, item, item.text)
 
 
 @pytest.mark.parametrize(
     "name", ["typ", "rea", "jbl", "jmb", "jft", "sri", "srk", "sck", "jbl_parsed", "jst"]
 )
 def test_faults_are_put_in(item: Item, name: str) -> None:
-    task, edits = TASKS.load(name), facet_of("go", "edits", Edits)
-    assert isinstance(task, Mutation)
     text = item.text.replace("sum += n", "sum = n")
-    around = Surroundings(edits, "train", task.survey([text], edits))
-    found = [task.fault(text, around, Random(seed)) for seed in range(20)]
-    assert any(fault is not None and fault.text != text for fault in found)
+    puts_a_fault_in(name, "go", text)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +250,7 @@ def test_constructs() -> None:
 
 
 def test_program_tokens_and_back(item: Item) -> None:
-    facet = facet_of("go", "program", Program)
-    found = tokenize(facet, item.text)
-    assert "grows" not in "".join(found) and tokenize(facet, untokenize(facet, found)) == found
+    comes_back_from_program_tokens("go", item.text, "grows")
 
 
 def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
@@ -314,24 +298,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_odd_code_is_read_whole(text: str, check: Callable[[Language, str], None]) -> None:
-    assert not GO.parse(text).has_error
-    check(GO, text)
-    for function in GO.functions(text):
-        own = function.taken_from(text)
-        assert facet_of("go", "metrics", Metrics).complexity(own) >= 1
-        assert not facet_of("go", "relations", Relations).relate(own).problem
+def test_odd_code_is_read_whole(text: str, check: Check) -> None:
+    reads_whole("go", text, check)
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_broken_code_is_told(text: str, check: Callable[[Language, str], None]) -> None:
-    assert GO.parse(text).has_error
-    check(GO, text)
-    assert facet_of("go", "relations", Relations).relate(text).problem == "does not parse"
-    facet_of("go", "metrics", Metrics).complexity(text)
-    facet_of("go", "flow", Flow).variables(text)
-    facet_of("go", "tagging", Tagging).identifiers(text)
-    assert not facet_of("go", "bugs", Bugs).parses(text)
+def test_broken_code_is_told(text: str, check: Check) -> None:
+    says_that_it_is_broken("go", text, check)
 
 
 def test_go_is_small() -> None:

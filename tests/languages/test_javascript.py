@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
+from tests.languages.by_hand import (
+    cases_have_every_relation,
+    comes_back_from_program_tokens,
+    puts_a_bug_in,
+    puts_a_fault_in,
+    relates,
+    relates_children,
+)
 from tests.languages.javascript_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
@@ -16,13 +23,9 @@ from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._imports import Imports
 from sonde.languages._metrics import Metrics
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.languages._relations import Relations
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
 from sonde.languages._treesitter import TreeSitterLanguage
 from sonde.tasks import TASKS, Repository, languages_of
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
 
 JAVASCRIPT = LANGUAGES.load("javascript")
 assert isinstance(JAVASCRIPT, TreeSitterLanguage)
@@ -130,29 +133,16 @@ def test_a_method_alone_is_read_as_what_it_is(text: str, check: Callable[[Langua
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
 def test_relations(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation != "children:parent->child"]
-    assert sorted(found) == sorted(expected)
+    relates("javascript", text, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), CHILDREN)
 def test_children(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation == "children:parent->child"]
-    assert sorted(edge.partition(" ")[2] for edge in found) == sorted(expected)
-
-
-def edges(text: str) -> Iterator[tuple[str, str]]:
-    related = facet_of("javascript", "relations", Relations).relate(text)
-    assert not related.problem
-    words = related.words.surface
-    for edge in related.edges:
-        dependent = " ".join(words[edge.first : edge.last + 1])
-        yield edge.relation, f"{edge.relation} {words[edge.head]}: {dependent}"
+    relates_children("javascript", text, expected)
 
 
 def test_the_cases_have_every_relation() -> None:
-    told = {edge.split(" ")[0] for _, held in CASES for edge in held}
-    relations = facet_of("javascript", "relations", Relations)
-    assert told | {"children:parent->child"} == set(relations.relation_types)
+    cases_have_every_relation("javascript", CASES)
     assert len(CASES) + len(CHILDREN) >= 30
 
 
@@ -229,11 +219,7 @@ def as_method(text: str) -> str:
 @pytest.mark.parametrize("method", [False, True])
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_bugs_are_put_in(item: Item, name: str, method: bool) -> None:
-    task, bugs = TASKS.load(name), facet_of("javascript", "bugs", Bugs)
-    assert isinstance(task, BugTask)
-    text = as_method(item.text) if method else item.text
-    right, wrong = task.variants(text, bugs, choice_of(0, item))
-    assert right.text == text != wrong.text and bugs.parses(wrong.text)
+    puts_a_bug_in(name, item, as_method(item.text) if method else item.text)
 
 
 @pytest.mark.parametrize("method", [False, True])
@@ -241,14 +227,10 @@ def test_bugs_are_put_in(item: Item, name: str, method: bool) -> None:
     "name", ["typ", "rea", "jbl", "jmb", "jft", "sri", "srk", "sck", "jbl_parsed", "jst"]
 )
 def test_faults_are_put_in(item: Item, name: str, method: bool) -> None:
-    task, edits = TASKS.load(name), facet_of("javascript", "edits", Edits)
-    assert isinstance(task, Mutation)
     text = as_method(item.text) if method else item.text
     text = text.replace("inspect(", "inspect(String, Map, ").replace("sum += scale", "sum = scale")
     text = text.replace("return sum", "if (sum > least) return sum")
-    around = Surroundings(edits, "train", task.survey([text], edits))
-    found = [task.fault(text, around, Random(seed)) for seed in range(20)]
-    assert any(fault is not None and fault.text != text for fault in found)
+    puts_a_fault_in(name, "javascript", text)
 
 
 @pytest.mark.parametrize(
@@ -309,9 +291,7 @@ def test_constructs() -> None:
 
 
 def test_program_tokens_and_back(item: Item) -> None:
-    facet = facet_of("javascript", "program", Program)
-    found = tokenize(facet, item.text)
-    assert "grows" not in "".join(found) and tokenize(facet, untokenize(facet, found)) == found
+    comes_back_from_program_tokens("javascript", item.text, "grows")
 
 
 def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:

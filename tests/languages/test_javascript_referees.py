@@ -15,15 +15,15 @@ from typing import Any
 
 import lizard
 import pytest
+from tests.languages.by_hand import Check, reads_whole, says_that_it_is_broken
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of
+from sonde.languages import LANGUAGES, facet_of
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
 from sonde.languages._relations import Relations
-from sonde.languages._tagging import Tagging
 from sonde.languages._treesitter import TreeSitterLanguage
 from sonde.tasks import TASKS
 from sonde.tasks._bugs import BugTask, choice_of
@@ -197,26 +197,15 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_odd_code_is_read_whole(text: str, check: Callable[[Language, str], None]) -> None:
-    assert not JAVASCRIPT.parse(text).has_error
-    check(JAVASCRIPT, text)
+def test_odd_code_is_read_whole(text: str, check: Check) -> None:
     facet_of("javascript", "flow", Flow).dependencies(text)
     assert not facet_of("javascript", "relations", Relations).relate(text).problem
-    for function in JAVASCRIPT.functions(text):
-        own = function.taken_from(text)
-        assert facet_of("javascript", "metrics", Metrics).complexity(own) >= 1
-        assert not facet_of("javascript", "relations", Relations).relate(own).problem
+    reads_whole("javascript", text, check)
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_broken_code_is_told(text: str, check: Callable[[Language, str], None]) -> None:
-    assert JAVASCRIPT.parse(text).has_error
-    check(JAVASCRIPT, text)
-    assert facet_of("javascript", "relations", Relations).relate(text).problem == "does not parse"
-    facet_of("javascript", "metrics", Metrics).complexity(text)
-    facet_of("javascript", "flow", Flow).variables(text)
-    facet_of("javascript", "tagging", Tagging).identifiers(text)
-    assert not facet_of("javascript", "bugs", Bugs).parses(text)
+def test_broken_code_is_told(text: str, check: Check) -> None:
+    says_that_it_is_broken("javascript", text, check)
 
 
 def test_odd_and_broken_code_are_so_to_acorn() -> None:

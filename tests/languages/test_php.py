@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -15,16 +15,25 @@ from typing import Any
 
 import lizard
 import pytest
+from tests.languages.by_hand import (
+    Check,
+    cases_have_every_relation,
+    comes_back_from_program_tokens,
+    puts_a_bug_in,
+    reads_whole,
+    relates,
+    relates_children,
+    says_that_it_is_broken,
+)
 from tests.languages.php_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of, has_facet, php
+from sonde.languages import LANGUAGES, facet_of, has_facet, php
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._imports import Imports
 from sonde.languages._metrics import Metrics
-from sonde.languages._program import Program, tokenize, untokenize
 from sonde.languages._relations import Relations
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
 from sonde.languages._treesitter import TreeSitterLanguage
@@ -152,28 +161,16 @@ def test_what_leaves_its_class_is_no_member() -> None:
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
 def test_relations(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation != "children:parent->child"]
-    assert sorted(found) == sorted(expected)
+    relates("php", text, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), CHILDREN)
 def test_children(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation == "children:parent->child"]
-    assert sorted(edge.partition(" ")[2] for edge in found) == sorted(expected)
-
-
-def edges(text: str) -> Iterator[tuple[str, str]]:
-    related = facet_of("php", "relations", Relations).relate(text)
-    assert not related.problem
-    words = related.words.surface
-    for edge in related.edges:
-        dependent = " ".join(words[edge.first : edge.last + 1])
-        yield edge.relation, f"{edge.relation} {words[edge.head]}: {dependent}"
+    relates_children("php", text, expected)
 
 
 def test_the_cases_have_every_relation() -> None:
-    told = {edge.split(" ")[0] for _, held in CASES for edge in held}
-    assert told | {"children:parent->child"} == set(facet_of("php", "relations", Relations).relation_types)
+    cases_have_every_relation("php", CASES)
     assert len(CASES) + len(CHILDREN) >= 30
 
 
@@ -436,10 +433,7 @@ def test_variables_and_their_misuse(item: Item) -> None:
 
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_bugs_are_put_in(item: Item, name: str) -> None:
-    task, bugs = TASKS.load(name), facet_of("php", "bugs", Bugs)
-    assert isinstance(task, BugTask)
-    right, wrong = task.variants(item.text, bugs, choice_of(0, item))
-    assert right.text == item.text != wrong.text and bugs.parses(wrong.text)
+    puts_a_bug_in(name, item, item.text)
 
 
 def test_caught_exceptions() -> None:
@@ -521,9 +515,7 @@ def test_constructs() -> None:
 
 
 def test_program_tokens_and_back(item: Item) -> None:
-    facet = facet_of("php", "program", Program)
-    found = tokenize(facet, item.text)
-    assert "grows" not in "".join(found) and tokenize(facet, untokenize(facet, found)) == found
+    comes_back_from_program_tokens("php", item.text, "grows")
 
 
 def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
@@ -600,24 +592,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_odd_code_is_read_whole(text: str, check: Callable[[Language, str], None]) -> None:
-    assert not PHP.parse(text).has_error
-    check(PHP, text)
-    for function in PHP.functions(text):
-        own = function.taken_from(text)
-        assert facet_of("php", "metrics", Metrics).complexity(own) >= 1
-        assert not facet_of("php", "relations", Relations).relate(own).problem
+def test_odd_code_is_read_whole(text: str, check: Check) -> None:
+    reads_whole("php", text, check)
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_broken_code_is_told(text: str, check: Callable[[Language, str], None]) -> None:
-    assert PHP.parse(text).has_error
-    check(PHP, text)
-    assert facet_of("php", "relations", Relations).relate(text).problem == "does not parse"
-    facet_of("php", "metrics", Metrics).complexity(text)
-    facet_of("php", "flow", Flow).variables(text)
-    facet_of("php", "tagging", Tagging).identifiers(text)
-    assert not facet_of("php", "bugs", Bugs).parses(text)
+def test_broken_code_is_told(text: str, check: Check) -> None:
+    says_that_it_is_broken("php", text, check)
 
 
 def test_php_is_small() -> None:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
+from tests.languages.by_hand import (
+    Check,
+    cases_have_every_relation,
+    comes_back_from_program_tokens,
+    puts_a_bug_in,
+    puts_a_fault_in,
+    reads_whole,
+    relates,
+    relates_children,
+    says_that_it_is_broken,
+)
 from tests.languages.ruby_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of, has_facet, reasons_without, ruby
+from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without, ruby
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
 from sonde.languages._metrics import Metrics
-from sonde.languages._program import Program, tokenize, untokenize
-from sonde.languages._relations import Relations
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
 from sonde.tasks import TASKS, Repository
-from sonde.tasks._bugs import BugTask, choice_of
-from sonde.tasks._mutation import Mutation, Surroundings
 
 RUBY = LANGUAGES.load("ruby")
 
@@ -132,28 +137,16 @@ def test_calls(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text for text, _ in CASES])
 def test_relations(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation != "children:parent->child"]
-    assert sorted(found) == sorted(expected)
+    relates("ruby", text, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), CHILDREN)
 def test_children(text: str, expected: list[str]) -> None:
-    found = [edge for relation, edge in edges(text) if relation == "children:parent->child"]
-    assert sorted(edge.partition(" ")[2] for edge in found) == sorted(expected)
-
-
-def edges(text: str) -> Iterator[tuple[str, str]]:
-    related = facet_of("ruby", "relations", Relations).relate(text)
-    assert not related.problem
-    words = related.words.surface
-    for edge in related.edges:
-        dependent = " ".join(words[edge.first : edge.last + 1])
-        yield edge.relation, f"{edge.relation} {words[edge.head]}: {dependent}"
+    relates_children("ruby", text, expected)
 
 
 def test_the_cases_have_every_relation() -> None:
-    told = {edge.split(" ")[0] for _, held in CASES for edge in held}
-    assert told | {"children:parent->child"} == set(facet_of("ruby", "relations", Relations).relation_types)
+    cases_have_every_relation("ruby", CASES)
     assert len(CASES) + len(CHILDREN) >= 70
 
 
@@ -244,22 +237,15 @@ def test_places_of_variables(text: str, expected: dict[str, list[int]]) -> None:
 
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_bugs_are_put_in(item: Item, name: str) -> None:
-    task, bugs = TASKS.load(name), facet_of("ruby", "bugs", Bugs)
-    assert isinstance(task, BugTask)
-    right, wrong = task.variants(item.text, bugs, choice_of(0, item))
-    assert right.text == item.text != wrong.text and bugs.parses(wrong.text)
+    puts_a_bug_in(name, item, item.text)
 
 
 @pytest.mark.parametrize(
     "name", ["typ", "rea", "jbl", "jmb", "jft", "sri", "srk", "sck", "jbl_parsed", "jst"]
 )
 def test_faults_are_put_in(item: Item, name: str) -> None:
-    task, edits = TASKS.load(name), facet_of("ruby", "edits", Edits)
-    assert isinstance(task, Mutation)
     text = item.text.replace("sum = 0", "sum = Integer || String")
-    around = Surroundings(edits, "train", task.survey([text], edits))
-    found = [task.fault(text, around, Random(seed)) for seed in range(20)]
-    assert any(fault is not None and fault.text != text for fault in found)
+    puts_a_fault_in(name, "ruby", text)
 
 
 @pytest.mark.parametrize(
@@ -313,9 +299,7 @@ def test_constructs() -> None:
 
 
 def test_program_tokens_and_back(item: Item) -> None:
-    facet = facet_of("ruby", "program", Program)
-    found = tokenize(facet, item.text)
-    assert "grows" not in "".join(found) and tokenize(facet, untokenize(facet, found)) == found
+    comes_back_from_program_tokens("ruby", item.text, "grows")
 
 
 def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
@@ -366,24 +350,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_odd_code_is_read_whole(text: str, check: Callable[[Language, str], None]) -> None:
-    assert not RUBY.parse(text).has_error
-    check(RUBY, text)
-    for function in RUBY.functions(text):
-        own = function.taken_from(text)
-        assert facet_of("ruby", "metrics", Metrics).complexity(own) >= 1
-        assert not facet_of("ruby", "relations", Relations).relate(own).problem
+def test_odd_code_is_read_whole(text: str, check: Check) -> None:
+    reads_whole("ruby", text, check)
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_broken_code_is_told(text: str, check: Callable[[Language, str], None]) -> None:
-    assert RUBY.parse(text).has_error
-    check(RUBY, text)
-    assert facet_of("ruby", "relations", Relations).relate(text).problem == "does not parse"
-    facet_of("ruby", "metrics", Metrics).complexity(text)
-    facet_of("ruby", "flow", Flow).variables(text)
-    facet_of("ruby", "tagging", Tagging).identifiers(text)
-    assert not facet_of("ruby", "bugs", Bugs).parses(text)
+def test_broken_code_is_told(text: str, check: Check) -> None:
+    says_that_it_is_broken("ruby", text, check)
 
 
 def test_ruby_is_small() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
+from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredLayers, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import MergedRequests
 from sonde.models import SpecialTokens
@@ -24,6 +24,7 @@ class RowResult:
         attention: Attention of the wanted layers, for the row's `queries`.
         words: Ranks of words by side; empty where none were looked up.
         answers: Ranks of texts at the row's targets.
+        layers: Scores of some of the row's targets from every layer.
     """
 
     scores: Mapping[str, Float[np.ndarray, ...] | Int[np.ndarray, ...]] | None = None
@@ -31,6 +32,7 @@ class RowResult:
     attention: Float[np.ndarray, "layer head row token"] | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     answers: ScoredAnswers | None = None
+    layers: ScoredLayers | None = None
 
 
 def segments(
@@ -93,14 +95,15 @@ class Collector:
         self._counts = np.zeros(0)
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
         self._words: Mapping[str, WordRanks] = {}
+        self._layers: list[ScoredLayers] = []
         self._answers: ScoredAnswers | None = None
         if wanted.answers is not None:
             self._answers = unranked(subwords)
 
     def add(self, row: Row, result: RowResult) -> None:
         """Add what one window gave."""
-        if result.scores is not None:
-            self._add_scores(row, result.scores)
+        if result.scores is not None and self._scores is not None:
+            self._add_scores(row, result.scores, self._scores)
         if result.sums is not None:
             bounds = segments(row, self._wanted, self._subwords, self._special)
             counts = np.array([max(0, stop - start) for start, stop in bounds], dtype=np.float64)
@@ -109,6 +112,8 @@ class Collector:
         if result.attention is not None:
             self._add_rows(row, result.attention)
         self._words = result.words or self._words
+        if result.layers is not None:
+            self._layers.append(result.layers)
         if result.answers is not None and self._answers is not None:
             for name in ("nats", "rank", "shared_nats", "shared_rank"):
                 getattr(self._answers, name)[row.target] = getattr(result.answers, name)
@@ -125,12 +130,18 @@ class Collector:
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
         return ItemCapture(
-            self._item_id, 0, self._scores, states, self._rows, words=self._words, answers=self._answers
+            self._item_id,
+            0,
+            self._scores,
+            states,
+            self._rows,
+            words=self._words,
+            answers=self._answers,
+            layers=_joined(self._layers),
         )
 
-    def _add_scores(self, row: Row, scores: Mapping[str, np.ndarray]) -> None:
-        into, at = self._scores, row.target
-        assert into is not None
+    def _add_scores(self, row: Row, scores: Mapping[str, np.ndarray], into: ScoredSubwords) -> None:
+        at = row.target
         into.context[at], into.scored[at] = row.context, True
         for name, values in scores.items():
             held: np.ndarray = getattr(into, name)
@@ -149,6 +160,19 @@ class Collector:
         for place, (index, _) in enumerate(queries(row, self._wanted)):
             columns = slice(first - row.origin, last - row.origin)
             self._rows[:, :, index, first:last] = attention[:, :, place, columns]
+
+
+def _joined(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
+    """What several windows read off every layer, each position in one of them."""
+    if not windows:
+        return None
+    position = np.concatenate([one.position for one in windows])
+    order = np.argsort(position)
+    nats, rank, top_id = (
+        np.concatenate([getattr(one, name) for one in windows], axis=1)[:, order]
+        for name in ("nats", "rank", "top_id")
+    )
+    return ScoredLayers(position[order], nats, rank, top_id)
 
 
 def unranked(subwords: int) -> ScoredAnswers:

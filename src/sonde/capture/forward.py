@@ -145,7 +145,7 @@ def _capture(
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
-        scored_alone = not any(asked.wanted.attends or asked.shape.padded for asked in inputs)
+        scored_alone = all(asked.wanted.plain and not asked.shape.padded for asked in inputs)
         if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
             shared, alone = shared_batches(rows, keys, runner.budget)
             if shared and runner.shares:

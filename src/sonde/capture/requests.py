@@ -123,6 +123,20 @@ class HiddenStates:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerScores:
+    """Score of the right subword read off every layer: its state, the model's own final norm, and its head.
+
+    The logit lens (nostalgebraist 2020). Only what `TokenScores` would score is: of a decoder what something
+    stands before, of a masked input the masked subwords.
+
+    Attributes:
+        positions: For each item id, the subword positions that are scored.
+    """
+
+    positions: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionRows:
     """Rows of the attention matrices (softmax probabilities), for chosen query positions.
 
@@ -210,7 +224,7 @@ class WordAttention:
     lookups: Mapping[str, WordLookups]
 
 
-Request = TokenScores | AnswerRanks | HiddenStates | AttentionRows | WordAttention
+Request = TokenScores | AnswerRanks | HiddenStates | LayerScores | AttentionRows | WordAttention
 Variant = Plain | Masked
 
 
@@ -273,6 +287,23 @@ class ScoredSubwords:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ScoredLayers:
+    """Answer to `LayerScores`: layer 0 reads the embeddings, the last one is the model's own prediction.
+
+    Attributes:
+        position: The subwords, ascending.
+        nats: Negative log-probability of the subword.
+        rank: Its rank, 1 is the best; near-ties count against it.
+        top_id: The id that the layer finds likeliest.
+    """
+
+    position: Int[np.ndarray, " position"]
+    nats: Float[np.ndarray, "layer position"]
+    rank: Int[np.ndarray, "layer position"]
+    top_id: Int[np.ndarray, "layer position"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ScoredAnswers:
     """Answer to `AnswerRanks`, one row a subword; NaN and 0 where there is none.
 
@@ -331,6 +362,7 @@ class ItemCapture:
         written: Whether a decoder filled a gap, so that each masked subword is scored with those before it
             known; else each was masked together with the others.
         answers: Answer to `AnswerRanks`.
+        layers: Answer to `LayerScores`.
     """
 
     item_id: str
@@ -342,3 +374,4 @@ class ItemCapture:
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     written: bool = False
     answers: ScoredAnswers | None = None
+    layers: ScoredLayers | None = None

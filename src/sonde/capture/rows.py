@@ -76,6 +76,12 @@ def padded(batch: Sequence[Row]) -> int:
     return len(batch) * max(row.size for row in batch)
 
 
+def mask(batch: Sequence[Row], width: int) -> Int[np.ndarray, "batch token"]:
+    """1 where the tokens of a batch are seen, 0 where they are not: padding, and what is attended by none."""
+    seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
+    return (np.arange(width) < seen[:, None]).astype(np.int64)
+
+
 class RowCutter:
     """Cuts the inputs of one model into rows.
 
@@ -114,7 +120,7 @@ class RowCutter:
             return self._causal(source, asked, ids)
         if asked.shape.padded:
             raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
-        if self._kind == "encoder-decoder" and asked.wanted.scored:
+        if self._kind == "encoder-decoder" and (asked.wanted.scored or asked.wanted.depth):
             return [self._gapped(source, asked, prepared, ids)]
         return self._bidirectional(source, asked, ids)
 
@@ -167,8 +173,7 @@ class RowCutter:
         for window in causal_windows(length, self._context, self._settings.stride, self._settings.step):
             first = max(window.read_start, before - 1)
             scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
-            if not asked.wanted.scored:
-                scored = scored[:0]
+            scored = _asked(scored, scored + 1 - before, asked)
             rows.append(
                 Row(
                     source=source,
@@ -199,7 +204,7 @@ class RowCutter:
                 raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
             seen = ids.copy()
             seen[masked] = special.mask
-        scored = masked if asked.wanted.scored else masked[:0]
+        scored = _asked(masked, masked, asked)
         rows: list[Row] = []
         for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
             origin = window.start - len(special.prefix)
@@ -279,11 +284,19 @@ class RowCutter:
         )
 
 
+def _asked(
+    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: Input
+) -> Int[np.ndarray, " some"]:
+    """Of the columns that can be scored those that have to be: all, or those read off every layer."""
+    return columns if asked.wanted.scored else columns[np.isin(targets, asked.wanted.depth)]
+
+
 def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     """Refuse positions outside the item rather than answer for another one."""
     wanted = asked.wanted
     _check_inside("masked position", asked.shape.masked, prepared, subwords)
     _check_inside("row", wanted.rows, prepared, subwords)
+    _check_inside("position", wanted.depth, prepared, subwords)
     if wanted.words is not None:
         _check_words(wanted.words, prepared, subwords)
     for start, stop in wanted.spans:

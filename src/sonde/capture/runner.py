@@ -19,10 +19,11 @@ from sonde.capture.answers import AnswerBoard, answer_board
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, segments
+from sonde.capture.depth import LayerReader
 from sonde.capture.fitting import fit_of
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Answer, Prepared
-from sonde.capture.rows import Row, of_one_length
+from sonde.capture.rows import Row, mask, of_one_length
 from sonde.capture.scoring import AnswerRanking, PositionScoring
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares
@@ -83,6 +84,7 @@ class Runner:
         self.halved = 0
         self._fit = fit_of(loaded.model)
         self._narrow: dict[AnswerBoard, Head] = {}
+        self._layers = LayerReader(loaded, self._head, self._chunk)
         self._reading = ExitStack()
         self._recording: Recording | None = None
 
@@ -135,7 +137,7 @@ class Runner:
         """What decides how much memory a token of a batch takes."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         attends = any(one.rows or one.words is not None for one in wanted)
-        return batch[0].written is None, any(one.pooling for one in wanted), attends
+        return batch[0].written is None, any(one.pooling or one.depth for one in wanted), attends
 
     def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
@@ -152,7 +154,7 @@ class Runner:
         )
         upload.send()
         states, finish = read()
-        if scoring.asked:
+        if scoring.asked and any(one.scored for one in wanted):
             self._score(scoring, wanted, states, download)
         download.fetch()
         results = scoring.results()
@@ -169,8 +171,7 @@ class Runner:
         index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
         places = upload.add(index), upload.add(np.concatenate([row.query for row in batch]))
         if any(row.written is not None for row in batch):
-            written = self._written(batch, upload)
-            return lambda: (_at(written(), places), _as_they_are), None
+            return self._written(batch, wanted, places, upload, download), None
         return self._plain(batch, wanted, places, upload, download), None
 
     def _plain(
@@ -187,7 +188,7 @@ class Runner:
         # Of a decoder padding stands to the right, where no real position looks: without a mask the fused
         # triangular attention applies and positions count from 0, as they should.
         unmasked = self._kind == "decoder" and all(row.attended < 0 for row in batch)
-        mask = None if unmasked else upload.add(_mask(batch, width))
+        seen = None if unmasked else upload.add(mask(batch, width))
         readers = Readers(batch, wanted, self._kind, upload)
         decode = self._decoded(batch, upload) if self._kind == "encoder-decoder" and readers.words else None
         subwords = [len(self._item(row).alignment.subwords) for row in batch]
@@ -196,18 +197,20 @@ class Runner:
             for row, one, size in zip(batch, wanted, subwords, strict=True)
         ]
         pooled = PooledStates(bounds, wanted, upload, self._name)
+        depth = self._layers.of(batch, wanted, upload)
 
         def read() -> tuple[Tensor, _Finish]:
             arguments: dict[str, Any] = {"input_ids": tokens.tensor}
             if self._kind == "decoder":
                 arguments["use_cache"] = False
-            if mask is not None:
-                arguments["attention_mask"] = mask.tensor
-            if pooled.asked:
+            if seen is not None:
+                arguments["attention_mask"] = seen.tensor
+            if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
             output = self._forward(arguments, readers, decode)
             pooled.hand_in(output.hidden_states if pooled.asked else None, download)
             readers.hand_in(download, self._attention_layers(wanted, readers))
+            depth.hand_in(output, download)
             return _at(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
@@ -218,32 +221,48 @@ class Runner:
                     cause = not_finite(self._loaded.model.dtype)
                     raise CaptureError(f"{self._where(row)}: attention rows are not finite; {cause}")
             words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
-            return [
-                replace(result, sums=one, attention=two, words=three)
-                for result, one, two, three in zip(scored, pooled.results(), attention, words, strict=True)
-            ]
+            scored = depth.added(scored, self._where)
+            found = zip(scored, pooled.results(), attention, words, strict=True)
+            return [replace(one, sums=sums, attention=rows, words=ranks) for one, sums, rows, ranks in found]
 
         return read
 
     def _padded(self, rows: Sequence[Int[np.ndarray, " token"]], upload: Upload) -> Sent:
         return upload.add(pad(rows, self._loaded.special.pad))
 
-    def _written(self, batch: Sequence[Row], upload: Upload) -> Callable[[], Tensor]:
-        """Last states of the decoder of an encoder-decoder over what it reads of each row.
+    def _written(
+        self,
+        batch: Sequence[Row],
+        wanted: Sequence[MergedRequests],
+        places: tuple[Sent, Sent],
+        upload: Upload,
+        download: Download,
+    ) -> _Read:
+        """The forward of an encoder-decoder that writes: last states of its decoder over what it reads.
 
         Shorter rows are filled up on the right, where no decoder looks back.
         """
         tokens = self._padded([row.tokens for row in batch], upload)
         written = self._padded([row.written for row in batch if row.written is not None], upload)
-        mask = upload.add(_mask(batch, max(len(row.tokens) for row in batch)))
-        return lambda: (
-            self._whole(
+        seen = upload.add(mask(batch, max(len(row.tokens) for row in batch)))
+        depth = self._layers.of(batch, wanted, upload)
+
+        def read() -> tuple[Tensor, _Finish]:
+            more = {"output_hidden_states": True} if depth.asked else {}
+            output = self._whole(
                 input_ids=tokens.tensor,
-                attention_mask=mask.tensor,
+                attention_mask=seen.tensor,
                 decoder_input_ids=written.tensor,
                 use_cache=False,
-            ).last_hidden_state
-        )
+                **more,
+            )
+            depth.hand_in(output, download)
+            return _at(output.last_hidden_state, places), finish
+
+        def finish(scored: Sequence[RowResult]) -> list[RowResult]:
+            return depth.added(scored, self._where)
+
+        return read
 
     def _forward(self, arguments: dict[str, Any], readers: Readers, decode: _Decode | None) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
@@ -380,8 +399,3 @@ def _at(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Sent]) -
     # Of a model over several devices the last layer need not lie where the first one reads.
     found = last[index.tensor.to(last.device), query.tensor.to(last.device)]
     return found.to(index.tensor.device)
-
-
-def _mask(batch: Sequence[Row], width: int) -> Int[np.ndarray, "batch token"]:
-    seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
-    return (np.arange(width) < seen[:, None]).astype(np.int64)

@@ -62,7 +62,7 @@ class PooledStates:
         if self._sides is None:
             return
         start, stop = self._sides.tensor
-        held = _vectors(states, len(start), self._model)
+        held = vectors(states, len(start), self._model)
         self._layers = chosen(
             [one.layers for one in self._wanted if one.pooling], len(held), "layer", self._model
         )
@@ -113,7 +113,7 @@ def chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model
     return found
 
 
-def _vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
+def vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
     """The states of all layers, one vector a subword."""
     held = [one for one in states or () if one is not None]
     if not held or len(held) < len(states or ()):

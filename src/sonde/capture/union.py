@@ -13,9 +13,11 @@ from sonde.capture.requests import (
     AnswerRanks,
     AttentionRows,
     ItemCapture,
+    LayerScores,
     Pass,
     Plain,
     Request,
+    ScoredLayers,
     Start,
     TokenScores,
     Variant,
@@ -62,6 +64,7 @@ class MergedRequests:
         rows: Query positions whose attention is asked for.
         row_layers: Layers of the rows; None means all.
         words: Words that are looked up in each other's attention.
+        depth: Subword positions that are scored from every layer.
     """
 
     top_k: int | None = None
@@ -72,11 +75,12 @@ class MergedRequests:
     rows: tuple[int, ...] = ()
     row_layers: tuple[int, ...] | None = ()
     words: WordLookups | None = None
+    depth: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether nothing is asked for, so that nothing has to be forwarded."""
-        return not self.scored and not self.attends
+        return not self.scored and not self.attends and not self.depth
 
     @property
     def scored(self) -> bool:
@@ -87,6 +91,11 @@ class MergedRequests:
     def attends(self) -> bool:
         """Whether more than scores is asked for: states or attention."""
         return bool(self.pooling or self.rows or self.words is not None)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the last states at scored positions are all that is needed of a forward."""
+        return not self.attends and not self.depth
 
     @property
     def narrow(self) -> bool:
@@ -113,6 +122,7 @@ class MergedRequests:
             rows=_both(self.rows, other.rows),
             row_layers=_both_layers(self.row_layers, other.row_layers),
             words=self.words or other.words,
+            depth=_both(self.depth, other.depth),
         )
 
 
@@ -235,10 +245,25 @@ def restrict(
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
     words = capture.words if want.words is not None else {}
+    layers = None
+    if want.depth and capture.layers is not None:
+        layers = _of_positions(capture.layers, want.depth)
     answers = capture.answers if want.answers is not None else None
     return replace(
-        capture, variant=variant, scores=scores, answers=answers, states=states, rows=rows, words=words
+        capture,
+        variant=variant,
+        scores=scores,
+        answers=answers,
+        states=states,
+        rows=rows,
+        words=words,
+        layers=layers,
     )
+
+
+def _of_positions(held: ScoredLayers, wanted: tuple[int, ...]) -> ScoredLayers:
+    kept = np.flatnonzero(np.isin(held.position, wanted))
+    return ScoredLayers(held.position[kept], held.nats[:, kept], held.rank[:, kept], held.top_id[:, kept])
 
 
 def _pick(have: tuple[int, ...] | None, want: tuple[int, ...] | None, layers: int) -> list[int]:
@@ -286,6 +311,8 @@ def _wanted(request: Request, item: str) -> MergedRequests:
     if isinstance(request, AttentionRows):
         rows = tuple(request.rows.get(item, ()))
         return MergedRequests(rows=rows, row_layers=request.layers) if rows else MergedRequests()
+    if isinstance(request, LayerScores):
+        return MergedRequests(depth=tuple(sorted(set(request.positions.get(item, ())))))
     if isinstance(request, WordAttention):
         return MergedRequests(words=request.lookups.get(item))
     unknown = sorted(set(request.pooling) - set(_POOLINGS))

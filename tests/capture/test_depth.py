@@ -215,6 +215,33 @@ def test_windows_and_other_lenses_change_nothing(tiny: Tiny, prepare: Prepare) -
     np.testing.assert_allclose(cut.nats, deep.layers.nats, atol=1e-4)
 
 
+def test_two_ids_are_held_against_each_other_at_every_layer(tiny: Tiny, prepare: Prepare) -> None:
+    loaded, item = tiny("gemma2"), prepare(TEXT)
+    key, ids = item.item.item_id, item.alignment.subwords.ids.tolist()
+    other = ord("q")
+    asked = {
+        "margins": [Pass(Plain(), (LayerScores({key: (7, 12)}, {key: {12: other}}),))],
+        "alone": [Pass(Plain(), (LayerScores({key: (12,)}),))],
+    }
+    (seen,) = observe_lenses(loaded, [item], asked)
+    held, alone = seen.captures["margins"][0].layers, seen.captures["alone"][0].layers
+    assert held is not None
+    assert alone is not None
+    given, column = _input(loaded, ids, 12)
+    whole, raw = _raw(loaded.model, given)
+    with torch.no_grad():
+        logits = torch.stack([READ["gemma2"](loaded.model, states[0, column]) for states in raw])
+    np.testing.assert_allclose(held.margin[:, 1], logits[:, ids[12]] - logits[:, other], atol=1e-4)
+    np.testing.assert_allclose(
+        held.margin[-1, 1], whole[0, column, ids[12]] - whole[0, column, other], atol=1e-4
+    )
+    assert np.isnan(held.margin[:, 0]).all()
+    assert (held.position.tolist(), held.other.tolist()) == ([7, 12], [-1, other])
+    assert (alone.position.tolist(), alone.other.tolist()) == ([12], [-1])
+    np.testing.assert_allclose(alone.nats[:, 0], held.nats[:, 1], atol=1e-6)
+    np.testing.assert_array_equal(alone.rank[:, 0], held.rank[:, 1])
+
+
 def test_a_position_outside_the_item_is_refused(tiny: Tiny, prepare: Prepare) -> None:
     loaded, item = tiny("llama"), prepare("x = 1\n")
     wanted = LayerScores({item.item.item_id: (99,)})

@@ -166,13 +166,15 @@ def _joined(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
     """What several windows read off every layer, each position in one of them."""
     if not windows:
         return None
-    position = np.concatenate([one.position for one in windows])
-    order = np.argsort(position)
-    nats, rank, top_id = (
-        np.concatenate([getattr(one, name) for one in windows], axis=1)[:, order]
-        for name in ("nats", "rank", "top_id")
+    position, other = (
+        np.concatenate([getattr(one, name) for one in windows]) for name in ("position", "other")
     )
-    return ScoredLayers(position[order], nats, rank, top_id)
+    order = np.argsort(position, kind="stable")
+    scores = (
+        np.concatenate([getattr(one, name) for one in windows], axis=1)[:, order]
+        for name in ("nats", "rank", "top_id", "margin")
+    )
+    return ScoredLayers(position[order], other[order], *scores)
 
 
 def unranked(subwords: int) -> ScoredAnswers:

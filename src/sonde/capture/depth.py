@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.collect import RowResult
-from sonde.capture.reducers import score_positions
+from sonde.capture.reducers import SharedStates, score_positions
 from sonde.capture.requests import ScoredLayers
 from sonde.capture.rows import Row
 from sonde.capture.states import vectors
-from sonde.capture.transfer import Download, Fetched, Upload
+from sonde.capture.transfer import Download, Fetched, Sent, Upload
 from sonde.capture.union import MergedRequests
 from sonde.models import LoadedModel
 from sonde.models._heads import WholeHead
 from sonde.models._norms import LastSteps, last_steps
-
-_KEPT = ("nats", "rank", "top_ids")
 
 
 class LayerReader:
@@ -48,24 +48,55 @@ class LayerReader:
         """The scores that are asked of one batch."""
         return LayerReading(self, batch, wanted, upload)
 
-    def scores(
-        self, states: Sequence[Tensor], index: Tensor, column: Tensor, gold: Tensor
-    ) -> list[list[Tensor]]:
+    def scores(self, states: Sequence[Tensor], entries: _Entries) -> list[list[Tensor]]:
         """Scores of some positions, a layer each.
 
         Args:
             states: The states of all layers, the last as the head takes them.
-            index: Row of each position.
-            column: Its column.
-            gold: The id that is right there.
+            entries: Where they are, and what is right there.
         """
+        gold, other = entries.gold.tensor, entries.other.tensor
+        source: SharedStates | None = None
+        ids = gold
+        if entries.contrasted:
+            # Both ids of a position are scored from one projection.
+            ids = torch.stack([gold, torch.where(other < 0, gold, other)], 1).flatten()
+            here = np.repeat(np.arange(len(gold)), 2)
+            source = SharedStates(here, torch.from_numpy(here).to(gold.device))
         found: list[list[Tensor]] = []
         for layer, held in enumerate(states):
-            own = held[index.to(held.device), column.to(held.device)]
+            own = held[entries.index.tensor.to(held.device), entries.column.tensor.to(held.device)]
             own = own if layer == len(states) - 1 else self.steps(own)
-            scored = score_positions(own.to(gold.device), self._head, gold, top_k=1, chunk=self._chunk)
-            found.append([getattr(scored, name) for name in _KEPT])
+            scored = score_positions(
+                own.to(gold.device), self._head, ids, top_k=1, chunk=self._chunk, source=source
+            )
+            nats, rank, top_id = scored.nats, scored.rank, scored.top_ids[:, 0]
+            margin = torch.full_like(nats, torch.nan)
+            if source is not None:
+                apart = nats[1::2] - nats[::2]
+                nats, rank, top_id = nats[::2], rank[::2], top_id[::2]
+                margin = torch.where(other < 0, torch.nan, apart)
+            found.append([nats, rank, top_id, margin])
         return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """Positions of a batch that are read off the layers.
+
+    Attributes:
+        index: The row of each.
+        column: Its column.
+        gold: The id that is right there.
+        other: The id that it is held against, -1 for none.
+        contrasted: Whether there is any such id.
+    """
+
+    index: Sent
+    column: Sent
+    gold: Sent
+    other: Sent
+    contrasted: bool
 
 
 class LayerReading:
@@ -81,22 +112,28 @@ class LayerReading:
     def __init__(
         self, reader: LayerReader, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
     ) -> None:
-        chosen = [np.isin(row.target, one.depth) for row, one in zip(batch, wanted, strict=True)]
         self._reader = reader
         self._batch = batch
-        self._targets = [row.target[mine] for row, mine in zip(batch, chosen, strict=True)]
+        # Of each row: index among the columns that it is scored at, and the id that is held against it.
+        self._asked = [_asked(row, one.depth) for row, one in zip(batch, wanted, strict=True)]
         self._fetched: list[list[Fetched]] = []
         if self.asked:
-            lengths = [len(one) for one in self._targets]
-            column = [row.query[mine] for row, mine in zip(batch, chosen, strict=True)]
-            gold = [row.gold[mine] for row, mine in zip(batch, chosen, strict=True)]
-            self._index = upload.add(np.repeat(np.arange(len(batch)), lengths))
-            self._column, self._gold = upload.add(np.concatenate(column)), upload.add(np.concatenate(gold))
+            at = [found[:, 0] for found in self._asked]
+            other = np.concatenate([found[:, 1] for found in self._asked])
+            self._entries = _Entries(
+                index=upload.add(np.repeat(np.arange(len(batch)), [len(one) for one in at])),
+                column=upload.add(
+                    np.concatenate([row.query[one] for row, one in zip(batch, at, strict=True)])
+                ),
+                gold=upload.add(np.concatenate([row.gold[one] for row, one in zip(batch, at, strict=True)])),
+                other=upload.add(other),
+                contrasted=bool((other >= 0).any()),
+            )
 
     @property
     def asked(self) -> bool:
         """Whether any position is read off the layers."""
-        return any(map(len, self._targets))
+        return any(map(len, self._asked))
 
     def hand_in(self, output: Any, download: Download) -> None:
         """Score from each layer, and have the scores fetched.
@@ -115,8 +152,7 @@ class LayerReading:
         # Where an encoder-decoder is read as a whole, both sides have states.
         states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
         held = vectors(states, len(self._batch), self._reader.loaded.spec.name)
-        places = self._index.tensor, self._column.tensor, self._gold.tensor
-        found = self._reader.scores([*held[:-1], output.last_hidden_state], *places)
+        found = self._reader.scores([*held[:-1], output.last_hidden_state], self._entries)
         self._fetched = [download.add_all(one) for one in found]
 
     def added(self, results: Sequence[RowResult], where: Callable[[Row], str]) -> list[RowResult]:
@@ -131,17 +167,22 @@ class LayerReading:
         """
         if not self._fetched:
             return [*results]
-        nats, rank, top_id = (
-            np.stack([layer[at].array.reshape(-1) for layer in self._fetched]) for at in range(len(_KEPT))
-        )
+        held = [np.stack([layer[at].array for layer in self._fetched]) for at in range(len(self._fetched[0]))]
         with_layers: list[RowResult] = []
         begin = 0
-        for row, target, result in zip(self._batch, self._targets, results, strict=True):
-            mine = slice(begin, begin + len(target))
+        for row, asked, result in zip(self._batch, self._asked, results, strict=True):
+            mine = slice(begin, begin + len(asked))
             begin = mine.stop
-            if not np.isfinite(nats[:, mine]).all():
+            if not np.isfinite(held[0][:, mine]).all():
                 cause = not_finite(self._reader.loaded.model.dtype)
                 raise CaptureError(f"{where(row)}: a layer read through the head is not finite; {cause}")
-            found = ScoredLayers(target, nats[:, mine], rank[:, mine], top_id[:, mine])
-            with_layers.append(replace(result, layers=found) if len(target) else result)
+            found = ScoredLayers(row.target[asked[:, 0]], asked[:, 1], *(one[:, mine] for one in held))
+            with_layers.append(replace(result, layers=found) if len(asked) else result)
         return with_layers
+
+
+def _asked(row: Row, entries: Sequence[tuple[int, int]]) -> Int[np.ndarray, "entry 2"]:
+    """Of the entries those that a row holds: index among its targets, and the other id."""
+    places = {target: at for at, target in enumerate(row.target.tolist())}
+    found = [(places[position], other) for position, other in entries if position in places]
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)

@@ -131,9 +131,12 @@ class LayerScores:
 
     Attributes:
         positions: For each item id, the subword positions that are scored.
+        against: For each item id and some of its positions, an id that could stand there in the place of the
+            right one: what the two differ by is wanted as well.
     """
 
     positions: Mapping[str, tuple[int, ...]]
+    against: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,15 +295,19 @@ class ScoredLayers:
 
     Attributes:
         position: The subwords, ascending.
+        other: The id that each is held against, -1 for none.
         nats: Negative log-probability of the subword.
         rank: Its rank, 1 is the best; near-ties count against it.
         top_id: The id that the layer finds likeliest.
+        margin: Logit of the right subword less that of the other one; NaN where no other was named.
     """
 
     position: Int[np.ndarray, " position"]
+    other: Int[np.ndarray, " position"]
     nats: Float[np.ndarray, "layer position"]
     rank: Int[np.ndarray, "layer position"]
     top_id: Int[np.ndarray, "layer position"]
+    margin: Float[np.ndarray, "layer position"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -288,7 +288,11 @@ def _asked(
     columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: Input
 ) -> Int[np.ndarray, " some"]:
     """Of the columns that can be scored those that have to be: all, or those read off every layer."""
-    return columns if asked.wanted.scored else columns[np.isin(targets, asked.wanted.depth)]
+    return (
+        columns
+        if asked.wanted.scored
+        else columns[np.isin(targets, [position for position, _ in asked.wanted.depth])]
+    )
 
 
 def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
@@ -296,7 +300,7 @@ def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     wanted = asked.wanted
     _check_inside("masked position", asked.shape.masked, prepared, subwords)
     _check_inside("row", wanted.rows, prepared, subwords)
-    _check_inside("position", wanted.depth, prepared, subwords)
+    _check_inside("position", [position for position, _ in wanted.depth], prepared, subwords)
     if wanted.words is not None:
         _check_words(wanted.words, prepared, subwords)
     for start, stop in wanted.spans:

@@ -64,7 +64,8 @@ class MergedRequests:
         rows: Query positions whose attention is asked for.
         row_layers: Layers of the rows; None means all.
         words: Words that are looked up in each other's attention.
-        depth: Subword positions that are scored from every layer.
+        depth: Subword positions that are scored from every layer, with the id that each is held against, -1
+            for none.
     """
 
     top_k: int | None = None
@@ -75,7 +76,7 @@ class MergedRequests:
     rows: tuple[int, ...] = ()
     row_layers: tuple[int, ...] | None = ()
     words: WordLookups | None = None
-    depth: tuple[int, ...] = ()
+    depth: tuple[tuple[int, int], ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -247,7 +248,7 @@ def restrict(
     words = capture.words if want.words is not None else {}
     layers = None
     if want.depth and capture.layers is not None:
-        layers = _of_positions(capture.layers, want.depth)
+        layers = _of_entries(capture.layers, want.depth)
     answers = capture.answers if want.answers is not None else None
     return replace(
         capture,
@@ -261,9 +262,14 @@ def restrict(
     )
 
 
-def _of_positions(held: ScoredLayers, wanted: tuple[int, ...]) -> ScoredLayers:
-    kept = np.flatnonzero(np.isin(held.position, wanted))
-    return ScoredLayers(held.position[kept], held.nats[:, kept], held.rank[:, kept], held.top_id[:, kept])
+def _of_entries(held: ScoredLayers, wanted: tuple[tuple[int, int], ...]) -> ScoredLayers:
+    entries = zip(held.position.tolist(), held.other.tolist(), strict=True)
+    kept = [at for at, entry in enumerate(entries) if entry in wanted]
+    return ScoredLayers(
+        held.position[kept],
+        held.other[kept],
+        *(getattr(held, name)[:, kept] for name in ("nats", "rank", "top_id", "margin")),
+    )
 
 
 def _pick(have: tuple[int, ...] | None, want: tuple[int, ...] | None, layers: int) -> list[int]:
@@ -312,7 +318,9 @@ def _wanted(request: Request, item: str) -> MergedRequests:
         rows = tuple(request.rows.get(item, ()))
         return MergedRequests(rows=rows, row_layers=request.layers) if rows else MergedRequests()
     if isinstance(request, LayerScores):
-        return MergedRequests(depth=tuple(sorted(set(request.positions.get(item, ())))))
+        against = request.against.get(item, {})
+        positions = sorted(set(request.positions.get(item, ())))
+        return MergedRequests(depth=tuple((position, against.get(position, -1)) for position in positions))
     if isinstance(request, WordAttention):
         return MergedRequests(words=request.lookups.get(item))
     unknown = sorted(set(request.pooling) - set(_POOLINGS))

@@ -151,6 +151,33 @@ def _bert() -> Any:
     )
 
 
+def _roberta() -> Any:
+    return transformers.RobertaForMaskedLM(
+        transformers.RobertaConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=VOCAB + 64,
+        )
+    )
+
+
+def _modernbert() -> Any:
+    return transformers.ModernBertForMaskedLM(
+        transformers.ModernBertConfig(
+            **COMMON,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            max_position_embeddings=64,
+            local_attention=8,
+        )
+    )
+
+
 def _bart() -> Any:
     return transformers.BartForConditionalGeneration(
         transformers.BartConfig(
@@ -194,6 +221,8 @@ MAKERS: dict[str, tuple[Callable[[], Any], str, int, str]] = {
     "longformer": (_longformer, "encoder", 2, "encoder"),
     "codegen": (_codegen, "decoder", 2, "decoder"),
     "bert": (_bert, "encoder", 3, "bert"),
+    "roberta": (_roberta, "encoder", 2, "roberta"),
+    "modernbert": (_modernbert, "encoder", 3, "modernbert"),
     "bart": (_bart, "encoder-decoder", 4, "bart"),
     "t5": (_t5, "encoder-decoder", 4, "t5"),
 }

@@ -21,6 +21,7 @@ class RowResult:
     Attributes:
         scores: Scores of the row's targets, in their order, by their names in `ScoredSubwords`.
         sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
+        heads: What heads of the wanted layers give, summed over each of the row's `head_segments`.
         attention: Attention of the wanted layers, for the row's `queries`.
         words: Ranks of words by side; empty where none were looked up.
         answers: Ranks of texts at the row's targets.
@@ -29,6 +30,7 @@ class RowResult:
 
     scores: Mapping[str, Float[np.ndarray, ...] | Int[np.ndarray, ...]] | None = None
     sums: Float[np.ndarray, "layer segment d_model"] | None = None
+    heads: Float[np.ndarray, "layer segment width"] | None = None
     attention: Float[np.ndarray, "layer head row token"] | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     answers: ScoredAnswers | None = None
@@ -53,6 +55,11 @@ def segments(
     return found
 
 
+def head_segments(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
+    """Columns of a row that what heads give is summed over, half-open."""
+    return [_inside(row, start, stop) for start, stop in wanted.head_spans]
+
+
 def queries(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
     """Attention rows that are read from this window: (index among the wanted rows, column)."""
     columns = [(index, position - row.origin) for index, position in enumerate(wanted.rows)]
@@ -73,6 +80,27 @@ def _summary(row: Row, special: SpecialTokens) -> tuple[int, int]:
     return 0, 0
 
 
+class _Sums:
+    """Sums over segments that several windows hold parts of."""
+
+    def __init__(self) -> None:
+        self._sums: Float[np.ndarray, "layer segment width"] | None = None
+        self._counts = np.zeros(0)
+
+    def add(self, sums: Float[np.ndarray, "layer segment width"], bounds: Sequence[tuple[int, int]]) -> None:
+        """Add what one window holds."""
+        counts = np.array([max(0, stop - start) for start, stop in bounds], dtype=np.float64)
+        self._sums = sums + (0 if self._sums is None else self._sums)
+        self._counts = counts if len(self._counts) == 0 else self._counts + counts
+
+    def means(self) -> Float[np.ndarray, "layer segment width"] | None:
+        """Means over the segments, NaN for an empty one; None where nothing was added."""
+        if self._sums is None:
+            return None
+        with np.errstate(invalid="ignore"):
+            return (self._sums / self._counts[:, None]).astype(np.float32)
+
+
 class Collector:
     """Puts the windows of one input together.
 
@@ -81,18 +109,22 @@ class Collector:
         subwords: Its number of subwords.
         wanted: What is asked of the input.
         special: The model's special tokens.
+        heads: Query heads a layer.
     """
 
-    def __init__(self, item_id: str, subwords: int, wanted: MergedRequests, special: SpecialTokens) -> None:
+    def __init__(
+        self, item_id: str, subwords: int, wanted: MergedRequests, special: SpecialTokens, heads: int
+    ) -> None:
         self._item_id = item_id
         self._subwords = subwords
         self._wanted = wanted
         self._special = special
+        self._head_count = heads
         self._scores: ScoredSubwords | None = None
         if wanted.top_k is not None:
             self._scores = unscored(subwords, wanted.top_k)
-        self._sums: Float[np.ndarray, "layer segment d_model"] | None = None
-        self._counts = np.zeros(0)
+        self._sums = _Sums()
+        self._heads = _Sums()
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
         self._words: Mapping[str, WordRanks] = {}
         self._layers: list[ScoredLayers] = []
@@ -105,10 +137,9 @@ class Collector:
         if result.scores is not None and self._scores is not None:
             self._add_scores(row, result.scores, self._scores)
         if result.sums is not None:
-            bounds = segments(row, self._wanted, self._subwords, self._special)
-            counts = np.array([max(0, stop - start) for start, stop in bounds], dtype=np.float64)
-            self._sums = result.sums + (0 if self._sums is None else self._sums)
-            self._counts = counts if len(self._counts) == 0 else self._counts + counts
+            self._sums.add(result.sums, segments(row, self._wanted, self._subwords, self._special))
+        if result.heads is not None:
+            self._heads.add(result.heads, head_segments(row, self._wanted))
         if result.attention is not None:
             self._add_rows(row, result.attention)
         self._words = result.words or self._words
@@ -121,20 +152,21 @@ class Collector:
     def finish(self) -> ItemCapture:
         """The capture, after the last window."""
         states: dict[str, Float[np.ndarray, ...]] = {}
-        if self._sums is not None:
-            with np.errstate(invalid="ignore"):
-                means = (self._sums / self._counts[:, None]).astype(np.float32)
+        means, heads = self._sums.means(), self._heads.means()
+        if means is not None:
             at = 0
             for pooling in self._wanted.pooling:
                 width = len(self._wanted.spans) if pooling == "spans" else 1
                 states[pooling] = means[:, at : at + width] if pooling == "spans" else means[:, at]
                 at += width
+        if heads is not None:
+            heads = heads.reshape(*heads.shape[:2], self._head_count, -1)
         return ItemCapture(
             self._item_id,
-            0,
-            self._scores,
-            states,
-            self._rows,
+            scores=self._scores,
+            states=states,
+            heads=heads,
+            rows=self._rows,
             words=self._words,
             answers=self._answers,
             layers=_joined(self._layers),

@@ -100,7 +100,8 @@ def _observe_block(
         lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
     }
     union = unite(suited, [one.item.item_id for one in prepared])
-    cutter = RowCutter(loaded, settings)
+    changed = any(asked.shape.changes for asked in union.inputs)
+    cutter = RowCutter(loaded, settings, whole=changed)
     inputs = [_answerable(asked, prepared[asked.item], cutter) for asked in union.inputs]
     rows: list[Row] = []
     for source, asked in enumerate(inputs):
@@ -140,12 +141,15 @@ def _capture(
         size = len(one.alignment.subwords)
         if asked.shape.padded:
             size = cutter.pads(size, asked.shape.start)
-        collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special))
+        heads = loaded.capabilities.heads
+        collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special, heads))
     writes = {row.source for row in rows if row.written is not None}
     with Runner(loaded, prepared, inputs, settings) as runner:
         keys = [_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
-        scored_alone = all(asked.wanted.plain and not asked.shape.padded for asked in inputs)
+        scored_alone = all(
+            asked.wanted.plain and not asked.shape.padded and not asked.shape.changes for asked in inputs
+        )
         if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
             shared, alone = shared_batches(rows, keys, runner.budget)
             if shared and runner.shares:
@@ -188,6 +192,8 @@ def _batches(
 
 def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:
     """A row's place among rows of its length, whatever the order of the items."""
+    shape = asked.shape
+    changes = " ".join(change.key for change in shape.changes)
     return hash_text(
-        f"{prepared[asked.item].item.item_id} {asked.shape.masked} {asked.shape.padded} {row.origin}"
+        f"{prepared[asked.item].item.item_id} {shape.masked} {shape.padded} {row.origin}{changes}"
     )

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
 
 from sonde.alignment.spans import Alignment
+from sonde.capture.interventions import Change
 from sonde.corpora import Item
 from sonde.languages import CodeTokens, Tree
 
@@ -59,6 +60,23 @@ class Masked:
     """
 
     positions: Mapping[str, tuple[tuple[int, ...], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The item, as it is or masked, read with something changed on the way; weights never change.
+
+    Items that a change does not concern are not read.
+
+    Attributes:
+        of: What is read.
+        changes: What is changed; of several at one place the later one changes what the earlier one left.
+        name: What the captures of it are told by, `ItemCapture.change`.
+    """
+
+    of: Plain | Masked
+    changes: tuple[Change, ...]
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +155,19 @@ class LayerScores:
 
     positions: Mapping[str, tuple[int, ...]]
     against: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOutputs:
+    """What heads give at places, before the projection that mixes them; of the side that reads the text.
+
+    Attributes:
+        spans: For each item id, half-open intervals of subword positions; each is averaged over.
+        layers: Which layers; None means all.
+    """
+
+    spans: Mapping[str, tuple[tuple[int, int], ...]]
+    layers: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +258,8 @@ class WordAttention:
     lookups: Mapping[str, WordLookups]
 
 
-Request = TokenScores | AnswerRanks | HiddenStates | LayerScores | AttentionRows | WordAttention
-Variant = Plain | Masked
+Request = TokenScores | AnswerRanks | HiddenStates | LayerScores | HeadOutputs | AttentionRows | WordAttention
+Variant = Plain | Masked | Changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +279,16 @@ class Pass:
 
 def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
     """The passes with what a decoder reads before a text, where they leave that open."""
-    return tuple(
-        replace(one, variant=replace(one.variant, start=start))
-        if isinstance(one.variant, Plain) and one.variant.start == "auto"
-        else one
-        for one in passes
-    )
+    return tuple(replace(one, variant=_begun(one.variant, start)) for one in passes)
+
+
+def _begun(variant: Variant, start: Start) -> Variant:
+    if isinstance(variant, Changed):
+        of = _begun(variant.of, start)
+        return variant if isinstance(of, Changed) else replace(variant, of=of)
+    if isinstance(variant, Plain) and variant.start == "auto":
+        return replace(variant, start=start)
+    return variant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -358,9 +393,11 @@ class ItemCapture:
     Attributes:
         item_id: The item.
         variant: Index among the item's variants (0 for the plain one).
+        change: Name of the `Changed` input; empty where nothing is changed.
         scores: Answer to `TokenScores`.
         states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
             (layer, span, d_model).
+        heads: Answer to `HeadOutputs`: (layer, span, head, d_head).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
         pad: Of a `Plain.padded` variant the id of the pads, one row of ``scores`` each; else None.
         words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
@@ -374,8 +411,10 @@ class ItemCapture:
 
     item_id: str
     variant: int = 0
+    change: str = ""
     scores: ScoredSubwords | None = None
     states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
+    heads: Float[np.ndarray, "layer span head d_head"] | None = None
     rows: Float[np.ndarray, "layer head row subword"] | None = None
     pad: int | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)

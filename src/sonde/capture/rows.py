@@ -35,6 +35,9 @@ class Row:
         shared: Leading tokens that other rows of the batch may begin with as well; read once for all of them.
         written: What the decoder of an encoder-decoder reads, whose columns are then those of `query`; None
             where nothing but the text is read.
+        gap: First subword of a run that one sign stands for; -1 where all subwords stand for themselves.
+        hidden: Subwords of that run.
+        writes: First subword of the item among what is written, and the column it stands at.
     """
 
     source: int
@@ -49,6 +52,30 @@ class Row:
     attended: int = -1
     shared: int = 0
     written: Int[np.ndarray, " token"] | None = None
+    gap: int = -1
+    hidden: int = 0
+    writes: tuple[int, int] = (0, 1)
+
+    def places(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
+        """The subword of the item at each column, -1 for whatever is no subword of it.
+
+        Args:
+            subwords: Of the item.
+            side: Side of the model that has the columns; what a decoder that writes reads is counted apart.
+            suffix: Special tokens behind the text.
+        """
+        if side in ("decoder", "cross") and self.written is not None:
+            first, column = self.writes
+            found = np.arange(len(self.written)) - column + first
+            return np.where(np.arange(len(self.written)) < column, -1, found)
+        columns = np.arange(len(self.tokens))
+        found = columns + self.origin
+        if self.gap >= 0:
+            behind = found > self.gap
+            found = np.where(behind, found + self.hidden - 1, found)
+            found[self.gap - self.origin] = -1
+        outside = (found < 0) | (found >= subwords) | (columns >= len(self.tokens) - suffix)
+        return np.where(outside, -1, found)
 
     @property
     def size(self) -> int:
@@ -91,10 +118,13 @@ class RowCutter:
     Args:
         loaded: The model.
         settings: Positions of a window, and by how much each further one advances.
+        whole: Whether a decoder reads the last subword even where only scores are asked for, so that all
+            inputs of an item have the same rows.
     """
 
-    def __init__(self, loaded: LoadedModel, settings: CaptureSettings) -> None:
+    def __init__(self, loaded: LoadedModel, settings: CaptureSettings, *, whole: bool = False) -> None:
         self._loaded = loaded
+        self._whole = whole
         self._settings = settings
         self._special = loaded.special
         self._name, self._kind = loaded.spec.name, loaded.capabilities.kind
@@ -160,7 +190,7 @@ class RowCutter:
         sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
         if asked.shape.cut:
             sequence = sequence[: self._context]
-        attended, last = -1, 0 if asked.wanted.attends else 1
+        attended, last = -1, 0 if asked.wanted.attends or self._whole else 1
         if asked.shape.padded:
             # Pads stand in the place of the item, which is read before them, and nothing attends to them.
             attended, before, last = len(sequence), len(sequence), 0
@@ -245,7 +275,7 @@ class RowCutter:
             )
         if asked.wanted.attends:
             raise InputError(
-                f"model {name!r}: states and attention are those of the whole text, without a gap"
+                f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
             )
         hidden = asked.shape.masked
         first, stop = hidden[0], hidden[-1] + 1
@@ -281,6 +311,9 @@ class RowCutter:
             target=masked,
             first=begin,
             written=np.concatenate([before, repeated, ids[first : stop - 1]]),
+            gap=first,
+            hidden=stop - first,
+            writes=(begin if special.gap.repeats else first, len(before)),
         )
 
 
@@ -303,7 +336,10 @@ def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
     _check_inside("position", [position for position, _ in wanted.depth], prepared, subwords)
     if wanted.words is not None:
         _check_words(wanted.words, prepared, subwords)
-    for start, stop in wanted.spans:
+    for change in asked.shape.changes:
+        named = () if change.positions is None else change.positions.get(prepared.item.item_id, ())
+        _check_inside("changed position", named, prepared, subwords)
+    for start, stop in (*wanted.spans, *wanted.head_spans):
         if not 0 <= start <= stop <= subwords:
             raise InputError(
                 f"item {prepared.item.item_id}: span {start}..{stop} lies outside its {subwords} subwords"

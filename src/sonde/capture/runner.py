@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.answers import AnswerBoard, answer_board
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
-from sonde.capture.collect import RowResult, segments
+from sonde.capture.collect import RowResult, head_segments, segments
 from sonde.capture.depth import LayerReader
 from sonde.capture.fitting import fit_of
+from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Answer, Prepared
 from sonde.capture.rows import Row, mask, of_one_length
@@ -87,6 +88,9 @@ class Runner:
         self._layers = LayerReader(loaded, self._head, self._chunk)
         self._reading = ExitStack()
         self._recording: Recording | None = None
+        self._hooks: Hooks | None = None
+        if any(asked.shape.changes or asked.wanted.head_spans for asked in inputs):
+            self._hooks = Hooks(loaded)
 
     @property
     def shares(self) -> bool:
@@ -95,7 +99,7 @@ class Runner:
 
     def __enter__(self) -> Runner:
         self._reading.enter_context(_products(self._loaded.spec.dtype == TF32))
-        if any(asked.wanted.rows or asked.wanted.words is not None for asked in self._inputs):
+        if any(asked.wanted.looks for asked in self._inputs):
             self._recording = self._reading.enter_context(recording(self._loaded))
         return self
 
@@ -136,8 +140,8 @@ class Runner:
     def _work(self, batch: Sequence[Row]) -> Hashable:
         """What decides how much memory a token of a batch takes."""
         wanted = [self._inputs[row.source].wanted for row in batch]
-        attends = any(one.rows or one.words is not None for one in wanted)
-        return batch[0].written is None, any(one.pooling or one.depth for one in wanted), attends
+        held = any(one.pooling or one.head_spans or one.depth for one in wanted)
+        return batch[0].written is None, held, any(one.looks for one in wanted)
 
     def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
@@ -196,7 +200,17 @@ class Runner:
             segments(row, one, size, self._loaded.special)
             for row, one, size in zip(batch, wanted, subwords, strict=True)
         ]
-        pooled = PooledStates(bounds, wanted, upload, self._name)
+        pooled = PooledStates(
+            bounds, [one.layers if one.pooling else () for one in wanted], upload, self._name
+        )
+        heads = PooledStates(
+            [head_segments(row, one) for row, one in zip(batch, wanted, strict=True)],
+            [one.head_layers if one.head_spans else () for one in wanted],
+            upload,
+            self._name,
+            "attention layer",
+        )
+        changes = self._changes(batch, upload)
         depth = self._layers.of(batch, wanted, upload)
 
         def read() -> tuple[Tensor, _Finish]:
@@ -207,14 +221,18 @@ class Runner:
                 arguments["attention_mask"] = seen.tensor
             if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
-            output = self._forward(arguments, readers, decode)
+            reader = self._head_reader() if heads.asked else None
+            with changes(), reader.reading() if reader else nullcontext():
+                output = self._forward(arguments, readers, decode)
             pooled.hand_in(output.hidden_states if pooled.asked else None, download)
+            heads.hand_in(reader.layers if reader else None, download)
             readers.hand_in(download, self._attention_layers(wanted, readers))
             depth.hand_in(output, download)
             return _at(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
             self._refuse_broken_states(batch, pooled)
+            self._refuse_broken_states(batch, heads)
             attention = readers.attention(batch, wanted)
             for row, rows in zip(batch, attention, strict=True):
                 if rows is not None and not np.isfinite(rows).all():
@@ -222,8 +240,12 @@ class Runner:
                     raise CaptureError(f"{self._where(row)}: attention rows are not finite; {cause}")
             words = readers.ranks(self._where(batch[0])) or [{}] * len(batch)
             scored = depth.added(scored, self._where)
-            found = zip(scored, pooled.results(), attention, words, strict=True)
-            return [replace(one, sums=sums, attention=rows, words=ranks) for one, sums, rows, ranks in found]
+            return [
+                replace(result, sums=one, heads=two, attention=three, words=four)
+                for result, one, two, three, four in zip(
+                    scored, pooled.results(), heads.results(), attention, words, strict=True
+                )
+            ]
 
         return read
 
@@ -246,16 +268,18 @@ class Runner:
         written = self._padded([row.written for row in batch if row.written is not None], upload)
         seen = upload.add(mask(batch, max(len(row.tokens) for row in batch)))
         depth = self._layers.of(batch, wanted, upload)
+        changes = self._changes(batch, upload)
 
         def read() -> tuple[Tensor, _Finish]:
             more = {"output_hidden_states": True} if depth.asked else {}
-            output = self._whole(
-                input_ids=tokens.tensor,
-                attention_mask=seen.tensor,
-                decoder_input_ids=written.tensor,
-                use_cache=False,
-                **more,
-            )
+            with changes():
+                output = self._whole(
+                    input_ids=tokens.tensor,
+                    attention_mask=seen.tensor,
+                    decoder_input_ids=written.tensor,
+                    use_cache=False,
+                    **more,
+                )
             depth.hand_in(output, download)
             return _at(output.last_hidden_state, places), finish
 
@@ -263,6 +287,20 @@ class Runner:
             return depth.added(scored, self._where)
 
         return read
+
+    def _changes(self, batch: Sequence[Row], upload: Upload) -> Callable[[], AbstractContextManager[None]]:
+        """A context in which the rows are read with what is changed of each."""
+        asked = [self._inputs[row.source].shape.changes for row in batch]
+        if self._hooks is None or not any(asked):
+            return nullcontext
+        items = [(one.item.item_id, len(one.alignment.subwords)) for one in map(self._item, batch)]
+        suffix = len(self._loaded.special.suffix)
+        side = reading_side(self._loaded)
+        return BatchChanges(self._hooks, batch, items, asked, suffix, side, upload).placed
+
+    def _head_reader(self) -> HeadReader:
+        assert self._hooks is not None
+        return HeadReader(self._hooks, reading_side(self._loaded))
 
     def _forward(self, arguments: dict[str, Any], readers: Readers, decode: _Decode | None) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.reducers import inside, pool
 from sonde.capture.transfer import Download, Fetched, Upload
-from sonde.capture.union import MergedRequests
 
 
 class PooledStates:
@@ -20,20 +19,23 @@ class PooledStates:
 
     Args:
         bounds: Segments of each row, half-open columns; `sonde.capture.collect.segments` gives them.
-        wanted: What is asked of each row.
+        layers: The layers that each row asks for; None for all, no layer where it asks for nothing.
         upload: Takes the bounds to where the model is.
         model: What to call the model.
+        what: What to call a layer of it.
     """
 
     def __init__(
         self,
         bounds: Sequence[Sequence[tuple[int, int]]],
-        wanted: Sequence[MergedRequests],
+        layers: Sequence[tuple[int, ...] | None],
         upload: Upload,
         model: str,
+        what: str = "layer",
     ) -> None:
-        self._wanted = wanted
+        self._asked = layers
         self._model = model
+        self._what = what
         self._counts = [len(one) for one in bounds]
         sides = np.zeros((2, len(bounds), max(self._counts, default=0)), dtype=np.int64)
         for row, spans in enumerate(bounds):
@@ -46,7 +48,7 @@ class PooledStates:
     @property
     def asked(self) -> bool:
         """Whether any row asks for states."""
-        return any(one.pooling for one in self._wanted)
+        return any(one is None or one for one in self._asked)
 
     def hand_in(self, states: Sequence[Tensor | None] | None, download: Download) -> None:
         """Sum the states of the layers that are asked for, and have them fetched.
@@ -63,9 +65,7 @@ class PooledStates:
             return
         start, stop = self._sides.tensor
         held = vectors(states, len(start), self._model)
-        self._layers = chosen(
-            [one.layers for one in self._wanted if one.pooling], len(held), "layer", self._model
-        )
+        self._layers = chosen(self._asked, len(held), self._what, self._model)
         within = inside(start, stop, held[0].shape[1])
         self._fetched = download.add(
             torch.stack([pool(held[layer].to(within.device), within) for layer in self._layers])
@@ -74,18 +74,14 @@ class PooledStates:
     def results(self) -> list[Float[np.ndarray, "layer segment d_model"] | None]:
         """The sums of each row, once they were fetched."""
         if self._fetched is None:
-            return [None] * len(self._wanted)
+            return [None] * len(self._asked)
         sums = self._fetched.array.astype(np.float64)
         places = {layer: at for at, layer in enumerate(self._layers)}
         return [
-            sums[
-                [*places.values()] if one.layers is None else [places[layer] for layer in one.layers],
-                row,
-                :count,
-            ]
-            if one.pooling
+            sums[[*places.values()] if one is None else [places[layer] for layer in one], row, :count]
+            if one is None or one
             else None
-            for row, (one, count) in enumerate(zip(self._wanted, self._counts, strict=True))
+            for row, (one, count) in enumerate(zip(self._asked, self._counts, strict=True))
         ]
 
     def broken(self) -> tuple[int, int] | None:
@@ -93,9 +89,9 @@ class PooledStates:
         if self._fetched is None or np.isfinite(self._fetched.array).all():
             return None
         finite = np.asarray(np.isfinite(self._fetched.array).all(axis=(2, 3)))
-        for row, one in enumerate(self._wanted):
+        for row, one in enumerate(self._asked):
             for place, layer in enumerate(self._layers):
-                if one.pooling and (one.layers is None or layer in one.layers) and not finite[place, row]:
+                if (one is None or layer in one) and not finite[place, row]:
                     return row, layer
         return None
 

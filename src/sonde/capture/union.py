@@ -9,9 +9,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from sonde.base.errors import InputError
+from sonde.capture.interventions import Change
 from sonde.capture.requests import (
     AnswerRanks,
     AttentionRows,
+    Changed,
+    HeadOutputs,
     ItemCapture,
     LayerScores,
     Pass,
@@ -37,6 +40,7 @@ class Shape(NamedTuple):
         start: What a decoder reads before it.
         cut: Whether a decoder reads only what fits at once.
         before: Text that a decoder reads before it.
+        changes: What is changed on the way.
     """
 
     masked: tuple[int, ...] = ()
@@ -44,6 +48,7 @@ class Shape(NamedTuple):
     start: Start = "auto"
     cut: bool = False
     before: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 _AS_IT_IS = Shape()
@@ -61,6 +66,8 @@ class MergedRequests:
         pooling: Poolings of hidden states; none where no states are asked for.
         layers: Layers of the states; None means all.
         spans: Spans to pool over.
+        head_spans: Spans over which what heads give is averaged.
+        head_layers: Layers of these heads; None means all.
         rows: Query positions whose attention is asked for.
         row_layers: Layers of the rows; None means all.
         words: Words that are looked up in each other's attention.
@@ -73,6 +80,8 @@ class MergedRequests:
     pooling: tuple[str, ...] = ()
     layers: tuple[int, ...] | None = ()
     spans: tuple[tuple[int, int], ...] = ()
+    head_spans: tuple[tuple[int, int], ...] = ()
+    head_layers: tuple[int, ...] | None = ()
     rows: tuple[int, ...] = ()
     row_layers: tuple[int, ...] | None = ()
     words: WordLookups | None = None
@@ -90,8 +99,13 @@ class MergedRequests:
 
     @property
     def attends(self) -> bool:
-        """Whether more than scores is asked for: states or attention."""
-        return bool(self.pooling or self.rows or self.words is not None)
+        """Whether more than scores is asked for: states, heads or attention."""
+        return bool(self.pooling or self.head_spans) or self.looks
+
+    @property
+    def looks(self) -> bool:
+        """Whether attention is asked for."""
+        return bool(self.rows or self.words is not None)
 
     @property
     def plain(self) -> bool:
@@ -120,6 +134,8 @@ class MergedRequests:
             pooling=_both(self.pooling, other.pooling),
             layers=_both_layers(self.layers, other.layers),
             spans=_both(self.spans, other.spans),
+            head_spans=_both(self.head_spans, other.head_spans),
+            head_layers=_both_layers(self.head_layers, other.head_layers),
             rows=_both(self.rows, other.rows),
             row_layers=_both_layers(self.row_layers, other.row_layers),
             words=self.words or other.words,
@@ -148,14 +164,16 @@ class LensShare:
 
     Attributes:
         source: Index into the inputs.
-        variant: Number of the input among the lens's inputs of the item: 0 for the item as it is, masked ones
+        variant: Number of the input among the lens's inputs of the item: 0 for the item as it is, others
             from 1 on in the order asked.
         wanted: The lens's own requests.
+        name: What the lens calls what is changed.
     """
 
     source: int
     variant: int
     wanted: MergedRequests
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +197,12 @@ class Union:
         """
         return {
             lens: tuple(
-                restrict(captures[part.source], self.inputs[part.source].wanted, part.wanted, part.variant)
+                replace(
+                    restrict(
+                        captures[part.source], self.inputs[part.source].wanted, part.wanted, part.variant
+                    ),
+                    change=part.name,
+                )
                 for part in items[item]
             )
             for lens, items in self.parts.items()
@@ -203,13 +226,13 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
         answers: list[tuple[LensShare, ...]] = []
         for index, item in enumerate(items):
             own: list[LensShare] = []
-            for shape, part in _of_one_lens(asked, item).items():
+            for (shape, name), part in _of_one_lens(asked, item).items():
                 source = sources.setdefault((index, shape), len(wanted))
                 if source == len(wanted):
                     wanted.append(part)
                 wanted[source] |= part
                 variant = 0 if shape == _AS_IT_IS else sum(1 for before in own if before.variant) + 1
-                own.append(LensShare(source, variant, part))
+                own.append(LensShare(source, variant, part, name))
             answers.append(tuple(sorted(own, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
     inputs = tuple(Input(item, shape, wanted[source]) for (item, shape), source in sources.items())
@@ -241,6 +264,10 @@ def restrict(
         if pooling == "spans":
             array = array[:, [have.spans.index(span) for span in want.spans]]
         states[pooling] = array
+    heads = None
+    if want.head_spans and capture.heads is not None:
+        heads = capture.heads[_pick(have.head_layers, want.head_layers, len(capture.heads))]
+        heads = heads[:, [have.head_spans.index(span) for span in want.head_spans]]
     rows = None
     if want.rows and capture.rows is not None:
         rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
@@ -256,6 +283,7 @@ def restrict(
         scores=scores,
         answers=answers,
         states=states,
+        heads=heads,
         rows=rows,
         words=words,
         layers=layers,
@@ -288,21 +316,26 @@ def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tu
     return None if one is None or two is None else _both(one, two)
 
 
-def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[Shape, MergedRequests]:
+def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[Shape, str], MergedRequests]:
     """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
-    merged: dict[Shape, MergedRequests] = {}
+    merged: dict[tuple[Shape, str], MergedRequests] = {}
     for one in passes:
         wanted = MergedRequests()
         for request in one.requests:
             wanted |= _wanted(request, item)
         if wanted.empty:
             continue
+        name = one.variant.name if isinstance(one.variant, Changed) else ""
         for shape in _variants(one.variant, item):
-            merged[shape] = merged.get(shape, MergedRequests()) | wanted
+            merged[shape, name] = merged.get((shape, name), MergedRequests()) | wanted
     return merged
 
 
 def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
+    if isinstance(variant, Changed):
+        if not all(change.concerns(item) for change in variant.changes):
+            return ()
+        return tuple(shape._replace(changes=variant.changes) for shape in _variants(variant.of, item))
     if isinstance(variant, Plain):
         before = variant.before.get(item, "")
         return (Shape((), variant.padded, variant.start, variant.cut, before),)
@@ -323,6 +356,9 @@ def _wanted(request: Request, item: str) -> MergedRequests:
         return MergedRequests(depth=tuple((position, against.get(position, -1)) for position in positions))
     if isinstance(request, WordAttention):
         return MergedRequests(words=request.lookups.get(item))
+    if isinstance(request, HeadOutputs):
+        spans = tuple(request.spans.get(item, ()))
+        return MergedRequests(head_spans=spans, head_layers=request.layers) if spans else MergedRequests()
     unknown = sorted(set(request.pooling) - set(_POOLINGS))
     if unknown:
         raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.models import _shapes
 from sonde.models._family import Capabilities, Gap, ModelSpec, SpecialTokens
+from sonde.models._sites import Places, Sites, find
 from sonde.models._weights import read_weights
+
+_DECODER = Places(
+    layers=("layers", "h", "decoder.layers", "blocks"),
+    heads=(
+        *("self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj"),
+        *("attn.attention.out_proj", "attention.dense", "self_attention.dense", "attention.o_proj"),
+    ),
+    final=(
+        *("norm", "ln_f", "final_layernorm", "final_layer_norm", "norm_f"),
+        *("decoder.final_layer_norm", "decoder.layer_norm"),
+    ),
+)
+"""Decoders as transformers builds them."""
+
+_ENCODER = Places(
+    layers=("encoder.layer", "layers", "transformer.layer"),
+    heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
+    final=("final_norm", "encoder.LayerNorm"),
+)
+"""Encoders as transformers builds them."""
+
+_BART = {
+    "encoder": Places(
+        layers=("encoder.layers",),
+        heads=("self_attn.out_proj",),
+        final=("encoder.layer_norm",),
+        count=("encoder_attention_heads",),
+    ),
+    "decoder": Places(
+        layers=("decoder.layers",),
+        heads=("self_attn.out_proj",),
+        cross=("encoder_attn.out_proj",),
+        final=("decoder.layer_norm",),
+        count=("decoder_attention_heads",),
+    ),
+}
 
 
 def _width(config: Any) -> int:
@@ -78,15 +115,23 @@ def _like_bart(model: Any) -> tuple[Any, Any]:
     return model.model, head_of(model, "model", states="decoder_inputs_embeds")
 
 
+def _stem(model: Any) -> Any:
+    """What holds the encoder and the decoder of a model."""
+    held = getattr(model, model.base_model_prefix, None)
+    return model if held is None else held
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderFamily:
     """Models that read from left to right and predict the next subword.
 
     Attributes:
         model_types: Of transformers' configurations; None takes every causal model.
+        places: Where its layers and heads are.
     """
 
     model_types: frozenset[str] | None = None
+    places: Places = _DECODER
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -121,6 +166,10 @@ class DecoderFamily:
         """The body, and the model's own way from its states to logits."""
         return _by_prefix(model)
 
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_by_prefix(model)[0], {"decoder": self.places}, model)
+
     def _class(self, config: Any) -> Any:
         return _model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
 
@@ -132,10 +181,12 @@ class EncoderFamily:
     Attributes:
         model_types: Of transformers' configurations; None takes every masked model.
         context: Positions by configuration, where it is not simply named there.
+        places: Where its layers and heads are.
     """
 
     model_types: frozenset[str] | None = None
     context: Callable[[Any], int] = _shapes.context
+    places: Places = _ENCODER
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -173,6 +224,10 @@ class EncoderFamily:
         """The body, and the model's own way from its states to logits."""
         return _by_prefix(model)
 
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_by_prefix(model)[0], {"encoder": self.places}, model)
+
     def _class(self, config: Any) -> Any:
         return _model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
 
@@ -186,11 +241,13 @@ class EncoderDecoderFamily:
         separate: From a model to its body and head, where it is not built as BART is.
         gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
             None where the tokenizer has no sign for one, or pre-training left none.
+        places: Where its layers and heads are, of each side.
     """
 
     model_types: frozenset[str]
     separate: Callable[[Any], tuple[Any, Any]] = _like_bart
     gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
+    places: Mapping[str, Places] = field(default_factory=lambda: _BART)
 
     def matches(self, config: Any) -> bool:
         """Whether this family takes a configuration."""
@@ -244,3 +301,7 @@ class EncoderDecoderFamily:
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
         """The body, whose states are the decoder's, and the way from them to logits."""
         return self.separate(model)
+
+    def sites(self, model: Any) -> Sites:
+        """Where it can be changed on its way."""
+        return find(_stem(model), self.places, model)

@@ -4,6 +4,7 @@ from typing import Any
 
 from sonde.models._family import Gap
 from sonde.models._kinds import EncoderDecoderFamily
+from sonde.models._sites import Places
 
 _SENTINELS = ("<extra_id_0>", "\u2581<extra_id_0>")
 """The first sentinel as tokenizers spell it; mT5 keeps it among its SentencePiece pieces."""
@@ -50,4 +51,18 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...
     return None
 
 
-family = EncoderDecoderFamily(model_types=frozenset({"t5", "mt5", "umt5"}), separate=_separate, gap=_gap)
+_PLACES = {
+    "encoder": Places(
+        layers=("encoder.block",), heads=("layer.0.SelfAttention.o",), final=("encoder.final_layer_norm",)
+    ),
+    "decoder": Places(
+        layers=("decoder.block",),
+        heads=("layer.0.SelfAttention.o",),
+        cross=("layer.1.EncDecAttention.o",),
+        final=("decoder.final_layer_norm",),
+    ),
+}
+
+family = EncoderDecoderFamily(
+    model_types=frozenset({"t5", "mt5", "umt5"}), separate=_separate, gap=_gap, places=_PLACES
+)

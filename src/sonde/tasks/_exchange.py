@@ -10,19 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sonde.languages import facet_of
 from sonde.languages._bugs import Bugs, Spot
+from sonde.languages._edits import TextPlace
 from sonde.languages._flow import Flow, Variable
 from sonde.tasks._bugs import Choice
-
-
-class Stretch(NamedTuple):
-    """Characters of a text, end exclusive."""
-
-    start: int
-    end: int
+from sonde.tasks._mutation import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +36,16 @@ class Exchange:
 
     clean: str
     corrupt: str
-    place: Stretch
+    place: TextPlace
     right: str
     other: str
-    definition: Stretch
-    uses: tuple[Stretch, ...]
-    rival: tuple[Stretch, ...]
+    definition: TextPlace
+    uses: tuple[TextPlace, ...]
+    rival: tuple[TextPlace, ...]
 
     def misused(self) -> str:
         """The function with the other variable at the place, and nothing else changed."""
-        return self.clean[: self.place.start] + self.other + self.clean[self.place.end :]
+        return replaced(self.clean, (self.place, self.other))
 
 
 def exchanges(text: str, language: str, choice: Choice) -> Iterator[Exchange]:
@@ -91,15 +85,16 @@ def _words(text: str, name: str) -> list[str]:
 
 
 def _exchanged(text: str, use: Spot, right: Variable, other: Variable) -> Exchange:
-    place = Stretch(use.start, use.end)
-    further = [Stretch(*one) for one in right.places[1:] if one.start != use.start]
-    rival = [Stretch(*one) for one in other.places]
-    definition = Stretch(*right.places[0])
-    renamed = dict.fromkeys((definition, *further), other.name) | dict.fromkeys(rival, right.name)
-    pieces: list[str] = []
-    at = 0
-    for one in sorted(renamed):
-        pieces += [text[at : one.start], renamed[one]]
-        at = one.end
-    corrupt = "".join((*pieces, text[at:]))
-    return Exchange(text, corrupt, place, right.name, other.name, definition, tuple(further), tuple(rival))
+    definition, *further = [TextPlace(*one, right.name) for one in right.places if one.start != use.start]
+    rival = [TextPlace(*one, other.name) for one in other.places]
+    renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]
+    return Exchange(
+        clean=text,
+        corrupt=replaced(text, *renamed),
+        place=TextPlace(*use),
+        right=right.name,
+        other=other.name,
+        definition=definition,
+        uses=tuple(further),
+        rival=tuple(rival),
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, not_finite
@@ -38,15 +38,15 @@ class Contrast:
         corrupt: The input in which the other is.
         target: Position of the subword that is asked for.
         other: The other id.
+        cells: The subwords of each cell, whose effects are added up.
         masked: Positions that an encoder sees a mask at; the target is one of them.
-        cell: For each subword the number of its cell, whose effects are added up; -1 for none.
     """
 
     clean: Prepared
     corrupt: Prepared
     target: int
     other: int
-    cell: Int[np.ndarray, " subword"]
+    cells: Bool[np.ndarray, "cell subword"]
     masked: tuple[int, ...] = ()
 
 
@@ -68,18 +68,13 @@ class Attributed:
 
 
 def attribute(
-    loaded: LoadedModel,
-    contrasts: Sequence[Contrast],
-    cells: int,
-    *,
-    settings: CaptureSettings | None = None,
+    loaded: LoadedModel, contrasts: Sequence[Contrast], *, settings: CaptureSettings | None = None
 ) -> list[Attributed | None]:
     """Attribute the margins of contrasts to the states behind every layer, 0 the embeddings.
 
     Args:
         loaded: A decoder, or an encoder with masks.
         contrasts: What is asked.
-        cells: How many cells there are.
         settings: How inputs are cut.
 
     Returns:
@@ -99,7 +94,7 @@ def attribute(
     found: list[Attributed | None] = [None] * len(contrasts)
     for batch in compose(lengths, [contrasts[at].clean.item.item_id for at in whole], budget):
         mine = [whole[place] for place in batch]
-        answers = reader.read([rows[at] for at in mine], [contrasts[at] for at in mine], cells)
+        answers = reader.read([rows[at] for at in mine], [contrasts[at] for at in mine])
         for at, answer in zip(mine, answers, strict=True):
             found[at] = answer
     return found
@@ -127,9 +122,7 @@ class _Reader:
         self._layers = len(self._hooks.side("").layers) + 1
 
     @torch.enable_grad()
-    def read(
-        self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast], cells: int
-    ) -> list[Attributed]:
+    def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attributed]:
         """The answers of one batch: the clean rows come first, the corrupt ones behind them."""
         rows = [*(clean for clean, _ in pairs), *(corrupt for _, corrupt in pairs)]
         device = self._loaded.device
@@ -151,7 +144,7 @@ class _Reader:
         margins = margins[:, 0] - margins[:, 1]
         states = [held[layer] for layer in range(self._layers)]
         gradients = torch.autograd.grad(margins.sum(), states)
-        belongs = self._cells(rows[: len(pairs)], contrasts, cells, tokens.shape[1])
+        belongs = self._cells(rows[: len(pairs)], contrasts, tokens.shape[1])
         found = torch.stack(
             [_effects(state, grad, belongs) for state, grad in zip(states, gradients, strict=True)], 1
         )
@@ -172,16 +165,15 @@ class _Reader:
         return torch.tensor([[int(row.gold[0]), other] for row, other in zip(rows, others, strict=True)])
 
     def _cells(
-        self, rows: Sequence[Row], contrasts: Sequence[Contrast], cells: int, width: int
+        self, rows: Sequence[Row], contrasts: Sequence[Contrast], width: int
     ) -> Float[Tensor, "pair token cell"]:
         """Which column belongs to which cell; special tokens and padding to none."""
-        belongs = np.zeros((len(rows), width, cells), dtype=np.float32)
+        belongs = np.zeros((len(rows), width, len(contrasts[0].cells)), dtype=np.float32)
         for at, (row, contrast) in enumerate(zip(rows, contrasts, strict=True)):
-            subwords = len(contrast.cell)
+            subwords = contrast.cells.shape[1]
             places = row.places(subwords, self._side, len(self._loaded.special.suffix))
             columns = np.flatnonzero((places >= 0) & (places < subwords))
-            cell = contrast.cell[places[columns]]
-            belongs[at, columns[cell >= 0], cell[cell >= 0]] = 1.0
+            belongs[at, columns] = contrast.cells[:, places[columns]].T
         return torch.from_numpy(belongs)
 
 

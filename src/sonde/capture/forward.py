@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from sonde.base.fingerprint import hash_text
 from sonde.capture.batches import compose
 from sonde.capture.collect import Collector
+from sonde.capture.patches import PatchedItem, Patches
+from sonde.capture.patching import answer_patches
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.capture.rows import Row, RowCutter
 from sonde.capture.runner import Runner
@@ -99,6 +101,7 @@ def _observe_block(
     suited = {
         lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
     }
+    patched = _patched(loaded, prepared, suited, settings, held)
     union = unite(suited, [one.item.item_id for one in prepared])
     changed = any(asked.shape.changes for asked in union.inputs)
     cutter = RowCutter(loaded, settings, whole=changed)
@@ -113,9 +116,30 @@ def _observe_block(
         if one.item.item_id in held:
             continue
         captures = union.hand_back(item, captured)
+        for lens, answers in patched.items():
+            if (answer := answers.get(one.item.item_id)) is not None:
+                captures[lens] += (ItemCapture(one.item.item_id, patches=answer),)
         asked = sum(len(answers) for answers in captures.values())
         yield Observed(one, captures, counts[item], asked - counts[item], halved)
         halved = 0
+
+
+def _patched(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    passes: Mapping[str, Sequence[Pass]],
+    settings: CaptureSettings,
+    held: Set[str],
+) -> dict[str, dict[str, PatchedItem]]:
+    """What lenses asked of pairs of texts, by lens and item."""
+    shown = [one for one in prepared if one.item.item_id not in held]
+    return {
+        lens: answer_patches(loaded, shown, request, settings)
+        for lens, asked in passes.items()
+        for one in asked
+        for request in one.requests
+        if isinstance(request, Patches)
+    }
 
 
 def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:

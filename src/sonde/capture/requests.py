@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int, UInt16
 
 from sonde.alignment.spans import Alignment
 from sonde.capture.interventions import Change
+from sonde.capture.patches import PatchedItem, Patches
 from sonde.corpora import Item
 from sonde.languages import CodeTokens, Tree
 
@@ -258,7 +259,16 @@ class WordAttention:
     lookups: Mapping[str, WordLookups]
 
 
-Request = TokenScores | AnswerRanks | HiddenStates | LayerScores | HeadOutputs | AttentionRows | WordAttention
+Request = (
+    TokenScores
+    | AnswerRanks
+    | HiddenStates
+    | LayerScores
+    | HeadOutputs
+    | AttentionRows
+    | WordAttention
+    | Patches
+)
 Variant = Plain | Masked | Changed
 
 
@@ -407,6 +417,7 @@ class ItemCapture:
             known; else each was masked together with the others.
         answers: Answer to `AnswerRanks`.
         layers: Answer to `LayerScores`.
+        patches: Answer to `Patches`, in a capture of its own.
     """
 
     item_id: str
@@ -421,3 +432,4 @@ class ItemCapture:
     written: bool = False
     answers: ScoredAnswers | None = None
     layers: ScoredLayers | None = None
+    patches: PatchedItem | None = None

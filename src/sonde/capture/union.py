@@ -10,6 +10,7 @@ import numpy as np
 
 from sonde.base.errors import InputError
 from sonde.capture.interventions import Change
+from sonde.capture.patches import Patches
 from sonde.capture.requests import (
     AnswerRanks,
     AttentionRows,
@@ -359,6 +360,9 @@ def _wanted(request: Request, item: str) -> MergedRequests:
     if isinstance(request, HeadOutputs):
         spans = tuple(request.spans.get(item, ()))
         return MergedRequests(head_spans=spans, head_layers=request.layers) if spans else MergedRequests()
+    if isinstance(request, Patches):
+        # Pairs of texts are read by themselves.
+        return MergedRequests()
     unknown = sorted(set(request.pooling) - set(_POOLINGS))
     if unknown:
         raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")

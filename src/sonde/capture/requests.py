@@ -355,11 +355,9 @@ class ItemCapture:
     Attributes:
         item_id: The item.
         variant: Index among the item's variants (0 for the plain one).
-        change: Name of the `Changed` input; empty where nothing is changed.
         scores: Answer to `TokenScores`.
         states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
             (layer, span, d_model).
-        heads: Answer to `HeadOutputs`: (layer, span, head, d_head).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
         pad: Of a `Plain.padded` variant the id of the pads, one row of ``scores`` each; else None.
         words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
@@ -368,16 +366,18 @@ class ItemCapture:
         written: Whether a decoder filled a gap, so that each masked subword is scored with those before it
             known; else each was masked together with the others.
         answers: Answer to `AnswerRanks`.
+        heads: Answer to `HeadOutputs`.
+        change: Name of the `Changed` input; empty where nothing is changed.
     """
 
     item_id: str
     variant: int = 0
-    change: str = ""
     scores: ScoredSubwords | None = None
     states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
-    heads: Float[np.ndarray, "layer span head d_head"] | None = None
     rows: Float[np.ndarray, "layer head row subword"] | None = None
     pad: int | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     written: bool = False
     answers: ScoredAnswers | None = None
+    heads: Float[np.ndarray, "layer span head d_head"] | None = None
+    change: str = ""

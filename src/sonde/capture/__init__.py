@@ -9,8 +9,8 @@ and `observe` gives it item by item, in bounded memory: no attention map and no 
     for captured in observe(model, prepare(model, items), wanted):
         captured.states["mean"]  # layer x d_model, the embeddings first
 
-What is changed on the way is a request too (`sonde.capture.interventions`): the item read with a state mapped,
-or another one in its place, at a layer, in heads, at some subwords.
+What is changed on the way is a request too (`sonde.capture.interventions`): the item read with a state
+mapped, or with another one in its place, at a layer, in heads, at some subwords.
 
     silent = Put(np.zeros((1, 48), np.float32))
     wanted = [Pass(Changed(Plain(), (Change(2, silent, "heads", (1,)),), "head 2.1"), (TokenScores(),))]

@@ -253,11 +253,13 @@ class Pass:
         variant: The input.
         requests: What is wanted.
         kinds: Kinds of model that it is for, so that each is asked as it can be; empty for all.
+        items: Ids of the items that it is for; None for all.
     """
 
     variant: Variant
     requests: tuple[Request, ...]
     kinds: tuple[str, ...] = ()
+    items: frozenset[str] | None = None
 
 
 def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:

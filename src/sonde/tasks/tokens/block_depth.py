@@ -25,9 +25,7 @@ class BlockDepth(TokenClasses):
     def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
         """Every token with its depth."""
         found = facet_of(item.language, self.facet, Metrics).depths(item.text)
-        return tuple(
-            Tagged(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found
-        )
+        return tuple(Tagged(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found)
 
 
 task = BlockDepth()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from sonde.base.errors import InputError
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.interventions import Affine, Change, Put
 from sonde.capture.requests import (
     Changed,
+    HeadOutputs,
+    HiddenStates,
     ItemCapture,
     Masked,
     Pass,
@@ -21,7 +25,8 @@ from sonde.capture.requests import (
     ScoredSubwords,
     TokenScores,
 )
-from sonde.models import LoadedModel
+from sonde.capture.settings import CaptureSettings
+from sonde.models import Gap, LoadedModel
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]
@@ -390,7 +395,7 @@ def test_what_cannot_be_changed_is_refused(tiny: Tiny, prepare: Prepare) -> None
         (Change(4, affine(0)), "no layer 4; it has 0 to 3"),
         (Change(3, wide, "heads", (0,)), "no attention layer 3"),
         (Change(0, wide, "heads", (4,)), "no head 4"),
-        (Change(0, wide), "8|32 wide"),
+        (Change(0, wide), "states are 32 wide"),
         (Change(0, affine(0), side="cross"), "no side 'cross'"),
         (Change(0, affine(0), positions={item: (99,)}), "changed position 99 lies outside"),
         (Change(0, Put(np.zeros((1, D_MODEL)), {item: np.array([0])})), "1 values are named for"),

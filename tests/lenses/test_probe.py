@@ -16,8 +16,9 @@ from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Control, LensSettings, Scoring
 from sonde.lenses._lens import Captured, ControlObservations
+from sonde.lenses._states import pack, subwords_of, unpack
 from sonde.lenses.probe.data import Examples, states_of
-from sonde.lenses.probe.observe import STATES_SCHEMA, pack, subwords_of, unpack
+from sonde.lenses.probe.observe import STATES_SCHEMA
 from sonde.results import spearman_rows
 from sonde.results.metrics import spearman
 from sonde.results.scores import Score, scores_frame

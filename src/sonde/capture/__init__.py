@@ -8,16 +8,25 @@ and `observe` gives it item by item, in bounded memory: no attention map and no 
     wanted = [Pass(Plain(), (HiddenStates(pooling=("mean",)),))]
     for captured in observe(model, prepare(model, items), wanted):
         captured.states["mean"]  # layer x d_model, the embeddings first
+
+What is changed on the way is a request too (`sonde.capture.interventions`): the item read with a state
+mapped, or with another one in its place, at a layer, in heads, at some subwords.
+
+    silent = Put(np.zeros((1, 48), np.float32))
+    wanted = [Pass(Changed(Plain(), (Change(2, silent, "heads", (1,)),), "head 2.1"), (TokenScores(),))]
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sonde.capture.interventions import Affine, Change, Put
 from sonde.capture.requests import (
     Answer,
     AnswerRanks,
     AttentionRows,
+    Changed,
+    HeadOutputs,
     HiddenStates,
     ItemCapture,
     LayerScores,
@@ -36,11 +45,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VERSION",
+    "Affine",
     "Answer",
     "AnswerRanks",
     "AttentionRows",
     "CaptureOptions",
     "CaptureSettings",
+    "Change",
+    "Changed",
+    "HeadOutputs",
     "HiddenStates",
     "ItemCapture",
     "LayerScores",
@@ -48,6 +61,7 @@ __all__ = [
     "Pass",
     "Plain",
     "Prepared",
+    "Put",
     "TokenScores",
     "WordAttention",
     "observe",

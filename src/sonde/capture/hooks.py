@@ -7,7 +7,7 @@ the changed ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -274,7 +274,7 @@ class BatchChanges:
             held = [one.to(states.device) for one in numbers]
             old = states[rows]
             where = _as_wide(where, old.shape[1])
-            picked = old
+            picked, columns = old, None
             if step.columns is not None:
                 wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
                 columns = wide[step.columns.tensor.to(old.device)].flatten()
@@ -293,7 +293,7 @@ class BatchChanges:
                 entry = _as_wide(step.entry.tensor.to(states.device), old.shape[1])
                 new = held[0].to(picked.dtype)[entry]
             new = torch.where(where[:, :, None], new, picked)
-            if step.columns is not None:
+            if columns is not None:
                 part, new = new, old.clone()
                 new[..., columns] = part
             changed = states.clone()
@@ -321,7 +321,7 @@ class HeadReader:
         self.layers: list[Float[Tensor, "batch token width"]] = []
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> Generator[None]:
         """Keep what the next forward gives."""
 
         def keep(_: Any, given: tuple[Any, ...]) -> None:

@@ -280,11 +280,13 @@ class Pass:
         variant: The input.
         requests: What is wanted.
         kinds: Kinds of model that it is for, so that each is asked as it can be; empty for all.
+        items: Ids of the items that it is for; None for all.
     """
 
     variant: Variant
     requests: tuple[Request, ...]
     kinds: tuple[str, ...] = ()
+    items: frozenset[str] | None = None
 
 
 def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
@@ -403,11 +405,9 @@ class ItemCapture:
     Attributes:
         item_id: The item.
         variant: Index among the item's variants (0 for the plain one).
-        change: Name of the `Changed` input; empty where nothing is changed.
         scores: Answer to `TokenScores`.
         states: Answer to `HiddenStates`: for each pooling an array (layer, d_model), for ``"spans"``
             (layer, span, d_model).
-        heads: Answer to `HeadOutputs`: (layer, span, head, d_head).
         rows: Answer to `AttentionRows`: (layer, head, row, subword), columns over the item's subwords.
         pad: Of a `Plain.padded` variant the id of the pads, one row of ``scores`` each; else None.
         words: Answer to `WordAttention` by side of the model: ``"encoder"``, ``"decoder"`` (whose lookups are
@@ -416,20 +416,22 @@ class ItemCapture:
         written: Whether a decoder filled a gap, so that each masked subword is scored with those before it
             known; else each was masked together with the others.
         answers: Answer to `AnswerRanks`.
+        heads: Answer to `HeadOutputs`.
+        change: Name of the `Changed` input; empty where nothing is changed.
         layers: Answer to `LayerScores`.
         patches: Answer to `Patches`, in a capture of its own.
     """
 
     item_id: str
     variant: int = 0
-    change: str = ""
     scores: ScoredSubwords | None = None
     states: Mapping[str, Float[np.ndarray, ...]] = field(default_factory=dict)
-    heads: Float[np.ndarray, "layer span head d_head"] | None = None
     rows: Float[np.ndarray, "layer head row subword"] | None = None
     pad: int | None = None
     words: Mapping[str, WordRanks] = field(default_factory=dict)
     written: bool = False
     answers: ScoredAnswers | None = None
+    heads: Float[np.ndarray, "layer span head d_head"] | None = None
+    change: str = ""
     layers: ScoredLayers | None = None
     patches: PatchedItem | None = None

@@ -321,6 +321,8 @@ def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[Shape, str], M
     """A lens's own requests on each variant of one item; variants of which nothing is asked are left out."""
     merged: dict[tuple[Shape, str], MergedRequests] = {}
     for one in passes:
+        if one.items is not None and item not in one.items:
+            continue
         wanted = MergedRequests()
         for request in one.requests:
             wanted |= _wanted(request, item)

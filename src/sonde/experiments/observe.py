@@ -306,7 +306,7 @@ def _tables(
                 name = part.lens.name
                 captured = [Captured(one.prepared, one.captures[name]) for one in few]
                 table = reading_lens(part.lens.source).observe(
-                    captured, labels[name], settings_of(part.lens), _vocabulary(together.model)
+                    captured, labels[name], settings_of(part.lens, job.root), _vocabulary(together.model)
                 )
                 frames[name].append(table)
         yield frames, dict(forwards)
@@ -331,7 +331,8 @@ def asked_of(
     labels = {part.lens.name: _labels(job, part.lens) for part in parts}
     passes = {
         lens.name: begun(
-            reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens)), lens.capture.bos
+            reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens, job.root)),
+            lens.capture.bos,
         )
         for lens in (part.lens for part in parts)
     }

@@ -83,8 +83,13 @@ class LensChoice:
         return dataclasses.replace(self, options=kept, scoring=())
 
 
-def settings_of(lens: LensChoice) -> LensSettings:
-    """A lens's settings as its methods take them."""
+def settings_of(lens: LensChoice, root: str = "") -> LensSettings:
+    """A lens's settings as its methods take them.
+
+    Args:
+        lens: The lens.
+        root: The folder of the run, where a stage before may have handed something on.
+    """
     return LensSettings(
         mode=lens.mode,
         quirks=frozenset(lens.quirks),
@@ -92,6 +97,7 @@ def settings_of(lens: LensChoice) -> LensSettings:
         seed=lens.seed,
         stage=lens.stage,
         found=dict(lens.found),
+        root=root,
     )
 
 

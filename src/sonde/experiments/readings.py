@@ -16,6 +16,7 @@ from sonde.experiments._progress import Progress
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
 from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
 from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
+from sonde.experiments.scoring import handed_on
 from sonde.experiments.selecting import behind_files, groups_of, select_items, survey_files
 from sonde.experiments.tables import items_frame
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, reading_lens
@@ -219,7 +220,9 @@ def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartS
     )
 
 
-def follow_ups(answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]) -> list[Reading]:
+def follow_ups(
+    store: PartStore, answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]
+) -> list[Reading]:
     """What the lenses want to look at more closely, model by model, now that the scores are there."""
     more: list[Reading] = []
     for answer in answers:
@@ -228,6 +231,7 @@ def follow_ups(answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Scor
             continue
         found = reading_lens(lens.source).follow_up(scores[answer.key], settings_of(lens))
         if found is not None:
+            found = {**found, **handed_on(store, answer)}
             next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
             more.append(
                 dataclasses.replace(reading, lens=next_stage, controls=(), models=(answer.model.name,))

@@ -111,7 +111,7 @@ def _scores(
         with outcome.timed("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
             found = score_all(session.store, stage.answers, session.execution, advance)
         scores |= found
-        readings = follow_ups(stage.answers, found)
+        readings = follow_ups(session.store, stage.answers, found)
     return scores
 
 

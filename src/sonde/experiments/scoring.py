@@ -15,15 +15,17 @@ from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Part, ScoringJob, settings_of
 from sonde.experiments.tables import scan_inputs
 from sonde.lenses import LENSES, ControlObservations, Scoring
+from sonde.lenses._lens import HANDED, HANDED_KEY
 from sonde.models import frequencies
 from sonde.results.columns import scan_tables
 from sonde.results.estimate import VERSION as ESTIMATE_VERSION
 from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
 from sonde.store.parts import PartStore
+from sonde.store.receipts import read_receipt
 from sonde.store.rundir import RunDirectory, slug
 
 _NAME = "scores.parquet"
-_ANSWERED = "answers"
+_ANSWERED, _HANDED = "answers", "handed"
 
 _PARTS_A_BATCH = 32
 """Tables of a batch of observations; each holds up to 64 items."""
@@ -53,11 +55,11 @@ def score_all(
         others = sorted(other.key for other in beside)
         key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
         if not _is_there(store, relative, key):
-            scores, answers = _score(store, answer, beside, key, execution)
-            if answers:
-                store.put(_answers(relative), key, pl.concat(answers), {})
-            store.put(relative, key, scores_frame(scores), {_ANSWERED: True} if answers else {})
-        kept.add(_answers(relative))
+            scores, beside_them = _score(store, answer, beside, key, execution)
+            for name, tables in beside_them.items():
+                store.put(_beside_scores(name, relative), key, pl.concat(tables), {})
+            store.put(relative, key, scores_frame(scores), dict.fromkeys(beside_them, True))
+        kept.add(_beside_scores(_ANSWERED, relative))
         found[answer.key] = scores_from(pl.read_parquet(store.path(relative)))
         advance()
     for folder in {Path(relative).parent.as_posix() for relative in kept}:
@@ -66,11 +68,18 @@ def score_all(
 
 
 def _is_there(store: PartStore, relative: str, key: str) -> bool:
-    """Whether an answer is scored, and what it kept of single examples is there as well."""
+    """Whether an answer is scored, and what it kept beside its scores is there as well."""
     notes = store.notes(relative, key)
     if notes is None:
         return False
-    return not notes.get(_ANSWERED) or store.notes(_answers(relative), key) is not None
+    return all(store.notes(_beside_scores(name, relative), key) is not None for name in notes)
+
+
+def handed_on(store: PartStore, answer: ScoringJob) -> dict[str, str]:
+    """Where a scored stage left what the next one is to have, and its fingerprint; empty for nothing."""
+    relative = _beside_scores(_HANDED, _relative(answer))
+    receipt = read_receipt(store.root, relative)
+    return {} if receipt is None else {HANDED: relative, HANDED_KEY: receipt.content}
 
 
 def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str:
@@ -90,9 +99,9 @@ def _relative(answer: ScoringJob) -> str:
     return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
-def _answers(relative: str) -> str:
-    """Where the answers to single examples lie, given where their scores do."""
-    return f"answers{relative.removeprefix('scores')}"
+def _beside_scores(name: str, relative: str) -> str:
+    """Where answers to single examples, or what is handed on, lie, given where their scores do."""
+    return f"{name}{relative.removeprefix('scores')}"
 
 
 def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
@@ -108,8 +117,8 @@ def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJo
 
 def _score(
     store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
-) -> tuple[list[Score], list[pl.DataFrame]]:
-    """The scores of an answer, and what the lens keeps of single examples."""
+) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
+    """The scores of an answer, and the tables that the lens keeps beside them, by what they are."""
     model, reading = answer.model, answer.reading
     lens, group = reading.lens, reading.group
     shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
@@ -135,7 +144,7 @@ def _score(
         observations=_scan(store, answer.parts),
         items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
         template=template,
-        settings=settings_of(lens),
+        settings=settings_of(lens, str(store.root.absolute())),
         labels=LabelTables(store, lens.tasks, group),
         texts=held.select("item_id", "text"),
         frequencies=frequencies(model.spec.name),
@@ -152,7 +161,9 @@ def _score(
         root=str(store.root.absolute()),
         device=model.spec.device,
     )
-    return LENSES.load(lens.source).score(scoring), scoring.answers
+    scores = LENSES.load(lens.source).score(scoring)
+    tables = {_ANSWERED: scoring.answers, _HANDED: scoring.handed}
+    return scores, {name: held for name, held in tables.items() if held}
 
 
 def _among(ids: Sequence[str]) -> pl.Expr:

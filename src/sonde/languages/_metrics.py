@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 import tree_sitter
@@ -44,6 +45,10 @@ class Metrics(Protocol):
 
     def nesting(self, text: str) -> int:
         """How deep blocks stand in each other; the function's body is 1."""
+        ...
+
+    def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
+        """Each of `leaves` with the number of blocks that it stands in; the function's body is 1."""
         ...
 
     def structures(self, text: str) -> Mapping[str, int]:
@@ -144,6 +149,16 @@ class MetricsOf:
         for _, above in nested(self.blocks(text)):
             depths.append(1 if above < 0 else depths[above] + 1)
         return max(depths, default=0)
+
+    def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
+        """Each token with the number of blocks that it stands in."""
+        deeper = [0] * (len(text) + 1)
+        for node in self.blocks(text):
+            start, end = self.reading(text).span(node)
+            deeper[start] += 1
+            deeper[end] -= 1
+        depth = list(accumulate(deeper))
+        return tuple((leaf, depth[leaf.start]) for leaf in self.leaves(text))
 
     def blocks(self, text: str) -> list[tree_sitter.Node]:
         """Whatever stands one level deeper than the text around it; ``else if`` goes no deeper."""

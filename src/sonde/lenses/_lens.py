@@ -18,6 +18,9 @@ from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 from sonde.store.rundir import RunDirectory
 
+HANDED, HANDED_KEY = "handed", "handed_key"
+"""What `LensSettings.found` calls the table that a stage handed on, and its fingerprint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensSettings:
@@ -30,6 +33,7 @@ class LensSettings:
         seed: Seed of whatever is random.
         stage: 0, or the number of stages done before this one, see `ReadingLens.follow_up`.
         found: What the stage before answered in `ReadingLens.follow_up`.
+        root: The folder of the run; empty where nothing is read from one.
     """
 
     mode: str = "corrected"
@@ -38,6 +42,12 @@ class LensSettings:
     seed: int = 0
     stage: int = 0
     found: Mapping[str, Option] = field(default_factory=dict)
+    root: str = ""
+
+    @property
+    def handed(self) -> Path | None:
+        """The table that the stage before handed on, see `Scoring.handed`; None where it handed on none."""
+        return Path(self.root) / str(self.found[HANDED]) if HANDED in self.found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,8 @@ class Scoring:
         device: Where the model ran.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
+        handed: Takes tables of one schema that the next stage of the lens is to have, see
+            `LensSettings.handed`: what was fitted and is too large for `ReadingLens.follow_up`.
     """
 
     observations: pl.LazyFrame
@@ -112,6 +124,7 @@ class Scoring:
     root: str = ""
     device: str = "cpu"
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    handed: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
     @property
     def batches(self) -> Batches:

@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import item_id
-from sonde.lenses.probe.observe import IS_WHOLE, SPAN, TOKEN_UNIT, WHOLE, unpack
+from sonde.lenses._states import unpack
+from sonde.lenses.probe.observe import IS_WHOLE, SPAN, TOKEN_UNIT, WHOLE
 from sonde.lenses.probe.options import Probing
 from sonde.training.probes.parts import Parts, grouped_folds
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from sonde.alignment.spans import Subwords
-from sonde.base.errors import CaptureError, not_finite
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
 from sonde.lenses._lens import Captured
+from sonde.lenses._states import pack, subwords_of
 from sonde.results.columns import Columns, schema_of
 
 STATES_COLUMNS: Columns = {
@@ -43,8 +42,6 @@ IS_WHOLE = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl
 
 SHORTEST_TREE, LONGEST_TREE = 6, 64
 """Code tokens of the functions that structural probes look at."""
-
-_TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
 
 Place = tuple[int, int]
 
@@ -135,16 +132,6 @@ def requests(
     return (Pass(Plain(), (whole, HiddenStates(pooling=("spans",), spans=spans))),)
 
 
-def subwords_of(
-    places: Sequence[Place], subwords: Subwords
-) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
-    """Subwords that share a character with each place, as a half-open interval; empty where none does."""
-    start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
-    first = np.searchsorted(subwords.end, start, side="right")
-    stop = np.searchsorted(subwords.start, end, side="left")
-    return first, np.maximum(first, stop)
-
-
 def observe_items(
     observed: Sequence[Captured],
     labels: Mapping[str, pl.DataFrame],
@@ -183,33 +170,3 @@ def observe_items(
     names, starts, ends, kinds = zip(*rows, strict=True)
     columns = {"item_id": names, "start": starts, "end": ends, "pooling": kinds}
     return pl.DataFrame({**columns, "states": packed, "scale": scale.tolist()}, schema=dict(STATES_SCHEMA))
-
-
-def pack(
-    states: Float[np.ndarray, "row layer d_model"], names: Sequence[str]
-) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
-    """States in half precision, with a power of two a layer that makes them fit.
-
-    Raises:
-        CaptureError: A state is infinite or NaN.
-    """
-    largest = np.abs(states).max(axis=2)
-    if not np.isfinite(largest).all():
-        row, layer = np.argwhere(~np.isfinite(largest))[0].tolist()
-        raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {not_finite()}")
-    _, exponent = np.frexp(largest)
-    scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
-    half = (states / scale[..., None]).astype(np.float16)
-    return [row.tobytes() for row in half], scale
-
-
-def unpack(
-    packed: Sequence[bytes], scale: Float[np.ndarray, "row layer"]
-) -> Float[np.ndarray, "layer row d_model"]:
-    """States as float32, layer by layer; one copy of them at a time is held."""
-    layers = scale.shape[1]
-    half = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
-    states = np.empty((layers, len(packed), half.shape[2]), dtype=np.float32)
-    for layer in range(layers):
-        np.multiply(half[:, layer], scale[:, layer, None], out=states[layer])
-    return states

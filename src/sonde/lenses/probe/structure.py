@@ -13,8 +13,9 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, split
 from sonde.languages import LANGUAGES, CodeTokens, Tree
 from sonde.lenses._lens import Scoring
+from sonde.lenses._states import unpack
 from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.observe import SPAN, looked_at, unpack
+from sonde.lenses.probe.observe import SPAN, looked_at
 from sonde.lenses.probe.options import Probing
 from sonde.results import Score, left_out, mean_rows
 from sonde.results.intervals import Kind

@@ -1,0 +1,31 @@
+"""Block depth: how many blocks a token stands in, 0 to 3 and `4+` for four or more.
+
+Blocks are those that MXN counts: the function's body is 1, what stands in an ``if`` there 2. A model that
+writes code has to keep this number, by braces or by indentation.
+"""
+
+from __future__ import annotations
+
+from sonde.corpora import Item
+from sonde.languages import facet_of
+from sonde.languages._metrics import Metrics
+from sonde.languages._tagging import Tagged
+from sonde.tasks._tagged import TokenClasses
+
+DEEPEST = 4
+
+
+class BlockDepth(TokenClasses):
+    """How many blocks a token stands in."""
+
+    name = "block_depth"
+    labels = (*map(str, range(DEEPEST)), f"{DEEPEST}+")
+    facet = "metrics"
+
+    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+        """Every token with its depth."""
+        found = facet_of(item.language, self.facet, Metrics).depths(item.text)
+        return tuple(Tagged(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found)
+
+
+task = BlockDepth()

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from sonde.base.fingerprint import derive_seed
 
 DIRECTIONS = ("denoising", "noising")
-"""Clean states into the corrupt text (what suffices), and corrupt ones into the clean text (what is needed)."""
+"""Clean states put into the corrupt text: what suffices; corrupt ones into the clean text: what is needed."""
 
 PLACE, OTHER = "place", "other"
 """Roles of subwords that every pair has: where the model answers (of a decoder the subword before the place,

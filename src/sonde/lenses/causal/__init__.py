@@ -1,0 +1,111 @@
+"""Does the model use what it knows? Interventions: properties erased from its states, heads replaced.
+
+What a probe decodes need not matter to the model. Here something is taken out on the way and surprisal is
+measured anew, beside controls that take out as much of something else. The first stage reads functions as
+they are and fits, on the training split, what is taken out; the second reads them with each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from sonde.capture.requests import Pass, Prepared
+from sonde.lenses._defaults import LensDefaults
+from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
+from sonde.lenses.causal.fits import Fits, read_fits, split_items
+from sonde.lenses.causal.method import METHODS_BY_NAME, Method
+from sonde.lenses.causal.options import LENS, CausalOptions, read_options
+from sonde.lenses.causal.rows import ROWS_SCHEMA, Rows
+from sonde.models import Capabilities
+from sonde.results.scores import Score
+
+NEEDS = ("encoder", "decoder", "encoder-decoder")
+
+TASKS = ("idn", "block_depth", "cpx", "syntax_relations")
+"""Two properties of tokens, one of functions, and the relations whose heads are ablated."""
+
+
+class Causal(LensDefaults):
+    """The lens of interventions."""
+
+    name = LENS
+    version = "1"
+    typed_options = CausalOptions
+    tasks = TASKS
+    takes = frozenset({"item", "span", "relation"})
+
+    def refuses(self, capabilities: Capabilities) -> str | None:
+        """Models that cannot be asked for a subword are refused."""
+        if capabilities.kind == "decoder" or (
+            capabilities.kind in ("encoder", "encoder-decoder") and capabilities.masks
+        ):
+            return None
+        return (
+            f"lens 'causal' measures surprisal, and this {capabilities.kind} has no mask token to be asked "
+            "by; use a decoder or a masked model, for example sonde/mini-decoder"
+        )
+
+    def passes(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """What each method reads, first of functions as they are, then with its changes."""
+        methods = _methods(settings)
+        if not settings.stage:
+            return tuple(one for method in methods for one in method.first_passes(prepared, labels, settings))
+        fits = read_fits(settings)
+        return tuple(
+            one for method in methods for one in method.second_passes(fits, prepared, labels, settings)
+        )
+
+    def observe(
+        self,
+        observed: Sequence[Captured],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """States in the first stage; effects, and states behind changes, in the second. See docs/files.md."""
+        if not observed:
+            return pl.DataFrame(schema=dict(ROWS_SCHEMA))
+        rows = Rows()
+        for method in _methods(settings):
+            if not settings.stage:
+                method.first_rows(observed, labels, settings, rows)
+            else:
+                method.second_rows(read_fits(settings), observed, labels, settings, rows)
+        return rows.frame()
+
+    def score(self, scoring: Scoring) -> list[Score]:
+        """In the first stage what is fitted is handed on; in the second every effect with its controls."""
+        methods = _methods(scoring.settings)
+        if scoring.settings.stage:
+            fits = read_fits(scoring.settings)
+            return [score for method in methods for score in method.score(fits, scoring)]
+        splits, measured = split_items(scoring)
+        held = tuple(fit for method in methods for fit in method.fit(scoring, splits))
+        scoring.handed.append(Fits(held, splits, measured).frame())
+        return []
+
+    @property
+    def read_again(self) -> int:
+        """Every function."""
+        return 2**31 - 1
+
+    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+        """A second stage reads with what the first one fitted."""
+        return None if settings.stage else {}
+
+    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+        """What the model uses, and what it merely holds."""
+        from sonde.lenses.causal.headline import headline_lines
+
+        return headline_lines(scores)
+
+
+def _methods(settings: LensSettings) -> list[Method]:
+    return [METHODS_BY_NAME[name] for name in read_options(settings).methods]
+
+
+lens = Causal()

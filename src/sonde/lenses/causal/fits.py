@@ -1,0 +1,185 @@
+"""What the first stage fits and the second one reads: changes, and which function is for what.
+
+One table a model and group lies in the folder of the run (`Scoring.handed`); jobs of the second stage carry
+its place and its fingerprint.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.interventions import Affine
+from sonde.corpora import Item, split
+from sonde.lenses._lens import HANDED_KEY, LensSettings, Scoring
+from sonde.lenses.causal.options import read_options
+from sonde.training.erasure import Eraser
+
+FRACTIONS = (0.5, 0.15, 0.35)
+"""Shares of the functions that maps are fitted on, that is chosen on, and that numbers are reported on."""
+
+SPLIT = "split"
+
+MEASURED = 1
+"""What rows of functions that effects are measured on have as `rank`."""
+
+FITS_SCHEMA = {
+    "method": pl.String,
+    "subject": pl.String,
+    "kind": pl.String,
+    "layer": pl.Int32,
+    "rank": pl.Int32,
+    "heads": pl.List(pl.Int32),
+    "down": pl.Binary,
+    "up": pl.Binary,
+    "centre": pl.Binary,
+    "values": pl.Binary,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """One change that is tried.
+
+    Attributes:
+        method: What tries it.
+        subject: The property or relation.
+        kind: What it is of it: the change itself, or which control.
+        layer: Where.
+        heads: Of a layer, those that are replaced.
+        down, up, centre: Of an affine map.
+        values: Of states that are put, one a row.
+    """
+
+    method: str
+    subject: str
+    kind: str
+    layer: int
+    heads: tuple[int, ...] = ()
+    eraser: Eraser | None = None
+    values: Float[np.ndarray, "value width"] | None = None
+
+    @property
+    def name(self) -> str:
+        """What captures of it are called."""
+        return "|".join((self.method, self.subject, self.kind, str(self.layer)))
+
+    @property
+    def affine(self) -> Affine:
+        """The map."""
+        assert self.eraser is not None
+        one = self.eraser
+        return Affine(*(part.astype(np.float32) for part in (one.down, one.up, one.centre)))
+
+    def row(self) -> dict[str, object]:
+        """The fit as a row of the table."""
+        one = self.eraser
+        arrays = {} if one is None else {"down": one.down, "up": one.up, "centre": one.centre}
+        if self.values is not None:
+            arrays["values"] = self.values
+        packed = {name: np.ascontiguousarray(array, np.float32).tobytes() for name, array in arrays.items()}
+        return {
+            "method": self.method,
+            "subject": self.subject,
+            "kind": self.kind,
+            "layer": self.layer,
+            "rank": len(self.values) if self.values is not None else one.rank if one else 0,
+            "heads": list(self.heads),
+            **packed,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits:
+    """All that the first stage found.
+
+    Attributes:
+        held: The changes.
+        splits: ``train``, ``valid`` or ``test`` of each function.
+        measured: Functions that effects are measured on.
+    """
+
+    held: tuple[Fit, ...]
+    splits: Mapping[str, str]
+    measured: frozenset[str]
+
+    def of(self, method: str) -> list[Fit]:
+        """The changes of one method."""
+        return [one for one in self.held if one.method == method]
+
+    def frame(self) -> pl.DataFrame:
+        """The table that is handed on."""
+        rows = [one.row() for one in self.held]
+        rows += [
+            {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured)}
+            for item, side in self.splits.items()
+        ]
+        return pl.DataFrame(rows, schema=FITS_SCHEMA, orient="row")
+
+
+def split_items(scoring: Scoring) -> tuple[dict[str, str], frozenset[str]]:
+    """Which functions are for what, whole clusters at a time; and those that effects are measured on."""
+    items = [
+        Item(item, "", language, "", cluster=cluster)
+        for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
+    ]
+    seen = set(scoring.items.filter("seen")["item_id"].to_list())
+    splits = split([one for one in items if one.item_id not in seen], FRACTIONS, scoring.settings.seed)
+    able = sorted((item for item, side in splits.items() if side != "train"), key=_place)
+    return splits, frozenset(able[: read_options(scoring.settings).items])
+
+
+def _place(item: str) -> float:
+    return unit_hash("causal", item)
+
+
+def read_fits(settings: LensSettings) -> Fits:
+    """What the stage before handed on."""
+    path = settings.handed
+    assert path is not None, "the first stage hands a table on"
+    return _read(path, str(settings.found[HANDED_KEY]))
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, _: str) -> Fits:
+    table = pl.read_parquet(path)
+    sides = table.filter(pl.col("method") == SPLIT)
+    fits = [_fit(row) for row in table.filter(pl.col("method") != SPLIT).iter_rows(named=True)]
+    return Fits(
+        tuple(fits),
+        dict(sides.select("subject", "kind").iter_rows()),
+        frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
+    )
+
+
+def _fit(row: Mapping[str, object]) -> Fit:
+    arrays = {
+        name: np.frombuffer(held, dtype=np.float32)
+        for name in ("down", "up", "centre", "values")
+        if isinstance(held := row[name], bytes)
+    }
+    rank = int(str(row["rank"]))
+    eraser = None
+    if "down" in arrays:
+        centre = arrays["centre"]
+        eraser = Eraser(
+            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, -1), centre, 0.0
+        )
+    values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
+    heads = row["heads"]
+    return Fit(
+        method=str(row["method"]),
+        subject=str(row["subject"]),
+        kind=str(row["kind"]),
+        layer=int(str(row["layer"])),
+        heads=tuple(heads) if isinstance(heads, Sequence) else (),
+        eraser=eraser,
+        values=values,
+    )

@@ -1,0 +1,58 @@
+"""What a method of the lens answers, a module each; another method is one more module and one more name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import polars as pl
+
+from sonde.capture.requests import Pass, Prepared
+from sonde.lenses._lens import Captured, LensSettings, Scoring
+from sonde.lenses.causal import erase
+from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.rows import Rows
+from sonde.results.scores import Score
+
+Labels = Mapping[str, pl.DataFrame]
+
+
+class Method(Protocol):
+    """One way to ask what a model uses."""
+
+    @staticmethod
+    def first_passes(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
+        """What is wanted of functions as they are."""
+        ...
+
+    @staticmethod
+    def first_rows(observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows) -> None:
+        """Add the rows of that."""
+        ...
+
+    @staticmethod
+    def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterable[Fit]:
+        """What is tried: changes and their controls, from the training split alone."""
+        ...
+
+    @staticmethod
+    def second_passes(
+        fits: Fits, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
+    ) -> list[Pass]:
+        """What is wanted of functions with these changes."""
+        ...
+
+    @staticmethod
+    def second_rows(
+        fits: Fits, observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows
+    ) -> None:
+        """Add the rows of that."""
+        ...
+
+    @staticmethod
+    def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+        """Every number of the method."""
+        ...
+
+
+METHODS_BY_NAME: Mapping[str, Method] = {"erase": erase}

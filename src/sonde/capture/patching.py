@@ -80,11 +80,13 @@ def answer_patches(
         for cell in drawn:
             at_random[_at(cell, names)] = one.holds(cell, names)
         found[key] = Patched(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
-        here = [cell for cell in dict.fromkeys((*every, *drawn)) if one.holds(cell, names)]
-        for cell in here:
-            if cell.layer == 0 and one.alike(cell, names):
+        here: list[Cell] = []
+        for cell in dict.fromkeys((*every, *drawn)):
+            if not one.holds(cell, names) or (cell.layer == 0 and one.alike(cell, names)):
                 patched[_at(cell, names)] = 0.0
-        wanted.append((key, one.contrast, [cell for cell in here if np.isnan(patched[_at(cell, names)])]))
+            else:
+                here.append(cell)
+        wanted.append((key, one.contrast, here))
     for block in _blocks(wanted, capabilities.d_model):
         for key, cell, margin in _patch(loaded, wanted[block], names, settings):
             held_in = found[key].corrupt if cell.direction == DIRECTIONS[0] else found[key].clean

@@ -9,7 +9,7 @@ from sonde.lenses._lens import LensSettings
 
 LENS = "causal"
 
-METHODS = ("erase", "ablate")
+METHODS = ("erase", "ablate", "patch", "logit_lens")
 """Public names of the methods, a module of `sonde.lenses.causal` each."""
 
 
@@ -19,13 +19,24 @@ class CausalOptions(Options):
     lens = LENS
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
-        METHODS, "erase: properties are taken out of states; ablate: heads are replaced"
+        METHODS,
+        "erase: properties are taken out of states; ablate: heads are replaced; patch: states of a function "
+        "are put into another in which the other of two variables is right; logit_lens: layers are read "
+        "through the model's head",
     )
     draws: Count = option(
         5, "random subspaces, and random heads, that each effect is held against; 20 for a paper"
     )
     items: Count = option(
         150, "most functions that effects are measured on, those of validation, on which is chosen, included"
+    )
+    patched_cells: Count = option(
+        100,
+        "cells (layer, role of a position, direction) that are patched in every pair of functions, those of "
+        "the largest attributed effect on the training split",
+    )
+    drawn_cells: Count = option(
+        6, "further cells that are drawn at random in each pair, to hold attribution against patching"
     )
 
 

@@ -16,8 +16,10 @@ ROWS_COLUMNS: Columns = {
     "item_id": (pl.String, "the function"),
     "what": (
         pl.String,
-        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what all "
-        "heads give at a subword; `edge`: whether heads hit a relation; `effect`: what changed (second stage)",
+        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
+        "all heads give at a subword; `edge`: whether heads hit a relation; `effect`: what changed (second "
+        "stage); `layer`: what a layer says through the model's head; `word`: a subword that was asked for; "
+        "`pair`: two functions between which states are put; `cell`: what that did",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
@@ -33,6 +35,10 @@ ROWS_COLUMNS: Columns = {
     "n": (pl.Int32, "subwords scored"),
     "before": (pl.Float64, "their nats with nothing changed"),
     "after": (pl.Float64, "their nats with the change"),
+    "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),
+    "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
+    "hits": (pl.Int32, "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike"),
+    "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
     "start": (pl.Int32, "first character of a token, or number of a subword; null otherwise"),
     "end": (pl.Int32, "its end, exclusive"),
     "first": (pl.Int32, "the first layer whose states the row holds"),

@@ -1,0 +1,197 @@
+"""Logit lens: what the model would say if it stopped behind each layer (nostalgebraist 2020).
+
+The state of a layer goes through the model's own final norm and head. Surprisal by layer says where what the
+model knows becomes an answer; the first layer from which the right subword stays on top says it of single
+subwords. An early layer may hold an answer in a form that the head does not read; that it says nothing is no
+evidence against it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Int
+
+from sonde.base.fingerprint import unit_hash
+from sonde.capture.requests import LayerScores, Pass, Prepared, ScoredLayers
+from sonde.lenses._lens import Captured, LensSettings, Scoring
+from sonde.lenses.causal.effects import BITS
+from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.measured import asking, constructs_of
+from sonde.lenses.causal.rows import Rows
+from sonde.results import Mean, Score, left_out, means
+
+NAME = "logit_lens"
+
+LAYER, WORD = "layer", "word"
+"""What the rows of this method are: what a layer says, and which subwords were asked for."""
+
+UNIGRAM = "unigram"
+
+SUBWORDS = 48
+"""Subwords of a function that are read off every layer: each is projected on the vocabulary once a layer."""
+
+FEWEST = 30
+"""Subwords of a construct below which nothing is said of it."""
+
+_FACTOR = float(1 / np.log(2))
+
+
+def first_passes(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """Nothing: nothing is fitted."""
+    return []
+
+
+def first_rows(
+    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+) -> None:
+    """Nothing."""
+
+
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+    """Nothing."""
+    return iter(())
+
+
+def second_passes(
+    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """Some subwords of the measured functions, read off every layer; of masked models those that are hidden."""
+    positions = {one.item.item_id: sampled(one) for one in prepared if one.item.item_id in fits.measured}
+    passes = asking(prepared, {}, fits.measured, (LayerScores(positions),))
+    hidden = {one.item.item_id: tuple(range(len(one.alignment.subwords))) for one in prepared}
+    return [
+        one if "decoder" in one.kinds else dataclasses.replace(one, requests=(LayerScores(hidden),))
+        for one in passes
+    ]
+
+
+def sampled(one: Prepared) -> tuple[int, ...]:
+    """The subwords of a function that a decoder is asked for."""
+    order = sorted(
+        range(len(one.alignment.subwords)), key=lambda at: unit_hash("depth", one.item.item_id, at)
+    )
+    return tuple(sorted(order[:SUBWORDS]))
+
+
+def second_rows(
+    fits: Fits,
+    observed: Sequence[Captured],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: Rows,
+) -> None:
+    """Add what each layer says, by construct."""
+    for one in observed:
+        held = [
+            capture.layers for capture in one.captures if capture.layers is not None and not capture.change
+        ]
+        if not held or one.prepared.item.item_id not in fits.measured:
+            continue
+        names, group = constructs_of(one.prepared)
+        ids = one.prepared.alignment.subwords.ids
+        for layers in held:
+            _add_layers(rows, one.prepared.item.item_id, layers, names, group[layers.position])
+            _add_words(rows, one.prepared.item.item_id, ids[layers.position], names, group[layers.position])
+
+
+def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "layer position"]:
+    """Whether the right subword ranks first at a layer and at every later one."""
+    return np.logical_and.accumulate((rank == 1)[::-1])[::-1]
+
+
+def _add_layers(
+    rows: Rows, item: str, layers: ScoredLayers, names: Sequence[str], group: Int[np.ndarray, " position"]
+) -> None:
+    stays = stays_on_top(layers.rank)
+    for layer, nats in enumerate(layers.nats):
+        count, hits, settled = (
+            np.bincount(group, weights, minlength=len(names))
+            for weights in (None, layers.rank[layer] == 1, stays[layer])
+        )
+        after = np.bincount(group, nats, minlength=len(names))
+        for at in np.flatnonzero(count).tolist():
+            rows.add(
+                item_id=item, what=LAYER, method=NAME, layer=layer, group=names[at], n=int(count[at]),
+                after=float(after[at]), hits=int(hits[at]), settled=int(settled[at]),
+            )  # fmt: skip
+
+
+def _add_words(
+    rows: Rows,
+    item: str,
+    ids: Int[np.ndarray, " position"],
+    names: Sequence[str],
+    group: Int[np.ndarray, " position"],
+) -> None:
+    """Which subwords were asked for, so that how frequent they are can be held against the layers."""
+    pairs, counts = np.unique(np.stack([group, ids]), axis=1, return_counts=True)
+    for (at, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
+        rows.add(item_id=item, what=WORD, method=NAME, group=names[at], start=subword, n=count)
+
+
+def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    """Surprisal, top-1 accuracy and the share that stays right by layer, over all and by construct."""
+    template = dataclasses.replace(scoring.template, method=NAME)
+    rows = scoring.observations.filter((pl.col("what") == LAYER) & (pl.col("method") == NAME)).collect()
+    if rows.is_empty():
+        yield left_out(template, "no subword of a measured function was read off the layers")
+        return
+    rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
+    yield from _by_layer(rows, template)
+    yield from _first_layers(rows, template)
+    yield from _unigram(scoring, template)
+
+
+def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
+    asked = [
+        Mean(BITS, pl.col("after"), "nonnegative", per=pl.col("n"), factor=_FACTOR),
+        Mean("top1", pl.col("hits"), per=pl.col("n")),
+        Mean("settled", pl.col("settled"), per=pl.col("n")),
+    ]
+    yield from means(rows, asked, template, columns=("layer",))
+    yield from means(
+        rows, asked, template, by={"construct": pl.col("group")}, columns=("layer",), minimum=FEWEST,
+        counted=pl.col("n"),
+    )  # fmt: skip
+
+
+def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """The mean first layer from which the right subword stays on top, of those with which it does at the end.
+
+    What stays from layer l on is counted at l and at every later layer, so that the last layer's number times
+    its count, less the counts of all layers before, is the sum of first layers.
+    """
+    last = pl.col("layer").max()
+    settled = pl.col("settled").filter(pl.col("layer") == last).sum()
+    before = pl.col("settled").filter(pl.col("layer") < last).sum()
+    first = rows.group_by("item_id", "cluster", "group").agg(first=last * settled - before, settled=settled)
+    asked = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
+    some = first.filter(pl.col("settled") > 0)
+    yield from means(some, asked, template)
+    yield from means(
+        some, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, counted=pl.col("settled")
+    )
+
+
+def _unigram(scoring: Scoring, template: Score) -> Iterator[Score]:
+    """Surprisal of the same subwords by how frequent they were in training, where that is known; add-one."""
+    if scoring.frequencies is None:
+        return
+    counts = scoring.frequencies
+    total = float(counts["count"].sum()) + counts.height
+    words = scoring.observations.filter((pl.col("what") == WORD) & (pl.col("method") == NAME)).collect()
+    words = words.join(scoring.items.select("item_id", "cluster"), on="item_id").join(
+        counts.select(start=pl.col("subword_id").cast(pl.Int32), count="count"), on="start", how="left"
+    )
+    nats = (total / (pl.col("count").fill_null(0) + 1)).log() * pl.col("n")
+    asked = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
+    yield from means(words, asked, template)
+    yield from means(
+        words, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, counted=pl.col("n")
+    )

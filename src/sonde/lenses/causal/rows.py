@@ -16,8 +16,9 @@ ROWS_COLUMNS: Columns = {
     "item_id": (pl.String, "the function"),
     "what": (
         pl.String,
-        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what all "
-        "heads give at a subword; `edge`: whether heads hit a relation; `effect`: what changed (second stage)",
+        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
+        "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
+        "changed (second stage)",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),

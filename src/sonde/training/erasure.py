@@ -118,34 +118,46 @@ def leace(
 
 
 def random_like(eraser: Eraser, cloud: Cloud, seed: int) -> Eraser:
-    """A random map of the same rank and the same mean squared change.
+    """A random map of the same rank and the same mean squared change, which leaves the property where it is.
 
-    Random directions of the whitened states are tilted along the spectrum of the cloud until what they take
-    away is as large, so that they erase a subspace whole, as LEACE does.
+    Random directions of the whitened states, at right angles to what is erased, are tilted along the spectrum
+    of the cloud until what they take away is as large. Where even the widest directions hold less, because
+    what is erased is most of what there is, more than all of them is taken away: states are mirrored.
 
     Args:
         eraser: What it is to be like.
         cloud: The cloud that it was made for.
         seed: Of the directions.
     """
-    values, vectors = np.linalg.eigh(cloud.root)
-    kept = values > values[-1] * 1e-9
-    values, vectors = values[kept], vectors[:, kept]
-    drawn = np.random.default_rng(seed).normal(size=(len(values), eraser.rank))
-    logs = np.log(values / values[-1])
+    beside = _beside(cloud.root @ eraser.down)
+    # Between what is left of the whitened states and the states themselves.
+    spectrum, axes = np.linalg.eigh(beside.T @ cloud.root @ cloud.root @ beside)
+    kept = spectrum > spectrum[-1] * 1e-12 if len(spectrum) else np.zeros(0, dtype=np.bool_)
+    spectrum, axes = spectrum[kept], beside @ axes[:, kept]
+    rank = min(eraser.rank, len(spectrum))
+    if not rank or not eraser.change:
+        return cloud.without(np.zeros((len(cloud.centre), 0)))
+    drawn = np.random.default_rng(seed).normal(size=(len(spectrum), rank))
+    logs = np.log(spectrum / spectrum[-1])
 
     def tilted(power: float) -> Float[np.ndarray, "axis rank"]:
         scale = power * logs
         return np.linalg.qr(drawn * np.exp(scale - scale.max())[:, None])[0]
 
-    def change(power: float) -> float:
-        return float(((values[:, None] * tilted(power)) ** 2).sum())
-
-    low, high = -64.0, 64.0
-    for _ in range(80):
+    low, high = -32.0, 32.0
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if change(middle) < eraser.change else (low, middle)
-    return cloud.without(vectors @ tilted((low + high) / 2))
+        changed = float((spectrum[:, None] * tilted(middle) ** 2).sum())
+        low, high = (middle, high) if changed < eraser.change else (low, middle)
+    found = cloud.without(axes @ tilted((low + high) / 2))
+    beyond = float(np.sqrt(eraser.change / found.change))
+    return Eraser(found.down, found.up * beyond, found.centre, eraser.change)
+
+
+def _beside(directions: Float[np.ndarray, "d_model rank"]) -> Float[np.ndarray, "d_model other"]:
+    """An orthonormal basis of what is at right angles to some directions."""
+    left, strength, _ = np.linalg.svd(directions, full_matrices=True)
+    return left[:, int((strength > _TOLERANCE).sum()) :]
 
 
 def _shares(size: int, weights: Float[np.ndarray, " example"] | None) -> Float[np.ndarray, " example"]:

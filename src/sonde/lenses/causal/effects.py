@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -88,4 +87,4 @@ def at_best(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
     """The numbers of the chosen layer on test, said to be of it."""
     for score in scores:
         if score.split == "test" and score.layer == layer:
-            yield dataclasses.replace(score.within(BEST), contributions=score.contributions)
+            yield score.within(BEST)

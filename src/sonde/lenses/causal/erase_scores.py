@@ -38,17 +38,13 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property."""
     effects = effects_of(scoring, NAME, fits.splits)
     tried = {one.subject for one in fits.of(NAME)}
-    names = sorted(set(scoring.items["cluster"].to_list()))
     for task in subjects(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
         if task not in tried:
             yield left_out(template, f"fewer than two classes of {task} have enough examples to be fitted to")
             continue
-        for row in (
-            *_effects(effects.filter(pl.col("subject") == task), template),
-            *_probes(fits, scoring, template),
-        ):
-            yield row.over(names)
+        yield from _effects(effects.filter(pl.col("subject") == task), template)
+        yield from _probes(fits, scoring, template)
 
 
 def _effects(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -66,7 +62,7 @@ def _effects(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """By construct on test; and for that where the effect is largest on validation, how much further it is."""
+    """By construct on test; and how much further it is where the effect is largest on validation."""
     excess = [change(EXCESS, pl.col(LEACE) - pl.col(RANDOM), RANDOM)]
     sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
     by = {"construct": pl.col("group")}

@@ -170,7 +170,7 @@ def _fit(row: Mapping[str, object]) -> Fit:
     if "down" in arrays:
         centre = arrays["centre"]
         eraser = Eraser(
-            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, -1), centre, 0.0
+            arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, len(centre)), centre, 0.0
         )
     values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
     heads = row["heads"]

@@ -17,9 +17,9 @@ ROWS_COLUMNS: Columns = {
     "what": (
         pl.String,
         "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
-        "all heads give at a subword; `edge`: whether heads hit a relation; `effect`: what changed (second "
-        "stage); `layer`: what a layer says through the model's head; `word`: a subword that was asked for; "
-        "`pair`: two functions between which states are put; `cell`: what that did",
+        "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
+        "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
+        "was asked for; `pair`: two functions between which states are put; `cell`: what that did",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),

@@ -1,0 +1,198 @@
+"""A tiny model trained on strings of which is known what decides them, and the lens `causal` run on it.
+
+A unit is a letter, a sign and an answer. The letter decides the answer; which sign stands there, and so of
+which half of the signs it is, decides nothing. At the sign both are there: the letter since attention fetched
+it, the half since the sign stands there. Many signs make other directions for random subspaces to be of.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+import transformers
+
+from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.capture.forward import observe_lenses
+from sonde.capture.requests import Prepared
+from sonde.corpora import Item, item_id
+from sonde.languages import LANGUAGES
+from sonde.lenses import LENSES, Captured, LensSettings, Scoring
+from sonde.lenses._lens import HANDED, HANDED_KEY
+from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
+from sonde.results.scores import Score
+
+UNITS = 6
+LETTERS, SIGNS, ANSWERS = "ab", ".,;:!?+-*/<>", "xy"
+BOS, VOCAB, CONTEXT = 126, 128, 64
+
+USED, HELD = "idn", "ktx"
+"""What the two properties of the sign are called: tasks about tokens, whose labels are given by hand."""
+
+SIGN_AFTER_LETTER = 1
+"""Places of a unit: the letter, the sign, the answer."""
+
+
+def texts(count: int, seed: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    letters = rng.integers(0, 2, (count, UNITS))
+    signs = rng.integers(0, len(SIGNS), (count, UNITS))
+    return [
+        "".join(LETTERS[a] + SIGNS[b] + ANSWERS[a] for a, b in zip(one, other, strict=True))
+        for one, other in zip(letters, signs, strict=True)
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def planted() -> LoadedModel:
+    """A decoder of two layers that has learned the strings."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=4, max_position_embeddings=CONTEXT, pad_token_id=0, bos_token_id=BOS,
+            eos_token_id=BOS,
+        )
+    )  # fmt: skip
+    steps = 400
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, total_steps=steps)
+    for step in range(steps):
+        rows = [[BOS, *text.encode()] for text in texts(32, 1_000 + step)]
+        ids = torch.tensor(rows)
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        optimiser.zero_grad()
+    model.eval()
+    return LoadedModel(
+        spec=ModelSpec(name="planted"),
+        revision="trained",
+        model=model,
+        tokenizer=None,
+        capabilities=Capabilities(
+            kind="decoder", layers=2, heads=4, d_model=32, vocab=VOCAB, context=CONTEXT, attention="interface",
+            masks=False,
+        ),
+        special=SpecialTokens(bos=BOS, bos_source="bos", pad=0),
+        family="llama",
+    )  # fmt: skip
+
+
+def prepared(text: str, cluster: str) -> Prepared:
+    language = LANGUAGES.load("text")
+    ids = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32)
+    at = np.arange(len(ids), dtype=np.int32)
+    names = ("",) * len(ids)
+    counts = Coverage(
+        characters=len(text), covered=len(text), subwords=len(ids), merged=0, layout=0, unknown=0, tokens=0,
+        tokens_whole=0,
+    )  # fmt: skip
+    subwords = Subwords(text, ids, at, at + 1, np.ones_like(ids), names)
+    item = Item(item_id(text, "text", "file"), text, "text", "file", "by hand", "item", 0, cluster, cluster)
+    tree = language.parse(text)
+    alignment = Alignment(subwords, at, at + 1, at, names, names, names, counts)
+    return Prepared(item, tree, language.tokens(tree), alignment)
+
+
+def labels_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
+    """Labels of every sign: which letter stands before it (used), and which half the sign is of (held)."""
+    rows: dict[str, list[dict[str, object]]] = {USED: [], HELD: []}
+    for one in items:
+        for at in range(SIGN_AFTER_LETTER, len(one.item.text), 3):
+            about = {"item_id": one.item.item_id, "start": at, "end": at + 1}
+            rows[USED].append({**about, "label": one.item.text[at - 1]})
+            half = SIGNS.index(one.item.text[at]) < len(SIGNS) // 2
+            rows[HELD].append({**about, "label": "first" if half else "second"})
+    schema = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "label": pl.String}
+    return {task: pl.DataFrame(held, schema=schema) for task, held in rows.items()}
+
+
+@dataclass
+class Ran:
+    """What the lens gave: the rows of the second stage, and its scores."""
+
+    rows: pl.DataFrame
+    scores: list[Score]
+
+    def value(self, **wanted: Any) -> Score:
+        """The one score with these fields; dimensions by name."""
+        dimensions = wanted.pop("dimensions", ())
+        found = [
+            score
+            for score in self.scores
+            if score.dimensions == dimensions
+            and all(getattr(score, name) == value for name, value in wanted.items())
+        ]
+        assert len(found) == 1, (wanted, len(found))
+        return found[0]
+
+
+def run_lens(
+    loaded: LoadedModel,
+    items: list[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    options: Mapping[str, Any],
+    folder: Path,
+) -> Ran:
+    """Both stages of the lens over some items."""
+    lens = LENSES.load("causal")
+    settings = LensSettings(options=options, root=str(folder))
+    template = Score(model="planted", lens="causal", metric="", value=0.0, n=0, n_clusters=0)
+    table = pl.DataFrame(
+        {
+            "item_id": [one.item.item_id for one in items],
+            "language": [one.item.language for one in items],
+            "cluster": [one.item.cluster for one in items],
+            "seen": [False] * len(items),
+        }
+    )
+    texts = pl.DataFrame({"item_id": table["item_id"], "text": [one.item.text for one in items]}).lazy()
+
+    def stage(settings: LensSettings) -> tuple[pl.DataFrame, Scoring]:
+        passes = {"causal": lens.passes(items, labels, settings)}
+        observed = [
+            Captured(one.prepared, one.captures["causal"]) for one in observe_lenses(loaded, items, passes)
+        ]
+        rows = lens.observe(observed, labels, settings, ())
+        scoring = Scoring(
+            observations=rows.lazy(),
+            items=table,
+            template=template,
+            settings=settings,
+            labels=labels,
+            texts=texts,
+        )
+        return rows, scoring
+
+    _, scoring = stage(settings)
+    assert lens.score(scoring) == []
+    (handed,) = scoring.handed
+    handed.write_parquet(folder / "handed.parquet")
+    found = {**(lens.follow_up([], settings) or {}), HANDED: "handed.parquet", HANDED_KEY: str(folder)}
+    rows, scoring = stage(replace(settings, stage=1, found=found))
+    return Ran(rows, lens.score(scoring))
+
+
+def some_items(count: int) -> list[Prepared]:
+    return [
+        prepared(text, f"cluster {number % 24}") for number, text in enumerate(sorted(set(texts(count, 7))))
+    ]
+
+
+def loss_at_answers(loaded: LoadedModel, items: list[Prepared]) -> Iterator[float]:
+    """Nats that the answers cost."""
+    with torch.no_grad():
+        for one in items:
+            ids = torch.tensor([[BOS, *one.item.text.encode()]])
+            logs = loaded.model(ids).logits.log_softmax(-1)[0]
+            for at in range(2, ids.shape[1] - 1, 3):
+                yield -float(logs[at, ids[0, at + 1]])

@@ -206,7 +206,9 @@ def _joined(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
         np.concatenate([getattr(one, name) for one in windows], axis=1)[:, order]
         for name in ("nats", "rank", "top_id", "margin")
     )
-    return ScoredLayers(position[order], other[order], *scores)
+    states = [one.states for one in windows if one.states is not None]
+    held = np.concatenate(states, axis=1)[:, order] if states else None
+    return ScoredLayers(position[order], other[order], *scores, states=held)
 
 
 def unranked(subwords: int) -> ScoredAnswers:

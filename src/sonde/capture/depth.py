@@ -76,7 +76,7 @@ class LayerReader:
                 apart = nats[1::2] - nats[::2]
                 nats, rank, top_id = nats[::2], rank[::2], top_id[::2]
                 margin = torch.where(other < 0, torch.nan, apart)
-            found.append([nats, rank, top_id, margin])
+            found.append([nats, rank, top_id, margin, *([own.float()] if entries.states else [])])
         return found
 
 
@@ -90,6 +90,7 @@ class _Entries:
         gold: The id that is right there.
         other: The id that it is held against, -1 for none.
         contrasted: Whether there is any such id.
+        states: Whether the states are wanted as well.
     """
 
     index: Sent
@@ -97,6 +98,7 @@ class _Entries:
     gold: Sent
     other: Sent
     contrasted: bool
+    states: bool
 
 
 class LayerReading:
@@ -128,6 +130,7 @@ class LayerReading:
                 gold=upload.add(np.concatenate([row.gold[one] for row, one in zip(batch, at, strict=True)])),
                 other=upload.add(other),
                 contrasted=bool((other >= 0).any()),
+                states=any(one.depth_states for one in wanted),
             )
 
     @property

@@ -152,10 +152,12 @@ class LayerScores:
         positions: For each item id, the subword positions that are scored.
         against: For each item id and some of its positions, an id that could stand there in the place of the
             right one: what the two differ by is wanted as well.
+        states: Whether the states that are read are wanted as well.
     """
 
     positions: Mapping[str, tuple[int, ...]]
     against: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    states: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +349,8 @@ class ScoredLayers:
         rank: Its rank, 1 is the best; near-ties count against it.
         top_id: The id that the layer finds likeliest.
         margin: Logit of the right subword less that of the other one; NaN where no other was named.
+        states: The states that were read, before the model's final norm but for the last layer's, which are
+            what the head is given; None where they were not asked for.
     """
 
     position: Int[np.ndarray, " position"]
@@ -355,6 +359,7 @@ class ScoredLayers:
     rank: Int[np.ndarray, "layer position"]
     top_id: Int[np.ndarray, "layer position"]
     margin: Float[np.ndarray, "layer position"]
+    states: Float[np.ndarray, "layer position d_model"] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -74,6 +74,7 @@ class MergedRequests:
         words: Words that are looked up in each other's attention.
         depth: Subword positions that are scored from every layer, with the id that each is held against, -1
             for none.
+        depth_states: Whether their states are wanted as well.
     """
 
     top_k: int | None = None
@@ -87,6 +88,7 @@ class MergedRequests:
     row_layers: tuple[int, ...] | None = ()
     words: WordLookups | None = None
     depth: tuple[tuple[int, int], ...] = ()
+    depth_states: bool = False
 
     @property
     def empty(self) -> bool:
@@ -141,6 +143,7 @@ class MergedRequests:
             row_layers=_both_layers(self.row_layers, other.row_layers),
             words=self.words or other.words,
             depth=_both(self.depth, other.depth),
+            depth_states=self.depth_states or other.depth_states,
         )
 
 
@@ -276,7 +279,7 @@ def restrict(
     words = capture.words if want.words is not None else {}
     layers = None
     if want.depth and capture.layers is not None:
-        layers = _of_entries(capture.layers, want.depth)
+        layers = _of_entries(capture.layers, want)
     answers = capture.answers if want.answers is not None else None
     return replace(
         capture,
@@ -291,13 +294,14 @@ def restrict(
     )
 
 
-def _of_entries(held: ScoredLayers, wanted: tuple[tuple[int, int], ...]) -> ScoredLayers:
+def _of_entries(held: ScoredLayers, want: MergedRequests) -> ScoredLayers:
     entries = zip(held.position.tolist(), held.other.tolist(), strict=True)
-    kept = [at for at, entry in enumerate(entries) if entry in wanted]
+    kept = [at for at, entry in enumerate(entries) if entry in want.depth]
     return ScoredLayers(
         held.position[kept],
         held.other[kept],
         *(getattr(held, name)[:, kept] for name in ("nats", "rank", "top_id", "margin")),
+        states=held.states[:, kept] if want.depth_states and held.states is not None else None,
     )
 
 
@@ -356,7 +360,8 @@ def _wanted(request: Request, item: str) -> MergedRequests:
     if isinstance(request, LayerScores):
         against = request.against.get(item, {})
         positions = sorted(set(request.positions.get(item, ())))
-        return MergedRequests(depth=tuple((position, against.get(position, -1)) for position in positions))
+        entries = tuple((position, against.get(position, -1)) for position in positions)
+        return MergedRequests(depth=entries, depth_states=request.states and bool(entries))
     if isinstance(request, WordAttention):
         return MergedRequests(words=request.lookups.get(item))
     if isinstance(request, HeadOutputs):

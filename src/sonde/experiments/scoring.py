@@ -160,6 +160,7 @@ def _score(
         workers=execution.workers,
         root=str(store.root.absolute()),
         device=model.spec.device,
+        model=model.spec,
     )
     scores = LENSES.load(lens.source).score(scoring)
     tables = {_ANSWERED: scoring.answers, _HANDED: scoring.handed}

@@ -103,6 +103,7 @@ class Scoring:
         workers: Jobs at a time there.
         root: The folder of the run, by its full path; empty where nothing is read from one.
         device: Where the model ran.
+        model: How it is loaded, for what is fitted through its head; None where it is not at hand.
         answers: Takes tables in the columns `sonde.results.answers.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
         handed: Takes tables of one schema that the next stage of the lens is to have, see
@@ -123,6 +124,7 @@ class Scoring:
     workers: int = 1
     root: str = ""
     device: str = "cpu"
+    model: ModelSpec | None = None
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     handed: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 

@@ -48,16 +48,15 @@ def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
             template, "no measured function has two variables that can be exchanged around a place"
         )
         return
-    yield from means(pairs, [Mean(ALIGNED, pl.col("hits"), per=pl.col("n"))], template)
     read = pairs.filter(pl.col("before").is_not_null())
     if read.is_empty():
         yield left_out(template, "the model cuts no pair of functions into subwords alike")
-        return
     change = pl.col("before") - pl.col("after")
     yield from means(read, [Mean(CHANGE, change, "real")], template)
     for text, margin in (("clean", pl.col("before")), ("corrupt", pl.col("after"))):
         asked = [Mean(MARGIN, margin, "real"), Mean(PREFERS, margin > 0)]
         yield from means(read, asked, template.within((TEXT, text)))
+    yield from means(pairs, [Mean(ALIGNED, pl.col("hits"), per=pl.col("n"))], template)
 
 
 def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:

@@ -24,6 +24,8 @@ READ: Mapping[str, str] = {
 }
 """What the lines are, in their order."""
 
+_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
+
 _ROWS = 24
 """Constructs that are drawn, those with most subwords first."""
 
@@ -101,9 +103,10 @@ def _lines(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("reading:N", title="bits a subword"),
         ],
     )
-    y = alt.Y("value:Q", title="bits a subword (logarithmic)", scale=scale)
+    axis = alt.Axis(values=_TICKS)
+    y = alt.Y("value:Q", title="bits a subword (logarithmic)", scale=scale, axis=axis)
     layers: list[alt.Chart] = [
-        base.mark_area(style="band").encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_area(style="band").encode(y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q"),
         base.mark_line(style="trend", point=True).encode(y=y),
     ]
     for row in bits.filter(pl.col("control") == "unigram").iter_rows(named=True):

@@ -86,11 +86,21 @@ class CausalPatching:
 
 
 def best_known(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a cell: what was measured, else what was guessed."""
+    """One row a cell: what was measured, else what was guessed; behind the last layer the place is all."""
     cells = rows.filter((pl.col("metric") == "recovered") & dimensions_named("direction", "cell"))
+    cells = cells.filter(pl.col("layer") < pl.col("layer").max().over("subject"))
     return cells.sort(pl.col("method") != PATCH, maintain_order=True).unique(
         ["subject", "direction", "cell", "layer"], keep="first", maintain_order=True
     )
+
+
+def _whole(share: float) -> str:
+    """Per cent without decimals, and without the sign of what is none.
+
+    >>> _whole(-0.001), _whole(-0.47)
+    ('0', '−47')
+    """
+    return number(round(100 * share) + 0.0, 0)
 
 
 def _map(cells: pl.DataFrame) -> dict[str, Any]:
@@ -99,7 +109,7 @@ def _map(cells: pl.DataFrame) -> dict[str, Any]:
             "cell": CELLS.get(row["cell"], row["cell"]),
             "layer": row["layer"],
             "value": min(1.0, max(0.0, row["value"])),
-            "text": ("~" if row["method"] == ATTRIBUTION else "") + number(100 * row["value"], 0),
+            "text": ("~" if row["method"] == ATTRIBUTION else "") + _whole(row["value"]),
             "reading": with_interval(row, 100, 0),
             "how": "guessed by gradients" if row["method"] == ATTRIBUTION else "measured",
             "n": row["n"],
@@ -149,7 +159,7 @@ def _answer(subject: str, rows: pl.DataFrame) -> str:
     if kept:
         row = at["names"][max(kept)]
         said += (
-            f"; up to layer {max(kept)} the states of the variables' own places bring back most of it "
+            f"; up to layer {max(kept)} the states of both variables' places bring back half of it or more "
             f"({with_interval(row, 100, 0)} %)"
         )
     moved = [layer for layer, row in at["place"].items() if row["value"] >= 0.5]

@@ -1,0 +1,129 @@
+"""Tuned lens: a map a layer, with which the head reads it as it reads the last one (Belrose et al. 2023).
+
+A layer may hold an answer in other directions than those that the head looks along. An affine map, trained so
+that what the head makes of the mapped state is near the model's own prediction (Kullback-Leibler divergence),
+takes that away; the right subword is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.models import FAMILIES, LoadedModel
+from sonde.models._norms import last_steps
+
+BATCH = 128
+"""States of a step."""
+
+STEPS = 150
+"""Steps of a layer; the step size falls to nothing along a line."""
+
+RATE = 2e-3
+
+_ROWS = 512
+"""States that are projected on the vocabulary at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Translator:
+    """The map of one layer: ``x + x @ weight + bias``.
+
+    Attributes:
+        weight: What is added along the state.
+        bias: What is added whatever the state.
+    """
+
+    weight: Float[Tensor, "d_model d_model"]
+    bias: Float[Tensor, " d_model"]
+
+    def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
+        """The mapped states."""
+        return states + states @ self.weight + self.bias
+
+
+class LayerHead:
+    """What a model makes of the states of any layer but the last: its final norm, then its head.
+
+    Args:
+        loaded: The model.
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.device = loaded.device
+        self._steps = last_steps(loaded)
+        self._head = FAMILIES.load(loaded.family).body_and_head(loaded.model)[1].widened()
+        self._dtype = loaded.model.dtype
+
+    def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
+        """Log-probabilities from the states of a layer."""
+        return self.last(self._steps(states.to(self._dtype)))
+
+    def last(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
+        """Log-probabilities from the last states, as the head is given them."""
+        return self._head(states).float().log_softmax(-1)
+
+
+def train_translators(
+    head: LayerHead, states: Float[np.ndarray, "layer row d_model"], *, steps: int = STEPS
+) -> list[Translator]:
+    """Train the map of every layer but the last; rows are taken in their order, over and over.
+
+    Nothing is random: maps begin at the identity, so that one training is all that there is.
+
+    Args:
+        head: Reads states.
+        states: States of the training split, the last layer as the head is given it.
+        steps: Steps of a layer.
+    """
+    target = torch.from_numpy(states[-1]).to(head.device)
+    return [_trained(head, torch.from_numpy(layer).to(head.device), target, steps) for layer in states[:-1]]
+
+
+@torch.enable_grad()
+def _trained(
+    head: LayerHead, states: Float[Tensor, "row d_model"], target: Float[Tensor, "row d_model"], steps: int
+) -> Translator:
+    width = states.shape[1]
+    weight = torch.zeros(width, width, device=states.device, requires_grad=True)
+    bias = torch.zeros(width, device=states.device, requires_grad=True)
+    optimiser = torch.optim.Adam([weight, bias], lr=RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
+    translator = Translator(weight, bias)
+    for step in range(steps):
+        at = torch.arange(step * BATCH, (step + 1) * BATCH, device=states.device) % len(states)
+        with torch.no_grad():
+            told = head.last(target[at])
+        found = head(translator(states[at]))
+        loss = torch.nn.functional.kl_div(found, told, reduction="batchmean", log_target=True)
+        weight.grad, bias.grad = torch.autograd.grad(loss, [weight, bias])
+        optimiser.step()
+        schedule.step()
+    return Translator(weight.detach(), bias.detach())
+
+
+@torch.no_grad()
+def score_translated(
+    head: LayerHead,
+    translators: Sequence[Translator],
+    states: Float[np.ndarray, "layer row d_model"],
+    gold: Int[np.ndarray, " row"],
+) -> tuple[Float[np.ndarray, "layer row"], Int[np.ndarray, "layer row"]]:
+    """Negative log-probability and rank of the right ids, the last layer as the model itself predicts."""
+    right = torch.from_numpy(gold).to(head.device)
+    nats = np.empty((len(states), len(gold)), dtype=np.float32)
+    rank = np.empty((len(states), len(gold)), dtype=np.int64)
+    for layer, held in enumerate(states):
+        for begin in range(0, len(gold), _ROWS):
+            some = slice(begin, begin + _ROWS)
+            own = torch.from_numpy(held[some]).to(head.device)
+            logs = head.last(own) if layer == len(translators) else head(translators[layer](own))
+            told = logs.gather(1, right[some, None])
+            nats[layer, some] = -told[:, 0].cpu().numpy()
+            rank[layer, some] = (logs >= told).sum(1).cpu().numpy()
+    return nats, rank

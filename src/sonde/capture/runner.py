@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -23,6 +24,7 @@ from sonde.capture.fitting import fit_of
 from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
 from sonde.capture.requests import Answer, Prepared
+from sonde.capture.resuming import Bundle, LayerStates, Resumed, keeping, resumes, skipping, with_states
 from sonde.capture.rows import Row, of_one_length
 from sonde.capture.scoring import AnswerRanking, PositionScoring
 from sonde.capture.settings import CaptureSettings
@@ -91,6 +93,11 @@ class Runner:
             self._hooks = Hooks(loaded)
 
     @property
+    def resumes(self) -> bool:
+        """Whether rows can be read on from the layer where they are changed."""
+        return self._hooks is not None and resumes(self._loaded, self._hooks)
+
+    @property
     def shares(self) -> bool:
         """Whether what rows begin with alike can be read once for all of them."""
         return shares(self._loaded, self._body)
@@ -135,22 +142,52 @@ class Runner:
                     "memory; give a smaller --context"
                 )
 
+    def run_bundles(self, bundles: Sequence[Bundle]) -> Iterator[tuple[Row, RowResult]]:
+        """Read rows with changes on from where these begin; what does not fit into memory, from the start.
+
+        Raises:
+            CaptureError: As `run`.
+        """
+        for bundle in bundles:
+            states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
+            for start, batch, places in bundle.batches:
+                results = None
+                if states is not None:
+                    resumed = Resumed(start, states, torch.tensor(places, device=self._device))
+                    results = self._try(batch, resumed)
+                if results is None:
+                    yield from self.run([batch])
+                else:
+                    yield from zip(batch, results, strict=True)
+
+    @torch.inference_mode()
+    def _layer_states(self, base: Sequence[Row]) -> LayerStates:
+        """What every layer gives for rows with nothing changed."""
+        assert self._hooks is not None
+        upload = Upload(self._device)
+        tokens, mask = self._tokens(base, upload)
+        upload.send()
+        held: list[Tensor] = []
+        with keeping(self._hooks, reading_side(self._loaded), held):
+            self._body(**self._arguments(tokens, mask))
+        return held
+
     def _work(self, batch: Sequence[Row]) -> Hashable:
         """What decides how much memory a token of a batch takes."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         held = any(one.pooling or one.head_spans for one in wanted)
         return batch[0].written is None, held, any(one.looks for one in wanted)
 
-    def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
+    def _try(self, batch: Sequence[Row], resumed: Resumed | None = None) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
-        return if_it_fits(lambda: self._batch(batch), self._device)
+        return if_it_fits(lambda: self._batch(batch, resumed), self._device)
 
     @torch.inference_mode()
-    def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
+    def _batch(self, batch: Sequence[Row], resumed: Resumed | None) -> list[RowResult]:
         """One copy to the device, the forward, and one copy back."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         upload, download = Upload(self._device), Download()
-        read, source = self._reader(batch, wanted, upload, download)
+        read, source = self._reader(batch, wanted, upload, download, resumed)
         scoring = PositionScoring(
             batch, self._loaded.capabilities.vocab, upload, source, self._ranking(batch, wanted, upload)
         )
@@ -164,7 +201,12 @@ class Runner:
         return finish(results)
 
     def _reader(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload, download: Download
+        self,
+        batch: Sequence[Row],
+        wanted: Sequence[MergedRequests],
+        upload: Upload,
+        download: Download,
+        resumed: Resumed | None,
     ) -> tuple[_Read, Int[np.ndarray, " position"] | None]:
         """What forwards a batch once its arrays are sent; and the state of each position where rows share."""
         if batch[0].shared:
@@ -175,7 +217,7 @@ class Runner:
         if any(row.written is not None for row in batch):
             written = self._written(batch, upload)
             return lambda: (_at(written(), places), _as_they_are), None
-        return self._plain(batch, wanted, places, upload, download), None
+        return self._plain(batch, wanted, places, upload, download, resumed), None
 
     def _plain(
         self,
@@ -184,14 +226,10 @@ class Runner:
         places: tuple[Sent, Sent],
         upload: Upload,
         download: Download,
+        resumed: Resumed | None,
     ) -> _Read:
         """The forward of texts as they are, with states and attention where a row asks for them."""
-        width = max(len(row.tokens) for row in batch)
-        tokens = self._padded([row.tokens for row in batch], upload)
-        # Of a decoder padding stands to the right, where no real position looks: without a mask the fused
-        # triangular attention applies and positions count from 0, as they should.
-        unmasked = self._kind == "decoder" and all(row.attended < 0 for row in batch)
-        mask = None if unmasked else upload.add(_mask(batch, width))
+        tokens, mask = self._tokens(batch, upload)
         readers = Readers(batch, wanted, self._kind, upload)
         decode = self._decoded(batch, upload) if self._kind == "encoder-decoder" and readers.words else None
         subwords = [len(self._item(row).alignment.subwords) for row in batch]
@@ -212,17 +250,14 @@ class Runner:
         changes = self._changes(batch, upload)
 
         def read() -> tuple[Tensor, _Finish]:
-            arguments: dict[str, Any] = {"input_ids": tokens.tensor}
-            if self._kind == "decoder":
-                arguments["use_cache"] = False
-            if mask is not None:
-                arguments["attention_mask"] = mask.tensor
+            arguments = self._arguments(tokens, mask)
             if pooled.asked:
                 arguments["output_hidden_states"] = True
             reader = self._head_reader() if heads.asked else None
-            with changes(), reader.reading() if reader else nullcontext():
+            with changes(), self._skipped(resumed), reader.reading() if reader else nullcontext():
                 output = self._forward(arguments, readers, decode)
-            pooled.hand_in(output.hidden_states if pooled.asked else None, download)
+            states = output.hidden_states if pooled.asked else None
+            pooled.hand_in(with_states(states, resumed) if states and resumed else states, download)
             heads.hand_in(reader.layers if reader else None, download)
             readers.hand_in(download, self._attention_layers(wanted, readers))
             return _at(output.last_hidden_state, places), finish
@@ -244,6 +279,31 @@ class Runner:
             ]
 
         return read
+
+    def _tokens(self, batch: Sequence[Row], upload: Upload) -> tuple[Sent, Sent | None]:
+        """Ids and mask of a batch.
+
+        Of a decoder padding stands to the right, where no real position looks: without a mask the fused
+        triangular attention applies and positions count from 0, as they should.
+        """
+        tokens = self._padded([row.tokens for row in batch], upload)
+        if self._kind == "decoder" and all(row.attended < 0 for row in batch):
+            return tokens, None
+        return tokens, upload.add(_mask(batch, max(len(row.tokens) for row in batch)))
+
+    def _arguments(self, tokens: Sent, mask: Sent | None) -> dict[str, Any]:
+        """What the body is called with, once the upload was sent."""
+        arguments: dict[str, Any] = {"input_ids": tokens.tensor}
+        if self._kind == "decoder":
+            arguments["use_cache"] = False
+        if mask is not None:
+            arguments["attention_mask"] = mask.tensor
+        return arguments
+
+    def _skipped(self, resumed: Resumed | None) -> AbstractContextManager[None]:
+        if resumed is None or self._hooks is None:
+            return nullcontext()
+        return skipping(self._hooks, reading_side(self._loaded), resumed)
 
     def _padded(self, rows: Sequence[Int[np.ndarray, " token"]], upload: Upload) -> Sent:
         return upload.add(pad(rows, self._loaded.special.pad))

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal import erase
+from sonde.lenses.causal import ablate, erase
 from sonde.lenses.causal.fits import Fit, Fits
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
@@ -55,4 +55,4 @@ class Method(Protocol):
         ...
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {"erase": erase}
+METHODS_BY_NAME: Mapping[str, Method] = {"erase": erase, "ablate": ablate}

@@ -231,7 +231,7 @@ def _fit(
 
 
 def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
-    """Which vector each subword gets: one of its kind, the same for all heads, so that controls are paired."""
+    """Which vector each subword gets: one of its kind, the same for all heads: controls are paired."""
     held: defaultdict[str, list[int]] = defaultdict(list)
     for at, mark in enumerate(marks):
         held[mark].append(at)

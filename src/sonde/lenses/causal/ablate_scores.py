@@ -42,8 +42,8 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
         (head,) = chosen.heads
         own = dataclasses.replace(own, layer=chosen.layer, head=head)
         where = pl.when(pl.col("group") == relation).then(pl.lit("here")).otherwise(pl.lit(ELSEWHERE))
+        controls = controls_of(rows, HEADS)
         mine = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
-        controls = controls_of(mine, HEADS)
         asked = asked_of(HEADS, controls)
         yield from means(mine, asked, own, by="where", minimum=FEWEST, counted=pl.col("n"))
         others = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))

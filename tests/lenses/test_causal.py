@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 
-from planted import HELD, USED, Ran, labels_of, loss_at_answers, planted, run_lens, some_items
+
+from tests.lenses.planted import HELD, USED, Ran, labels_of, loss_at_answers, planted, run_lens, some_items
 
 BEST = (("selection", "best"),)
 

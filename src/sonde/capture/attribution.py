@@ -20,8 +20,9 @@ from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.batches import compose, pad
 from sonde.capture.hooks import Hooks, reading_side
 from sonde.capture.requests import Prepared
-from sonde.capture.rows import Row, RowCutter, mask
+from sonde.capture.rows import Row, RowCutter
 from sonde.capture.settings import CaptureSettings
+from sonde.capture.tensors import mask_of
 from sonde.capture.union import Input, MergedRequests, Shape
 from sonde.models import FAMILIES, LoadedModel
 
@@ -132,7 +133,7 @@ class _Reader:
             # Padding stands to the right, where no real position looks.
             arguments["use_cache"] = False
         else:
-            arguments["attention_mask"] = torch.from_numpy(mask(rows, tokens.shape[1])).to(device)
+            arguments["attention_mask"] = torch.from_numpy(mask_of(rows)).to(device)
         held: dict[int, Tensor] = {}
         with self._hooks.placed(
             {(self._side, "residual", layer): [_kept(held, layer)] for layer in range(self._layers)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -138,24 +137,21 @@ class LayerReading:
         """Whether any position is read off the layers."""
         return any(map(len, self._asked))
 
-    def hand_in(self, output: Any, download: Download) -> None:
+    def hand_in(self, states: Sequence[Tensor | None], last: Tensor, download: Download) -> None:
         """Score from each layer, and have the scores fetched.
 
         Args:
-            output: What the model returned, with the states of all layers. The last of them is not looked at:
-                some models return it behind their final norm, others before it.
+            states: What the model returned, a layer each. The last of them is not looked at: with some models
+                it is behind their final norm, with others before it.
+            last: The last states, as the head is given them.
             download: Fetches the scores.
 
         Raises:
             CaptureError: The model returned no states, or not one vector a subword.
             InputError: What the model does behind its last layer cannot be done to other states.
         """
-        if not self.asked:
-            return
-        # Where an encoder-decoder is read as a whole, both sides have states.
-        states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
         held = vectors(states, len(self._batch), self._reader.loaded.spec.name)
-        found = self._reader.scores([*held[:-1], output.last_hidden_state], self._entries)
+        found = self._reader.scores([*held[:-1], last], self._entries)
         self._fetched = [download.add_all(one) for one in found]
 
     def added(self, results: Sequence[RowResult], where: Callable[[Row], str]) -> list[RowResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from sonde.capture.collect import Collector
 from sonde.capture.patches import PatchedItem, Patches
 from sonde.capture.patching import answer_patches
 from sonde.capture.requests import ItemCapture, Pass, Prepared
+from sonde.capture.resuming import Bundle, bundled
 from sonde.capture.rows import Row, RowCutter
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
@@ -179,11 +181,16 @@ def _capture(
             if shared and runner.shares:
                 batches = shared
                 rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
+        bundles: list[Bundle] = []
+        if runner.resumes:
+            bundles, others = bundled(rows, inputs, keys, runner.budget)
+            rows, keys = [rows[at] for at in others], [keys[at] for at in others]
         batches += _batches(rows, inputs, keys, runner.budget, runner.fill)
         if held:
             there = {at for at, asked in enumerate(inputs) if prepared[asked.item].item.item_id in held}
             batches = [batch for batch in batches if any(row.source not in there for row in batch)]
-        for row, result in runner.run(batches):
+            bundles = [one for one in bundles if any(row.source not in there for row in one.base)]
+        for row, result in itertools.chain(runner.run(batches), runner.run_bundles(bundles)):
             collectors[row.source].add(row, result)
     captured = {
         source: replace(

@@ -103,12 +103,6 @@ def padded(batch: Sequence[Row]) -> int:
     return len(batch) * max(row.size for row in batch)
 
 
-def mask(batch: Sequence[Row], width: int) -> Int[np.ndarray, "batch token"]:
-    """1 where the tokens of a batch are seen, 0 where they are not: padding, and what is attended by none."""
-    seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
-    return (np.arange(width) < seen[:, None]).astype(np.int64)
-
-
 class RowCutter:
     """Cuts the inputs of one model into rows.
 

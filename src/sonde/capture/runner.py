@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+import functools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.alignment import surfaces
-from sonde.alignment.vocabulary import vocabulary_of
 from sonde.base.errors import CaptureError, not_finite
-from sonde.capture.answers import AnswerBoard, answer_board
+from sonde.capture.answers import AnswerBoard
 from sonde.capture.attention import Recording
 from sonde.capture.batches import pad
 from sonde.capture.collect import RowResult, head_segments, segments
@@ -23,12 +22,14 @@ from sonde.capture.depth import LayerReader
 from sonde.capture.fitting import fit_of
 from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
 from sonde.capture.reading import Readers
-from sonde.capture.requests import Answer, Prepared
-from sonde.capture.rows import Row, mask, of_one_length
-from sonde.capture.scoring import AnswerRanking, PositionScoring
+from sonde.capture.requests import Prepared
+from sonde.capture.resuming import Bundle, LayerStates, Resumed, keeping, resumes, skipping, with_states
+from sonde.capture.rows import Row, of_one_length
+from sonde.capture.scoring import PositionScoring, ranking
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares
 from sonde.capture.states import PooledStates, chosen
+from sonde.capture.tensors import BatchTokens, at_places, decoding, mask_of, products, refuse_broken
 from sonde.capture.transfer import Download, Sent, Upload
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
@@ -93,12 +94,17 @@ class Runner:
             self._hooks = Hooks(loaded)
 
     @property
+    def resumes(self) -> bool:
+        """Whether rows can be read on from the layer where they are changed."""
+        return self._hooks is not None and resumes(self._loaded, self._hooks)
+
+    @property
     def shares(self) -> bool:
         """Whether what rows begin with alike can be read once for all of them."""
         return shares(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
-        self._reading.enter_context(_products(self._loaded.spec.dtype == TF32))
+        self._reading.enter_context(products(self._loaded.spec.dtype == TF32))
         if any(asked.wanted.looks for asked in self._inputs):
             self._recording = self._reading.enter_context(recording(self._loaded))
         return self
@@ -137,24 +143,58 @@ class Runner:
                     "memory; give a smaller --context"
                 )
 
+    def run_bundles(self, bundles: Sequence[Bundle]) -> Iterator[tuple[Row, RowResult]]:
+        """Read rows with changes on from where these begin; what does not fit into memory, from the start.
+
+        Raises:
+            CaptureError: As `run`.
+        """
+        for bundle in bundles:
+            states = if_it_fits(functools.partial(self._layer_states, bundle.base), self._device)
+            for start, batch, places in bundle.batches:
+                results = None
+                if states is not None:
+                    resumed = Resumed(start, states, torch.tensor(places, device=self._device))
+                    results = self._try(batch, resumed)
+                if results is None:
+                    yield from self.run([batch])
+                else:
+                    yield from zip(batch, results, strict=True)
+
+    @torch.inference_mode()
+    def _layer_states(self, base: Sequence[Row]) -> LayerStates:
+        """What every layer gives for rows with nothing changed."""
+        assert self._hooks is not None
+        upload = Upload(self._device)
+        tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
+        upload.send()
+        held: list[Tensor] = []
+        with keeping(self._hooks, reading_side(self._loaded), held):
+            self._body(**tokens.arguments())
+        return held
+
     def _work(self, batch: Sequence[Row]) -> Hashable:
         """What decides how much memory a token of a batch takes."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         held = any(one.pooling or one.head_spans or one.depth for one in wanted)
         return batch[0].written is None, held, any(one.looks for one in wanted)
 
-    def _try(self, batch: Sequence[Row]) -> list[RowResult] | None:
+    def _try(self, batch: Sequence[Row], resumed: Resumed | None = None) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
-        return if_it_fits(lambda: self._batch(batch), self._device)
+        return if_it_fits(lambda: self._batch(batch, resumed), self._device)
 
     @torch.inference_mode()
-    def _batch(self, batch: Sequence[Row]) -> list[RowResult]:
+    def _batch(self, batch: Sequence[Row], resumed: Resumed | None) -> list[RowResult]:
         """One copy to the device, the forward, and one copy back."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         upload, download = Upload(self._device), Download()
-        read, source = self._reader(batch, wanted, upload, download)
+        read, source = self._reader(batch, wanted, upload, download, resumed)
         scoring = PositionScoring(
-            batch, self._loaded.capabilities.vocab, upload, source, self._ranking(batch, wanted, upload)
+            batch,
+            self._loaded.capabilities.vocab,
+            upload,
+            source,
+            ranking(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
         )
         upload.send()
         states, finish = read()
@@ -162,11 +202,16 @@ class Runner:
             self._score(scoring, wanted, states, download)
         download.fetch()
         results = scoring.results()
-        self._refuse_broken(batch, results)
+        refuse_broken(batch, results, self._where, self._loaded.model.dtype)
         return finish(results)
 
     def _reader(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload, download: Download
+        self,
+        batch: Sequence[Row],
+        wanted: Sequence[MergedRequests],
+        upload: Upload,
+        download: Download,
+        resumed: Resumed | None,
     ) -> tuple[_Read, Int[np.ndarray, " position"] | None]:
         """What forwards a batch once its arrays are sent; and the state of each position where rows share."""
         if batch[0].shared:
@@ -176,7 +221,7 @@ class Runner:
         places = upload.add(index), upload.add(np.concatenate([row.query for row in batch]))
         if any(row.written is not None for row in batch):
             return self._written(batch, wanted, places, upload, download), None
-        return self._plain(batch, wanted, places, upload, download), None
+        return self._plain(batch, wanted, places, upload, download, resumed), None
 
     def _plain(
         self,
@@ -185,16 +230,16 @@ class Runner:
         places: tuple[Sent, Sent],
         upload: Upload,
         download: Download,
+        resumed: Resumed | None,
     ) -> _Read:
         """The forward of texts as they are, with states and attention where a row asks for them."""
-        width = max(len(row.tokens) for row in batch)
-        tokens = self._padded([row.tokens for row in batch], upload)
-        # Of a decoder padding stands to the right, where no real position looks: without a mask the fused
-        # triangular attention applies and positions count from 0, as they should.
-        unmasked = self._kind == "decoder" and all(row.attended < 0 for row in batch)
-        seen = None if unmasked else upload.add(mask(batch, width))
+        tokens = BatchTokens(batch, self._kind, self._loaded.special.pad, upload)
         readers = Readers(batch, wanted, self._kind, upload)
-        decode = self._decoded(batch, upload) if self._kind == "encoder-decoder" and readers.words else None
+        decode = (
+            decoding(self._loaded, batch, upload)
+            if self._kind == "encoder-decoder" and readers.words
+            else None
+        )
         subwords = [len(self._item(row).alignment.subwords) for row in batch]
         bounds = [
             segments(row, one, size, self._loaded.special)
@@ -214,21 +259,20 @@ class Runner:
         depth = self._layers.of(batch, wanted, upload)
 
         def read() -> tuple[Tensor, _Finish]:
-            arguments: dict[str, Any] = {"input_ids": tokens.tensor}
-            if self._kind == "decoder":
-                arguments["use_cache"] = False
-            if seen is not None:
-                arguments["attention_mask"] = seen.tensor
+            arguments = tokens.arguments()
             if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
             reader = self._head_reader() if heads.asked else None
-            with changes(), reader.reading() if reader else nullcontext():
+            with changes(), self._skipped(resumed), reader.reading() if reader else nullcontext():
                 output = self._forward(arguments, readers, decode)
-            pooled.hand_in(output.hidden_states if pooled.asked else None, download)
+            states = output.hidden_states if pooled.asked or depth.asked else None
+            states = with_states(states, resumed) if states and resumed else states
+            pooled.hand_in(states if pooled.asked else None, download)
             heads.hand_in(reader.layers if reader else None, download)
             readers.hand_in(download, self._attention_layers(wanted, readers))
-            depth.hand_in(output, download)
-            return _at(output.last_hidden_state, places), finish
+            if depth.asked:
+                depth.hand_in(states or [], output.last_hidden_state, download)
+            return at_places(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
             self._refuse_broken_states(batch, pooled)
@@ -249,8 +293,10 @@ class Runner:
 
         return read
 
-    def _padded(self, rows: Sequence[Int[np.ndarray, " token"]], upload: Upload) -> Sent:
-        return upload.add(pad(rows, self._loaded.special.pad))
+    def _skipped(self, resumed: Resumed | None) -> AbstractContextManager[None]:
+        if resumed is None or self._hooks is None:
+            return nullcontext()
+        return skipping(self._hooks, reading_side(self._loaded), resumed)
 
     def _written(
         self,
@@ -266,7 +312,7 @@ class Runner:
         """
         tokens = self._padded([row.tokens for row in batch], upload)
         written = self._padded([row.written for row in batch if row.written is not None], upload)
-        seen = upload.add(mask(batch, max(len(row.tokens) for row in batch)))
+        seen = upload.add(mask_of(batch))
         depth = self._layers.of(batch, wanted, upload)
         changes = self._changes(batch, upload)
 
@@ -280,8 +326,11 @@ class Runner:
                     use_cache=False,
                     **more,
                 )
-            depth.hand_in(output, download)
-            return _at(output.last_hidden_state, places), finish
+            if depth.asked:
+                # Where both sides have states, those of the decoder are meant.
+                states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
+                depth.hand_in(states, output.last_hidden_state, download)
+            return at_places(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
             return depth.added(scored, self._where)
@@ -316,26 +365,8 @@ class Runner:
 
         return self._recording.read(reading, forward)
 
-    def _decoded(self, batch: Sequence[Row], upload: Upload) -> _Decode:
-        """Let the decoder of an encoder-decoder read the same items, after its start token."""
-        start = self._loaded.special.bos
-        start = self._loaded.special.pad if start is None else start
-        beyond = len(self._loaded.special.suffix)
-        tokens = self._padded(
-            [np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch],
-            upload,
-        )
-
-        def decode(states: Float[Tensor, "batch token d_model"], mask: Tensor, **more: bool) -> None:
-            self._loaded.model.get_decoder()(
-                input_ids=tokens.tensor,
-                encoder_hidden_states=states,
-                encoder_attention_mask=mask,
-                use_cache=False,
-                **more,
-            )
-
-        return decode
+    def _padded(self, rows: Sequence[Int[np.ndarray, " token"]], upload: Upload) -> Sent:
+        return upload.add(pad(rows, self._loaded.special.pad))
 
     def _score(
         self,
@@ -353,39 +384,11 @@ class Runner:
             top_k = max(one.top_k or 0 for one in wanted)
             scoring.hand_in(states, self._head, download, top_k=top_k, chunk=self._chunk)
 
-    def _ranking(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
-    ) -> AnswerRanking | None:
-        """What ranks answers, and what is right at each position; nothing where none are asked for."""
-        asked = next((one.answers for one in wanted if one.answers is not None), None)
-        if asked is None or not any(len(row.query) for row in batch):
-            return None
-        names = surfaces(self._loaded.tokenizer, self._loaded.capabilities.vocab)
-        board = answer_board(vocabulary_of(names), asked.among, self._device)
-        answers: list[Answer | None] = []
-        for row, one in zip(batch, wanted, strict=True):
-            named = {} if one.answers is None else one.answers.answers.get(self._item(row).item.item_id, {})
-            answers += [named.get(target) for target in row.target.tolist()]
-        gold = np.concatenate([row.gold for row in batch]).tolist()
-        return AnswerRanking(board, answers, gold, upload)
-
     def _attention_layers(self, wanted: Sequence[MergedRequests], readers: Readers) -> list[int]:
         if readers.rows is None:
             return []
         asked = [one.row_layers for one in wanted if one.rows]
         return chosen(asked, len(readers.rows.layers), "attention layer", self._name)
-
-    def _refuse_broken(self, batch: Sequence[Row], results: Sequence[RowResult]) -> None:
-        for row, result in zip(batch, results, strict=True):
-            if result.scores is None:
-                continue
-            nats = result.scores["nats"]
-            broken = np.flatnonzero(~np.isfinite(nats) | ~np.isfinite(result.scores["entropy"]))
-            if len(broken):
-                raise CaptureError(
-                    f"{self._where(row)}, subword {row.target[broken[0]]}: the model gives {nats[broken[0]]} "
-                    f"nats; {not_finite(self._loaded.model.dtype)}"
-                )
 
     def _refuse_broken_states(self, batch: Sequence[Row], pooled: PooledStates) -> None:
         if (broken := pooled.broken()) is not None:
@@ -407,17 +410,6 @@ class Runner:
         return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
 
 
-@contextmanager
-def _products(tf32: bool) -> Generator[None]:
-    """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 _Finish = Callable[[Sequence[RowResult]], list[RowResult]]
 """From the scores of rows to all that they get, once it was fetched."""
 
@@ -429,11 +421,3 @@ _Decode = Callable[..., None]
 
 def _as_they_are(scored: Sequence[RowResult]) -> list[RowResult]:
     return list(scored)
-
-
-def _at(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Sent]) -> Tensor:
-    """The states at the positions that are scored, row after row, where the batch was sent."""
-    index, query = places
-    # Of a model over several devices the last layer need not lie where the first one reads.
-    found = last[index.tensor.to(last.device), query.tensor.to(last.device)]
-    return found.to(index.tensor.device)

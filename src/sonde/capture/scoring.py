@@ -8,12 +8,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.capture.answers import AnswerBoard, RankedAnswers, Right
+from sonde.alignment import surfaces
+from sonde.alignment.vocabulary import vocabulary_of
+from sonde.capture.answers import AnswerBoard, RankedAnswers, Right, answer_board
 from sonde.capture.collect import RowResult
 from sonde.capture.reducers import SCORES, SharedStates, score_answers, score_positions
-from sonde.capture.requests import Answer, ScoredAnswers
+from sonde.capture.requests import Answer, Prepared, ScoredAnswers
 from sonde.capture.rows import Row
 from sonde.capture.transfer import Download, Fetched, Upload
+from sonde.capture.union import MergedRequests
+from sonde.models import LoadedModel
 from sonde.models._heads import Head, WholeHead
 
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
@@ -40,6 +44,27 @@ class AnswerRanking:
     def right(self) -> Right:
         """What is right at each position, once the upload was sent."""
         return Right(self._ids.tensor, self._shared.tensor)
+
+
+def ranking(
+    batch: Sequence[Row],
+    wanted: Sequence[MergedRequests],
+    items: Sequence[Prepared],
+    loaded: LoadedModel,
+    upload: Upload,
+) -> AnswerRanking | None:
+    """What ranks answers, and what is right at each position; nothing where none are asked for."""
+    asked = next((one.answers for one in wanted if one.answers is not None), None)
+    if asked is None or not any(len(row.query) for row in batch):
+        return None
+    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    board = answer_board(vocabulary_of(names), asked.among, loaded.device)
+    answers: list[Answer | None] = []
+    for row, one, item in zip(batch, wanted, items, strict=True):
+        named = {} if one.answers is None else one.answers.answers.get(item.item.item_id, {})
+        answers += [named.get(target) for target in row.target.tolist()]
+    gold = np.concatenate([row.gold for row in batch]).tolist()
+    return AnswerRanking(board, answers, gold, upload)
 
 
 class PositionScoring:

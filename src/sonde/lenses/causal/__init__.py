@@ -35,6 +35,7 @@ class Causal(LensDefaults):
     typed_options = CausalOptions
     tasks = TASKS
     takes = frozenset({"item", "span", "relation"})
+    read_again = 2**31 - 1
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Models that cannot be asked for a subword are refused."""
@@ -87,11 +88,6 @@ class Causal(LensDefaults):
         held = tuple(fit for method in methods for fit in method.fit(scoring, splits))
         scoring.handed.append(Fits(held, splits, measured).frame())
         return []
-
-    @property
-    def read_again(self) -> int:
-        """Every function."""
-        return 2**31 - 1
 
     def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """A second stage reads with what the first one fitted."""

@@ -41,6 +41,8 @@ FITS_SCHEMA = {
     "up": pl.Binary,
     "centre": pl.Binary,
     "values": pl.Binary,
+    "marks": pl.List(pl.String),
+    "together": pl.Boolean,
 }
 
 
@@ -56,6 +58,8 @@ class Fit:
         heads: Of a layer, those that are replaced.
         down, up, centre: Of an affine map.
         values: Of states that are put, one a row.
+        marks: Of each of them, where it may be put.
+        together: Whether all changes of its subject and kind are made at once.
     """
 
     method: str
@@ -65,11 +69,13 @@ class Fit:
     heads: tuple[int, ...] = ()
     eraser: Eraser | None = None
     values: Float[np.ndarray, "value width"] | None = None
+    marks: tuple[str, ...] = ()
+    together: bool = False
 
     @property
     def name(self) -> str:
         """What captures of it are called."""
-        return "|".join((self.method, self.subject, self.kind, str(self.layer)))
+        return "|".join((self.method, self.subject, self.kind, "" if self.together else str(self.layer)))
 
     @property
     def affine(self) -> Affine:
@@ -92,6 +98,8 @@ class Fit:
             "layer": self.layer,
             "rank": len(self.values) if self.values is not None else one.rank if one else 0,
             "heads": list(self.heads),
+            "marks": list(self.marks),
+            "together": self.together,
             **packed,
         }
 
@@ -173,7 +181,7 @@ def _fit(row: Mapping[str, object]) -> Fit:
             arrays["down"].reshape(len(centre), rank), arrays["up"].reshape(rank, len(centre)), centre, 0.0
         )
     values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
-    heads = row["heads"]
+    heads, marks = row["heads"], row["marks"]
     return Fit(
         method=str(row["method"]),
         subject=str(row["subject"]),
@@ -182,4 +190,6 @@ def _fit(row: Mapping[str, object]) -> Fit:
         heads=tuple(heads) if isinstance(heads, Sequence) else (),
         eraser=eraser,
         values=values,
+        marks=tuple(marks) if isinstance(marks, Sequence) else (),
+        together=bool(row["together"]),
     )

@@ -148,6 +148,6 @@ def add_effects(
             for at in np.flatnonzero(count).tolist():
                 rows.add(
                     item_id=item, what="effect", method=one.method, subject=one.subject, kind=one.kind,
-                    layer=one.layer, group=names[at], n=int(count[at]), before=float(was[at]),
-                    after=float(now[at]),
+                    layer=None if one.together else one.layer, group=names[at], n=int(count[at]),
+                    before=float(was[at]), after=float(now[at]),
                 )  # fmt: skip

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
-from sonde.lenses.causal import erase, logit_lens, patch
+from sonde.lenses.causal import ablate, erase, logit_lens, patch
 from sonde.lenses.causal.fits import Fit, Fits
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
@@ -55,4 +55,9 @@ class Method(Protocol):
         ...
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {"erase": erase, "patch": patch, "logit_lens": logit_lens}
+METHODS_BY_NAME: Mapping[str, Method] = {
+    "erase": erase,
+    "ablate": ablate,
+    "patch": patch,
+    "logit_lens": logit_lens,
+}

@@ -74,10 +74,10 @@ class Rows:
             CaptureError: A state is infinite or NaN.
         """
         rows = [*self.plain]
-        by_layers: dict[int, list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]]] = {}
+        by_shape: dict[tuple[int, ...], list[tuple[dict[str, object], np.ndarray]]] = {}
         for columns, states in self._held:
-            by_layers.setdefault(len(states), []).append((columns, states))
-        for held in by_layers.values():
+            by_shape.setdefault(states.shape, []).append((columns, states))
+        for held in by_shape.values():
             packed, scale = pack(
                 np.stack([states for _, states in held]), [str(one["item_id"]) for one, _ in held]
             )

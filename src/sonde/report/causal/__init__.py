@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from sonde.report._shared.title import PlainTitle
+import polars as pl
 
-title = PlainTitle(name="Interventions", cites=())
+from sonde.report._shared.against import LensQuestion
+from sonde.report._shared.title import PlainTitle
+from sonde.results.dimensions import dimensions_are
+
+title = PlainTitle(
+    name="Interventions",
+    cites=("belrose2023leace", "elazar2021amnesic"),
+    question=LensQuestion(
+        subject="Interventions",
+        measure="bits a subword that erasing a property costs",
+        metrics=("bits",),
+        where=dimensions_are({"selection": "best"}) & (pl.col("split") == "test"),
+        controls={"random": "a random subspace of the same rank and size"},
+        share=False,
+    ),
+    explained=(
+        "Erasing a property takes it out of the states of one layer so that no linear probe finds it there "
+        "(LEACE, fitted on the training split), at every subword of a function or at the tokens that the "
+        "property is about; surprisal is measured anew. A random subspace of the same rank and the same mean "
+        "squared change, which leaves the property where it is, says what any change of that size costs. "
+        "A masked model is asked for a seventh of the code tokens, hidden together; a decoder for all."
+    ),
+)

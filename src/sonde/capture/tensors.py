@@ -1,0 +1,120 @@
+"""From rows to what a model is called with, and from what it gives to the positions that are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.base.errors import CaptureError, not_finite
+from sonde.capture.batches import pad
+from sonde.capture.collect import RowResult
+from sonde.capture.rows import Row
+from sonde.capture.transfer import Sent, Upload
+from sonde.models import LoadedModel
+
+
+class BatchTokens:
+    """Ids and mask of a batch that is read as it is.
+
+    Of a decoder padding stands to the right, where no real position looks: without a mask the fused
+    triangular attention applies and positions count from 0, as they should.
+
+    Args:
+        batch: The rows.
+        kind: Kind of the model.
+        fill: Id of the padding.
+        upload: Takes them to where the model is.
+    """
+
+    def __init__(self, batch: Sequence[Row], kind: str, fill: int, upload: Upload) -> None:
+        self._kind = kind
+        self._tokens = upload.add(pad([row.tokens for row in batch], fill))
+        unmasked = kind == "decoder" and all(row.attended < 0 for row in batch)
+        self._mask = None if unmasked else upload.add(mask_of(batch))
+
+    def arguments(self) -> dict[str, Any]:
+        """What the body is called with, once the upload was sent."""
+        arguments: dict[str, Any] = {"input_ids": self._tokens.tensor}
+        if self._kind == "decoder":
+            arguments["use_cache"] = False
+        if self._mask is not None:
+            arguments["attention_mask"] = self._mask.tensor
+        return arguments
+
+
+def mask_of(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]:
+    """Which columns of a batch are seen."""
+    width = max(len(row.tokens) for row in batch)
+    seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
+    return (np.arange(width) < seen[:, None]).astype(np.int64)
+
+
+def at_places(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Sent]) -> Tensor:
+    """The states at the positions that are scored, row after row, where the batch was sent."""
+    index, query = places
+    # Of a model over several devices the last layer need not lie where the first one reads.
+    found = last[index.tensor.to(last.device), query.tensor.to(last.device)]
+    return found.to(index.tensor.device)
+
+
+def decoding(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> Callable[..., None]:
+    """Let the decoder of an encoder-decoder read the same items, after its start token."""
+    special = loaded.special
+    start = special.pad if special.bos is None else special.bos
+    beyond = len(special.suffix)
+    rows = [np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch]
+    tokens = upload.add(pad(rows, special.pad))
+
+    def decode(states: Float[Tensor, "batch token d_model"], mask: Tensor, **more: bool) -> None:
+        loaded.model.get_decoder()(
+            input_ids=tokens.tensor,
+            encoder_hidden_states=states,
+            encoder_attention_mask=mask,
+            use_cache=False,
+            **more,
+        )
+
+    return decode
+
+
+def refuse_broken(
+    batch: Sequence[Row], results: Sequence[RowResult], where: Callable[[Row], str], dtype: torch.dtype
+) -> None:
+    """Refuse scores that are no numbers.
+
+    Args:
+        batch: The rows.
+        results: What each of them gave.
+        where: What to call the item of a row.
+        dtype: Of the weights.
+
+    Raises:
+        CaptureError: Naming the first such subword.
+    """
+    for row, result in zip(batch, results, strict=True):
+        if result.scores is None:
+            continue
+        nats = result.scores["nats"]
+        broken = np.flatnonzero(~np.isfinite(nats) | ~np.isfinite(result.scores["entropy"]))
+        if len(broken):
+            raise CaptureError(
+                f"{where(row)}, subword {row.target[broken[0]]}: the model gives {nats[broken[0]]} nats; "
+                f"{not_finite(dtype)}"
+            )
+
+
+@contextmanager
+def products(tf32: bool) -> Generator[None]:
+    """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

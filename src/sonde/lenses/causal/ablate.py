@@ -1,0 +1,310 @@
+"""Ablate: what heads give is replaced, and what changes where they should matter is measured.
+
+The heads that follow a syntactic relation best, chosen on functions that are not tested, against other heads
+of the same layers that give vectors of about the same length. What a head gives at a place is replaced by
+what it gave at a place of the same kind of another function (resample ablation; Chan et al. 2022), or by its
+mean where no such place was seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.capture.interventions import Change, Put
+from sonde.capture.requests import (
+    HeadOutputs,
+    ItemCapture,
+    Lookups,
+    Pass,
+    Plain,
+    Prepared,
+    WordAttention,
+    WordLookups,
+)
+from sonde.lenses._lens import Captured, LensSettings, Scoring
+from sonde.lenses._states import subwords_of
+from sonde.lenses.causal.fits import Fit, Fits
+from sonde.lenses.causal.measured import add_effects, asking
+from sonde.lenses.causal.options import read_options
+from sonde.lenses.causal.rows import Rows, states_of
+from sonde.results.scores import Score
+
+NAME, TASK = "ablate", "syntax_relations"
+
+HEADS, RANDOM, ALL = "heads", "random", "all of them"
+
+RELATIONS = 10
+"""Relations whose heads are ablated, those with the most edges."""
+
+FEWEST = 30
+"""Edges of a relation below which no head is chosen for it."""
+
+PLACES, VALUES = 12, 32
+"""Subwords of a function at which heads are read; and vectors kept for each kind of place."""
+
+LAYOUT = "layout"
+MEAN = ""
+"""The mark of the mean, which is put where no place of the kind was seen."""
+
+ELSEWHERE = "elsewhere"
+
+_GENERIC = "children:"
+"""Relations of every node with what is in it: no head is looked for that follows them."""
+
+
+def _edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
+    """For each function its edges: the relation, and where head and dependent begin."""
+    found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    if TASK in labels:
+        rows = labels[TASK].filter(pl.col("label").is_not_null() & ~pl.col("label").str.starts_with(_GENERIC))
+        for item, label, start, other in rows.select("item_id", "label", "start", "other_start").iter_rows():
+            found[item].append((label, start, other))
+    return found
+
+
+def _tokens(one: Prepared) -> list[tuple[int, int]]:
+    return list(zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True))
+
+
+def _lookups(one: Prepared, edges: Sequence[tuple[str, int, int]]) -> tuple[WordLookups, list[str]] | None:
+    """The code tokens of a function, and its edges between them that have two ends."""
+    tokens = _tokens(one)
+    if not tokens or not edges:
+        return None
+    first, stop = subwords_of(tokens, one.alignment.subwords)
+    ends = one.tokens.end
+    known: list[tuple[str, int, int]] = []
+    for label, start, other in edges:
+        head, dependent = (int(np.searchsorted(ends, at, side="right")) for at in (start, other))
+        if max(head, dependent) < len(tokens) and head != dependent:
+            known.append((label, head, dependent))
+    if not known:
+        return None
+    names = [label for label, _, _ in known]
+    head, dependent = (np.array([edge[at] for edge in known], dtype=np.int64) for at in (1, 2))
+    later, earlier = np.maximum(head, dependent), np.minimum(head, dependent)
+    candidates = stop > first
+    # A model that sees all is asked by the head for the dependent, a decoder by the later for the earlier.
+    return WordLookups(
+        first,
+        stop,
+        candidates,
+        Lookups(head, head, dependent, dependent),
+        Lookups(later, later, earlier, earlier),
+    ), names
+
+
+def _kind(one: Prepared, at: int) -> str:
+    return one.alignment.kind[at] or LAYOUT
+
+
+def _read_at(one: Prepared) -> list[int]:
+    """Subwords of a function at which heads are read."""
+    size, item = len(one.alignment.subwords), one.item.item_id
+    return sorted(sorted(range(size), key=lambda at: unit_hash("head", item, at))[:PLACES])
+
+
+def first_passes(
+    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """Attention along the edges of relations, and what heads give at some subwords."""
+    if TASK not in labels:
+        return []
+    edges = _edges(labels)
+    asked = {one.item.item_id: _lookups(one, edges.get(one.item.item_id, ())) for one in prepared}
+    lookups = {item: held[0] for item, held in asked.items() if held is not None}
+    spans = {one.item.item_id: tuple((at, at + 1) for at in _read_at(one)) for one in prepared}
+    return [Pass(Plain(), (WordAttention(lookups), HeadOutputs(spans)))]
+
+
+def first_rows(
+    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+) -> None:
+    """Add how often each head hits each relation, and what heads give."""
+    if TASK not in labels:
+        return
+    edges = _edges(labels)
+    for one in observed:
+        item = one.prepared.item.item_id
+        capture = next((held for held in one.captures if held.heads is not None), None)
+        if capture is None or capture.heads is None:
+            continue
+        for at, given in zip(_read_at(one.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True):
+            rows.add_states(
+                given.reshape(len(given), -1), item_id=item, what="head", kind=_kind(one.prepared, at),
+                start=at, end=at + 1, n=given.shape[1],
+            )  # fmt: skip
+        asked = _lookups(one.prepared, edges.get(item, ()))
+        words = capture.words.get("encoder") or capture.words.get("decoder")
+        if asked is None or words is None:
+            continue
+        hits = (words.ranks[..., 0] == 1).astype(np.float32)
+        names = np.array(asked[1])
+        for relation in dict.fromkeys(asked[1]):
+            mine = names == relation
+            rows.add_states(
+                hits[:, :, mine].sum(2), item_id=item, what="edge", subject=relation, n=int(mine.sum())
+            )
+
+
+def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[Fit]:
+    """The best head of each relation, other heads like it, and what is put in their place."""
+    settings, draws = scoring.settings, read_options(scoring.settings).draws
+    apart = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
+    train = pl.Series([item for item, side in splits.items() if side == "train"], dtype=pl.String).implode()
+    edges = scoring.observations.filter((pl.col("what") == "edge") & pl.col("item_id").is_in(apart)).collect()
+    given = scoring.observations.filter((pl.col("what") == "head") & pl.col("item_id").is_in(train)).collect()
+    if edges.is_empty() or given.is_empty():
+        return
+    count = int(given["n"][0])
+    states = states_of(given)
+    outputs = states.reshape(*states.shape[:2], count, -1)
+    norms = np.linalg.norm(outputs, axis=3).mean(1)
+    chosen = _chosen(edges)
+    kinds = given["kind"].to_list()
+    for relation, (layer, head) in chosen.items():
+        yield _fit(relation, HEADS, layer, (head,), outputs, kinds)
+        others = sorted(
+            (other for other in range(count) if other != head),
+            key=lambda other: abs(norms[layer, other] - norms[layer, head]),
+        )
+        for number, other in enumerate(others[:draws]):
+            yield _fit(relation, f"{RANDOM} {number}", layer, (other,), outputs, kinds)
+    by_layer: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for layer, head in chosen.values():
+        by_layer[layer][head] += 1
+    # Of a layer at most half of its heads, so that there are as many others.
+    best = {
+        layer: tuple(sorted(head for head, _ in heads.most_common(max(1, count // 2))))
+        for layer, heads in sorted(by_layer.items())
+    }
+    if count < 2 or len(chosen) < 2:
+        return
+    for layer, heads in best.items():
+        yield _fit(ALL, HEADS, layer, heads, outputs, kinds, together=True)
+        rng = np.random.default_rng(derive_seed("heads", settings.seed, layer) % 2**63)
+        others = np.array([head for head in range(count) if head not in heads])
+        for number in range(draws):
+            drawn = tuple(sorted(rng.choice(others, len(heads), replace=False).tolist()))
+            yield _fit(ALL, f"{RANDOM} {number}", layer, drawn, outputs, kinds, together=True)
+
+
+def _chosen(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
+    """For the relations with the most edges, the head that hits the most of them."""
+    sizes = edges.group_by("subject").agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
+    most = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
+    found: dict[str, tuple[int, int]] = {}
+    for relation in most:
+        hits = states_of(edges.filter(pl.col("subject") == relation)).sum(1)
+        layer, head = np.unravel_index(int(hits.argmax()), hits.shape)
+        found[relation] = int(layer), int(head)
+    return found
+
+
+def _fit(
+    relation: str,
+    kind: str,
+    layer: int,
+    heads: tuple[int, ...],
+    outputs: Float[np.ndarray, "layer place head d_head"],
+    kinds: Sequence[str],
+    *,
+    together: bool = False,
+) -> Fit:
+    """Heads with what may be put in their place: some vectors of each kind of place, and the mean."""
+    given = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
+    taken: Counter[str] = Counter()
+    kept: list[int] = []
+    for at, place in enumerate(kinds):
+        taken[place] += 1
+        if taken[place] <= VALUES:
+            kept.append(at)
+    values = np.concatenate([given[kept], given.mean(0, keepdims=True)])
+    marks = (*(kinds[at] for at in kept), MEAN)
+    return Fit(NAME, relation, kind, layer, heads, values=values, marks=marks, together=together)
+
+
+def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
+    """Which vector each subword gets: one of its kind, the same for all heads: controls are paired."""
+    held: defaultdict[str, list[int]] = defaultdict(list)
+    for at, mark in enumerate(marks):
+        held[mark].append(at)
+    found = np.full(len(one.alignment.subwords), held[MEAN][0], dtype=np.int64)
+    for at in range(len(found)):
+        if places := held.get(_kind(one, at)):
+            found[at] = places[int(unit_hash("resample", one.item.item_id, at) * len(places))]
+    return found
+
+
+def second_passes(
+    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> list[Pass]:
+    """Surprisal of the measured functions with each set of heads replaced."""
+    measured = [one for one in prepared if one.item.item_id in fits.measured]
+    index: dict[tuple[str, ...], dict[str, Int[np.ndarray, " subword"]]] = {}
+    changes: defaultdict[str, list[Change]] = defaultdict(list)
+    for one in fits.of(NAME):
+        if one.marks not in index:
+            index[one.marks] = {held.item.item_id: _index(held, one.marks) for held in measured}
+        assert one.values is not None
+        put = Put(one.values.astype(np.float32), index[one.marks])
+        changes[one.name].append(Change(one.layer, put, "heads", one.heads))
+    return asking(prepared, {name: tuple(held) for name, held in changes.items()}, fits.measured)
+
+
+def second_rows(
+    fits: Fits,
+    observed: Sequence[Captured],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: Rows,
+) -> None:
+    """Add what changed at the dependents of each relation, and elsewhere."""
+    edges = _edges(labels)
+    once = list({one.name: one for one in fits.of(NAME)}.values())
+    relations = list(dict.fromkeys(one.subject for one in once if not one.together))
+    for one in observed:
+        item = one.prepared.item.item_id
+        if item not in fits.measured:
+            continue
+        held: defaultdict[str, list[ItemCapture]] = defaultdict(list)
+        for capture in one.captures:
+            held[capture.change].append(capture)
+        at = _dependents(one.prepared, edges.get(item, ()))
+        nowhere = np.zeros(len(one.prepared.alignment.subwords), dtype=np.bool_)
+        for made in once:
+            names = [*relations, ELSEWHERE]
+            own = at.get(made.subject, nowhere)
+            arrays = [np.where(at.get(name, nowhere), place, -1) for place, name in enumerate(relations)]
+            arrays.append(np.where(own, -1, len(relations)))
+            add_effects(rows, item, [made], held, (names, arrays))
+
+
+def _dependents(
+    one: Prepared, edges: Sequence[tuple[str, int, int]]
+) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """For each relation the subwords of its dependents' first tokens."""
+    tokens = _tokens(one)
+    found: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+    if not tokens:
+        return found
+    first, stop = subwords_of(tokens, one.alignment.subwords)
+    for label, _, start in edges:
+        at = int(np.searchsorted(one.tokens.end, start, side="right"))
+        if at < len(tokens):
+            mine = found.setdefault(label, np.zeros(len(one.alignment.subwords), dtype=np.bool_))
+            mine[first[at] : stop[at]] = True
+    return found
+
+
+def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    """Every number of every relation; see `sonde.lenses.causal.ablate_scores`."""
+    from sonde.lenses.causal import ablate_scores
+
+    return ablate_scores.score(fits, scoring)

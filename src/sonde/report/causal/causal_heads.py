@@ -1,0 +1,107 @@
+"""What ablating the best head of each relation costs, beside other heads of its layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from sonde.lenses.causal.findings import ablated_of
+from sonde.report._drawing.charts import differences
+from sonde.report._shared.numbers import no_verdict, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column, scored
+
+LENS = "causal"
+
+
+class CausalHeads:
+    """Dots with intervals a relation: at its dependents, and elsewhere."""
+
+    title = "Interventions: heads that follow relations"
+    lens = LENS
+    order = 354
+    caption = (
+        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
+        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
+        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
+        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
+        "the relation, and everywhere else."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One chart for dependents, one for all else."""
+        names = {model.name: model.label for model in run.models}
+        rows = ablated_of(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
+            shown=pl.col("model").replace(names)
+        )
+        excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
+        single = excess.filter(pl.col("head").is_not_null())
+        if single.is_empty():
+            return None
+        order = (
+            single.filter(pl.col("where") == "here")
+            .group_by("relation").agg(pl.col("value").max()).sort("value", descending=True)
+        )["relation"].to_list()  # fmt: skip
+        charts = [
+            Chart(
+                name=f"causal-heads-{where}",
+                title=f"Bits beyond other heads, {title}",
+                spec=differences(
+                    single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
+                        name=pl.col("relation")
+                    ),
+                    order,
+                    "bits a subword",
+                ),
+            )
+            for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
+        ]
+        return Figure(answer="\n".join(_answers(run, rows)), charts=charts, table=_table(rows))
+
+
+def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+    excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
+    here = rows.filter(excess & (pl.col("where") == "here"))
+    for (model,), part in here.partition_by("shown", as_dict=True, maintain_order=True).items():
+        judged = [row for row in part.iter_rows(named=True) if not no_verdict(row)]
+        above = [row["relation"] for row in judged if row["ci_low"] > 0]
+        said = f": {', '.join(above)}" if above else ""
+        yield (
+            f"{model}: of {part.height} relations, ablating the best head costs more at the dependents than "
+            f"other heads of its layer in {len(above)}{said}; {part.height - len(judged)} without a verdict."
+        )
+    together = rows.filter(excess & pl.col("head").is_null())
+    for row in together.iter_rows(named=True):
+        yield (
+            f"{row['shown']}: all chosen heads at once cost {with_interval(row, 1, 3)} bits a subword more "
+            "than as many others of the same layers."
+        )
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every relation, in bits a subword",
+        columns=[
+            Column(title="Relation", value="relation"),
+            Column(title="Model", value="shown"),
+            Column(title="Layer", value="layer", format=COUNT),
+            Column(title="Head", value="head", format=COUNT),
+            Column(title="Where", value=lambda row: row["where"] or "everywhere"),
+            Column(
+                title="What",
+                value=lambda row: {
+                    "bits": f"ablated: {'other heads' if row['control'] else 'the head'}",
+                    "excess": "difference from other heads",
+                    "apart": "how much further than elsewhere",
+                }[row["metric"]],
+            ),
+            *scored("Bits", digits=3),
+        ],
+        rows=rows.sort("relation", "where", "metric", maintain_order=True),
+    )
+
+
+plot = CausalHeads()

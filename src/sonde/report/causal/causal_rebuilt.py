@@ -1,0 +1,124 @@
+"""What probes still find behind an erasure, at the layer itself and at later ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sonde.lenses.causal.findings import NAMES, rebuilt_of
+from sonde.report._drawing.charts import specification, written
+from sonde.report._shared.numbers import number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.results.formats import COUNT
+from sonde.results.tables import Column, scored
+
+LENS = "causal"
+
+
+class CausalRebuilt:
+    """Layers erased by layers read, coloured by what a new probe gets right."""
+
+    title = "Interventions: what later layers rebuild"
+    lens = LENS
+    order = 352
+    caption = (
+        "Share of the tested examples that a new probe gets right whose states were read at one layer (a "
+        "column) after the property was erased at another (a row). On the diagonal the property was just "
+        "erased; to the right of it what later layers rebuild from elsewhere. In the first row, nothing was "
+        "erased."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """One map a property, model and language."""
+        every = run.every_score.filter(pl.col("lens") == LENS)
+        rows = rebuilt_of(every)
+        own = rows.filter(pl.col("control").is_null())
+        if own.is_empty():
+            return None
+        plain = every.filter(
+            (pl.col("metric") == "accuracy") & pl.col("control").is_null()
+            & (pl.col("dimensions").list.len() == 0) & pl.col("layer").is_not_null()
+        ).with_columns(erased=pl.lit(-1, pl.Int32))  # fmt: skip
+        both = pl.concat([plain, own], how="diagonal_relaxed")
+        names = {model.name: model.label for model in run.models}
+        charts: list[Chart] = []
+        said: list[str] = []
+        for place, ((model, language, task), part) in enumerate(
+            both.partition_by("model", "language", "task", as_dict=True, maintain_order=True).items()
+        ):
+            name = NAMES.get(str(task), str(task))
+            of = ", ".join(
+                [
+                    name,
+                    *([names[str(model)]] if run.several else []),
+                    *([str(language)] if len(run.languages) > 1 else []),
+                ]
+            )
+            charts.append(Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_spec(part)))
+            said.append(_sentence(of, part))
+        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_table(rows))
+
+
+def _sentence(of: str, rows: pl.DataFrame) -> str:
+    """What the last layer gives away after an erasure in the middle."""
+    last = int(rows["layer"].max())  # type: ignore[arg-type]
+    middle = last // 2
+    at = {
+        name: rows.filter((pl.col("erased") == erased) & (pl.col("layer") == layer))
+        for name, erased, layer in (
+            ("before", -1, last), ("itself", middle, middle), ("later", middle, last)
+        )
+    }  # fmt: skip
+    if any(part.is_empty() for part in at.values()):
+        return ""
+    value = {name: f"{number(100 * part['value'][0], 1)} %" for name, part in at.items()}
+    return (
+        f"{of}: erased at layer {middle}, a new probe finds {value['itself']} there and {value['later']} at "
+        f"layer {last}, where it finds {value['before']} with nothing erased."
+    )
+
+
+def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = [
+        {
+            "erased": "nothing" if row["erased"] < 0 else str(row["erased"]),
+            "layer": row["layer"],
+            "value": row["value"],
+            "text": f"{100 * row['value']:.0f}",
+            "reading": with_interval(row, 100, 1),
+        }
+        for row in rows.sort("erased", "layer").iter_rows(named=True)
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=alt.X("layer:O", title="layer read", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("erased:N", title="layer erased", sort=None),
+        tooltip=[
+            alt.Tooltip("erased:N", title="erased at"),
+            alt.Tooltip("layer:O", title="read at"),
+            alt.Tooltip("reading:N", title="right, %"),
+        ],
+    )
+    colour = alt.Color("value:Q", title="right", scale=alt.Scale(domain=[0, 1]), legend=None)
+    cells = base.mark_rect().encode(color=colour)
+    columns = rows["layer"].n_unique()
+    return specification(alt.layer(cells, *written(base, "text:N", columns)).properties(height=alt.Step(22)))
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    return Table(
+        summary="Every layer erased and read, in % of the tested examples",
+        columns=[
+            Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
+            Column(title="Erased", value=lambda row: row["control"] or "the property"),
+            Column(title="At layer", value="erased", format=COUNT),
+            Column(title="Read at", value="layer", format=COUNT),
+            *scored("Right, %", digits=1, scale=100),
+        ],
+        rows=rows.sort("task", "erased", "layer", maintain_order=True),
+    )
+
+
+plot = CausalRebuilt()

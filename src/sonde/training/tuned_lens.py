@@ -24,7 +24,8 @@ BATCH = 128
 STEPS = 150
 """Steps of a layer; the step size falls to nothing along a line."""
 
-RATE = 2e-3
+RATE = 3e-3
+"""Step size of the first step, of Adam."""
 
 _ROWS = 512
 """States that are projected on the vocabulary at a time."""
@@ -70,7 +71,7 @@ class LayerHead:
 
 
 def train_translators(
-    head: LayerHead, states: Float[np.ndarray, "layer row d_model"], *, steps: int = STEPS
+    head: LayerHead, states: Float[np.ndarray, "layer row d_model"], *, steps: int = STEPS, rate: float = RATE
 ) -> list[Translator]:
     """Train the map of every layer but the last; rows are taken in their order, over and over.
 
@@ -80,19 +81,26 @@ def train_translators(
         head: Reads states.
         states: States of the training split, the last layer as the head is given it.
         steps: Steps of a layer.
+        rate: Step size of the first one.
     """
     target = torch.from_numpy(states[-1]).to(head.device)
-    return [_trained(head, torch.from_numpy(layer).to(head.device), target, steps) for layer in states[:-1]]
+    return [
+        _trained(head, torch.from_numpy(layer).to(head.device), target, steps, rate) for layer in states[:-1]
+    ]
 
 
 @torch.enable_grad()
 def _trained(
-    head: LayerHead, states: Float[Tensor, "row d_model"], target: Float[Tensor, "row d_model"], steps: int
+    head: LayerHead,
+    states: Float[Tensor, "row d_model"],
+    target: Float[Tensor, "row d_model"],
+    steps: int,
+    rate: float,
 ) -> Translator:
     width = states.shape[1]
     weight = torch.zeros(width, width, device=states.device, requires_grad=True)
     bias = torch.zeros(width, device=states.device, requires_grad=True)
-    optimiser = torch.optim.Adam([weight, bias], lr=RATE)
+    optimiser = torch.optim.Adam([weight, bias], lr=rate)
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     translator = Translator(weight, bias)
     for step in range(steps):

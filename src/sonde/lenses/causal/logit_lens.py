@@ -14,26 +14,33 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import unit_hash
-from sonde.capture.requests import LayerScores, Pass, Prepared, ScoredLayers
+from sonde.capture.requests import LayerScores, Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal.effects import BITS
 from sonde.lenses.causal.fits import Fit, Fits
 from sonde.lenses.causal.measured import asking, constructs_of, hidden_tokens
-from sonde.lenses.causal.rows import Rows
+from sonde.lenses.causal.options import read_options
+from sonde.lenses.causal.rows import Rows, states_of
 from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"
 
-LAYER, WORD = "layer", "word"
-"""What the rows of this method are: what a layer says, and which subwords were asked for."""
+TUNED = "tuned_lens"
+"""Method of numbers that are read through a map trained for the layer."""
+
+LAYER, WORD, STATE = "layer", "word", "state"
+"""What the rows of this method are: what a layer says, which subwords were asked for, and the states read."""
 
 UNIGRAM = "unigram"
 
 SUBWORDS = 48
 """Subwords of a function that are read off every layer: each is projected on the vocabulary once a layer."""
+
+TRAINED = 24
+"""Subwords of a function of the training split that maps are trained on."""
 
 FEWEST = 30
 """Subwords of a construct below which nothing is said of it."""
@@ -63,12 +70,18 @@ def second_passes(
     fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
-    measured = [one for one in prepared if one.item.item_id in fits.measured]
-    every = {one.item.item_id: sampled(one, range(len(one.alignment.subwords))) for one in measured}
-    hidden = {one.item.item_id: sampled(one, itertools.chain(*hidden_tokens(one))) for one in measured}
+    tuned = read_options(settings).tuned
+    # Maps are trained on the functions of the training split, which are then read too.
+    train = {item for item, side in fits.splits.items() if side == "train"} if tuned else set[str]()
+    read = fits.measured | train
+    held = [one for one in prepared if one.item.item_id in read]
+    every = {one.item.item_id: sampled(one, range(len(one.alignment.subwords))) for one in held}
+    hidden = {one.item.item_id: sampled(one, itertools.chain(*hidden_tokens(one))) for one in held}
     return [
-        dataclasses.replace(one, requests=(LayerScores(every if "decoder" in one.kinds else hidden),))
-        for one in asking(prepared, {}, fits.measured)
+        dataclasses.replace(
+            one, requests=(LayerScores(every if "decoder" in one.kinds else hidden, states=tuned),)
+        )
+        for one in asking(held, {}, read)
     ]
 
 
@@ -87,16 +100,20 @@ def second_rows(
 ) -> None:
     """Add what each layer says, by construct."""
     for one in observed:
-        held = [
-            capture.layers for capture in one.captures if capture.layers is not None and not capture.change
-        ]
-        if not held or one.prepared.item.item_id not in fits.measured:
-            continue
-        names, group = constructs_of(one.prepared)
-        ids = one.prepared.alignment.subwords.ids
+        item, ids = one.prepared.item.item_id, one.prepared.alignment.subwords.ids
+        held = [seen.layers for seen in one.captures if seen.layers is not None and not seen.change]
+        names, group = constructs_of(one.prepared) if held else ([], np.zeros(0, np.int64))
         for layers in held:
-            _add_layers(rows, one.prepared.item.item_id, layers, names, group[layers.position])
-            _add_words(rows, one.prepared.item.item_id, ids[layers.position], names, group[layers.position])
+            mine, gold = group[layers.position], ids[layers.position]
+            if item in fits.measured:
+                _add_layers(rows, item, NAME, (layers.nats, layers.rank), names, mine)
+                _add_words(rows, item, gold, names, mine)
+            if layers.states is not None:
+                for at, states in enumerate(layers.states.transpose(1, 0, 2)):
+                    rows.add_states(
+                        states, item_id=item, what=STATE, method=NAME, first=0, start=int(gold[at]),
+                        group=names[mine[at]],
+                    )  # fmt: skip
 
 
 def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "layer position"]:
@@ -105,18 +122,25 @@ def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "l
 
 
 def _add_layers(
-    rows: Rows, item: str, layers: ScoredLayers, names: Sequence[str], group: Int[np.ndarray, " position"]
+    rows: Rows,
+    item: str,
+    method: str,
+    told: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
+    names: Sequence[str],
+    group: Int[np.ndarray, " position"],
 ) -> None:
-    stays = stays_on_top(layers.rank)
-    for layer, nats in enumerate(layers.nats):
+    """Add what each layer says of some subwords, their nats and ranks, by group."""
+    every, rank = told
+    stays = stays_on_top(rank)
+    for layer, nats in enumerate(every):
         count, hits, settled = (
             np.bincount(group, weights, minlength=len(names))
-            for weights in (None, layers.rank[layer] == 1, stays[layer])
+            for weights in (None, rank[layer] == 1, stays[layer])
         )
         after = np.bincount(group, nats, minlength=len(names))
         for at in np.flatnonzero(count).tolist():
             rows.add(
-                item_id=item, what=LAYER, method=NAME, layer=layer, group=names[at], n=int(count[at]),
+                item_id=item, what=LAYER, method=method, layer=layer, group=names[at], n=int(count[at]),
                 after=float(after[at]), hits=int(hits[at]), settled=int(settled[at]),
             )  # fmt: skip
 
@@ -141,10 +165,43 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     if rows.is_empty():
         yield left_out(template, "no subword of a measured function was read off the layers")
         return
+    yield from _of_method(rows, scoring, template)
+    yield from _unigram(scoring, template)
+    if read_options(scoring.settings).tuned:
+        yield from _tuned(fits, scoring, dataclasses.replace(template, method=TUNED))
+
+
+def _of_method(rows: pl.DataFrame, scoring: Scoring, template: Score) -> Iterator[Score]:
     rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
     yield from _by_layer(rows, template)
     yield from _first_layers(rows, template)
-    yield from _unigram(scoring, template)
+
+
+def _tuned(fits: Fits, scoring: Scoring, template: Score) -> Iterator[Score]:
+    """The same through maps that are trained on the training split."""
+    held = scoring.observations.filter(pl.col("what") == STATE).collect()
+    measured = pl.col("item_id").is_in(sorted(fits.measured))
+    train = held.filter(~measured & (pl.int_range(pl.len()).over("item_id") < TRAINED))
+    told = held.filter(measured)
+    if scoring.model is None or train.is_empty() or told.is_empty():
+        yield left_out(template, "no function of the training split to train the maps of layers on")
+        return
+    from sonde.models import load_model
+    from sonde.training.tuned_lens import LayerHead, score_translated, train_translators
+
+    head = LayerHead(load_model(scoring.model))
+    # In an order of its own, so that the steps of a training see functions of all kinds.
+    order = sorted(range(train.height), key=lambda at: unit_hash("tuned", train["item_id"][at], at))
+    translators = train_translators(head, states_of(train[order]))
+    nats, rank = score_translated(head, translators, states_of(told), told["start"].to_numpy())
+    names = told["group"].unique().sort().to_list()
+    group = told["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    items = told["item_id"].to_numpy()
+    rows = Rows()
+    for item in dict.fromkeys(items.tolist()):
+        mine = items == item
+        _add_layers(rows, item, TUNED, (nats[:, mine], rank[:, mine]), names, group[mine])
+    yield from _of_method(rows.frame(), scoring, dataclasses.replace(template, k=train.height))
 
 
 def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:

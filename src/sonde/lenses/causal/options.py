@@ -38,6 +38,11 @@ class CausalOptions(Options):
     drawn_cells: Count = option(
         6, "further cells that are drawn at random in each pair, to hold attribution against patching"
     )
+    tuned: bool = option(
+        False,
+        "with logit_lens, also read each layer through an affine map that is trained for it on the training "
+        "split (tuned lens)",
+    )
 
 
 def read_options(settings: LensSettings) -> CausalOptions:

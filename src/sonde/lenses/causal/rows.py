@@ -19,7 +19,8 @@ ROWS_COLUMNS: Columns = {
         "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
         "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
         "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
-        "was asked for; `pair`: two functions between which states are put; `cell`: what that did",
+        "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
+        "that did",
     ),
     "method": (pl.String, "which method asked; empty where nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
@@ -39,7 +40,7 @@ ROWS_COLUMNS: Columns = {
     "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
     "hits": (pl.Int32, "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike"),
     "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
-    "start": (pl.Int32, "first character of a token, or number of a subword; null otherwise"),
+    "start": (pl.Int32, "first character of a token, or number of a subword; of `word`, `state` its id"),
     "end": (pl.Int32, "its end, exclusive"),
     "first": (pl.Int32, "the first layer whose states the row holds"),
     "states": (pl.Binary, "half precision, layer by layer, each divided by its scale"),

@@ -57,8 +57,8 @@ def planted() -> LoadedModel:
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=CONTEXT, pad_token_id=0, bos_token_id=BOS,
-            eos_token_id=BOS,
+            num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=CONTEXT, pad_token_id=0,
+            bos_token_id=BOS, eos_token_id=BOS,
         )
     )  # fmt: skip
     steps = 400

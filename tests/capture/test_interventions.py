@@ -414,3 +414,32 @@ def test_equal_changes_of_two_lenses_share_a_forward(tiny: Tiny, prepare: Prepar
         assert [capture.change for capture in one.captures["two"]] == ["b", "a"]
         first, second = one.captures["one"][0], one.captures["two"][0]
         np.testing.assert_array_equal(scores_of(first).nats, scores_of(second).nats)
+
+
+@pytest.mark.parametrize(("name", "attention"), [("llama", "self_attn"), ("bert", "attention")])
+def test_layers_below_a_change_are_read_once(name: str, attention: str, tiny: Tiny, prepare: Prepare) -> None:
+    loaded, items = tiny(name), [prepare(text) for text in TEXTS]
+    layers = loaded.capabilities.layers
+    passes = [
+        Pass(Changed(Plain(), (Change(layer, affine(seed)),), f"{layer} {seed}"), (HiddenStates(),))
+        for layer in range(1, layers + 1)
+        for seed in range(8)
+    ]
+    list(observe(loaded, items, passes[:1]))  # the trial that is made once
+    modules, ran = dict(loaded.model.named_modules()), dict.fromkeys(range(layers), 0)
+    hooks = []
+    for layer in range(layers):
+
+        def count(_: Any, given: tuple[Any, ...], named: dict[str, Any], layer: int = layer) -> None:
+            ran[layer] += len(given[0] if given else named["hidden_states"])
+
+        module = modules[f"{LAYERS[name].format(layer)}.{attention}"]
+        hooks.append(module.register_forward_pre_hook(count, with_kwargs=True))
+    found = list(observe(loaded, items, passes))
+    for hook in hooks:
+        hook.remove()
+    # Once as they are, and then each of the layers above its change.
+    assert ran == {layer: len(items) * (1 + 8 * layer) for layer in range(layers)}
+    assert sum(ran.values()) / (len(items) * len(passes) * layers) <= 0.6
+    assert not any("forward" in vars(module) for module in modules.values())
+    assert len(found) == len(items) * len(passes)

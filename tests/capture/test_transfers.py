@@ -110,10 +110,10 @@ def test_a_batch_waits_for_the_device_four_times_at_most(
     batches = 0
     read = Runner._batch
 
-    def counted(runner: Runner, batch: object) -> object:
+    def counted(runner: Runner, batch: object, resumed: object) -> object:
         nonlocal batches
         batches += 1
-        return read(runner, batch)  # type: ignore[arg-type]
+        return read(runner, batch, resumed)  # type: ignore[arg-type]
 
     device.waits.clear()
     device.pinned = 0

@@ -22,7 +22,7 @@ from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
-from sonde.languages import LANGUAGES
+from sonde.languages import LANGUAGES, CodeTokens
 from sonde.lenses import LENSES, Captured, LensSettings, Scoring
 from sonde.lenses._lens import HANDED, HANDED_KEY
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
@@ -56,9 +56,9 @@ def planted() -> LoadedModel:
     torch.set_num_threads(1)
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
-            vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=4, max_position_embeddings=CONTEXT, pad_token_id=0, bos_token_id=BOS,
-            eos_token_id=BOS,
+            vocab_size=VOCAB, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=CONTEXT, pad_token_id=0,
+            bos_token_id=BOS, eos_token_id=BOS,
         )
     )  # fmt: skip
     steps = 400
@@ -79,8 +79,8 @@ def planted() -> LoadedModel:
         model=model,
         tokenizer=None,
         capabilities=Capabilities(
-            kind="decoder", layers=2, heads=4, d_model=32, vocab=VOCAB, context=CONTEXT, attention="interface",
-            masks=False,
+            kind="decoder", layers=2, heads=4, d_model=32, vocab=VOCAB, context=CONTEXT,
+            attention="interface", masks=False,
         ),
         special=SpecialTokens(bos=BOS, bos_source="bos", pad=0),
         family="llama",
@@ -100,7 +100,8 @@ def prepared(text: str, cluster: str) -> Prepared:
     item = Item(item_id(text, "text", "file"), text, "text", "file", "by hand", "item", 0, cluster, cluster)
     tree = language.parse(text)
     alignment = Alignment(subwords, at, at + 1, at, names, names, names, counts)
-    return Prepared(item, tree, language.tokens(tree), alignment)
+    tokens = CodeTokens(at, at + 1, np.zeros(len(at), dtype=np.int8))
+    return Prepared(item, tree, tokens, alignment)
 
 
 def labels_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
@@ -114,6 +115,27 @@ def labels_of(items: list[Prepared]) -> dict[str, pl.DataFrame]:
             rows[HELD].append({**about, "label": "first" if half else "second"})
     schema = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "label": pl.String}
     return {task: pl.DataFrame(held, schema=schema) for task, held in rows.items()}
+
+
+def edges_of(items: list[Prepared]) -> pl.DataFrame:
+    """Edges from each letter to its sign, and from each answer to the next letter, which it does not tell."""
+    rows: list[dict[str, object]] = []
+    for one in items:
+        for at in range(0, len(one.item.text), 3):
+            rows.append(
+                {"item_id": one.item.item_id, "label": "letter->sign", "start": at, "other_start": at + 1}
+            )
+            if at:
+                rows.append(
+                    {
+                        "item_id": one.item.item_id,
+                        "label": "answer->letter",
+                        "start": at - 1,
+                        "other_start": at,
+                    }
+                )
+    schema = {"item_id": pl.String, "label": pl.String, "start": pl.Int32, "other_start": pl.Int32}
+    return pl.DataFrame(rows, schema=schema)
 
 
 @dataclass

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.lenses.planted import (
+    HELD,
+    USED,
+    Ran,
+    edges_of,
+    labels_of,
+    loss_at_answers,
+    planted,
+    run_lens,
+    some_items,
+)
 
-
-
-from tests.lenses.planted import HELD, USED, Ran, labels_of, loss_at_answers, planted, run_lens, some_items
+from sonde.base.errors import UnknownNameError, UsageError
+from sonde.lenses import LENSES, LensSettings
+from sonde.lenses.causal.findings import erased_of, lead
+from sonde.lenses.causal.options import read_options
+from sonde.results.scores import scores_frame
 
 BEST = (("selection", "best"),)
 
@@ -55,7 +69,7 @@ def test_only_erasing_the_used_one_raises_the_loss(erased: Ran) -> None:
 
 
 def test_what_was_erased_is_found_no_more(erased: Ran) -> None:
-    """At the layer itself a new probe is at chance; a random subspace of the same size leaves it decodable."""
+    """At the layer itself a new probe is at chance; a random subspace of that size leaves it decodable."""
     for task in (USED, HELD):
         for layer in (1, 2):
             of = {"task": task, "metric": "accuracy", "layer": layer, "dimensions": (("erased", str(layer)),)}
@@ -69,3 +83,66 @@ def test_effects_are_by_function_and_their_subwords_add_up(erased: Ran) -> None:
     sizes = effects.group_by("item_id", "subject", "kind", "layer").agg(pl.col("n").sum())
     assert sizes["n"].unique().to_list() == [18]
     assert effects["item_id"].n_unique() < len(some_items(160))
+
+
+def carrier() -> tuple[int, int]:
+    """The head without which the answers cost the most, found by silencing each with a hook of its own."""
+    loaded, items = planted(), some_items(160)[:10]
+    cost: dict[tuple[int, int], float] = {}
+    for layer in range(2):
+        for head in range(4):
+
+            def silence(_: Any, given: tuple[Any, ...], head: int = head) -> tuple[Any, ...]:
+                states = given[0].clone()
+                states[..., head * 8 : (head + 1) * 8] = 0.0
+                return (states, *given[1:])
+
+            hook = loaded.model.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(silence)
+            cost[layer, head] = float(np.mean(list(loss_at_answers(loaded, items))))
+            hook.remove()
+    return max(cost, key=lambda place: cost[place])
+
+
+def test_only_ablating_the_head_that_fetches_raises_the_loss(tmp_path: Path) -> None:
+    """Of two relations one is followed by the head that fetches the letter; the other's head is of no use."""
+    items = some_items(160)
+    labels = {**labels_of(items), "syntax_relations": edges_of(items)}
+    ran = run_lens(planted(), items, labels, {"methods": ("ablate",), "draws": 3}, tmp_path)
+    used = carrier()
+    found: dict[tuple[int | None, int | None], float] = {}
+    for relation in ("letter->sign", "answer->letter"):
+        at = (("relation", relation), ("where", "elsewhere"))
+        effect = ran.value(metric="bits", control=None, dimensions=at)
+        found[effect.layer, effect.head] = effect.value
+    assert used in found and len(found) == 2
+    for head, value in found.items():
+        assert value > 0.2 if head == used else abs(value) < 0.01
+    together = ran.value(metric="excess", control="random", dimensions=(("relation", "all of them"),))
+    assert together.ci_low is not None and together.ci_low > 0.2
+
+
+def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
+    """Twenty-four clusters, eight of them tested, allow no verdict; of twice as many they would."""
+    frame = scores_frame(erased.scores)
+    lines = list(LENSES.load("causal").headline(frame))
+    assert lines[0].startswith("No verdict on whether planted () uses what it knows")
+    enough = frame.with_columns(effective_clusters=pl.lit(20.0))
+    ((_, _, found),) = erased_of(enough)
+    assert {one.task: one.kind for one in found} == {USED: "used", HELD: "held"}
+    said = lead("planted", found)
+    assert said.startswith("planted uses what identifiers name: erasing what identifiers name at layer")
+    assert "; it merely holds ktx: a probe is right on 100.0 % of ktx (the commonest class" in said
+
+
+def test_options_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="patchh"):
+        read_options(LensSettings(options={"methods": ("patchh",)}))
+    with pytest.raises(UsageError, match="draws"):
+        read_options(LensSettings(options={"draws": 0}))
+
+
+def test_models_without_a_subword_to_ask_for_are_refused() -> None:
+    able = planted().capabilities
+    lens = LENSES.load("causal")
+    assert lens.refuses(able) is None
+    assert "no mask token" in (lens.refuses(replace(able, kind="encoder")) or "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.lenses.causal.findings import ablated_of, bits, erased_of, lead
+from sonde.lenses.causal.sentences import sentences
 from sonde.results.dimensions import REASON, dimension
 from sonde.results.scores import LEFT_OUT
 from sonde.results.words import standing
@@ -34,6 +35,7 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             f"ablated {bits(row, sign='+')} bits at its dependents more than other heads of the layer"
             f"{standing(row)}"
         )
+    yield from sentences(scores)
     left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
     for row in left.iter_rows(named=True):
         yield f"left out, {row['model']}: {row['reason']}"

@@ -193,7 +193,8 @@ def _tuned(fits: Fits, scoring: Scoring, template: Score) -> Iterator[Score]:
     # In an order of its own, so that the steps of a training see functions of all kinds.
     order = sorted(range(train.height), key=lambda at: unit_hash("tuned", train["item_id"][at], at))
     translators = train_translators(head, states_of(train[order]))
-    nats, rank = score_translated(head, translators, states_of(told), told["start"].to_numpy())
+    gold = told["start"].cast(pl.Int64).to_numpy(writable=True)
+    nats, rank = score_translated(head, translators, states_of(told), gold)
     names = told["group"].unique().sort().to_list()
     group = told["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
     items = told["item_id"].to_numpy()

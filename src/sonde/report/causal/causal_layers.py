@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.lenses.causal.sentences import layers_sentence
 from sonde.report._drawing.charts import by_kind, specification, written
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
@@ -67,7 +68,7 @@ class CausalLayers:
             if settled.height:
                 title = f"Right from here to the end{of}"
                 charts.append(Chart(name=f"causal-settled{ending}", title=title, spec=_map(settled)))
-            said.append(_answer(str(subject), part))
+            said.append(layers_sentence(str(subject), part))
         return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_table(rows))
 
 
@@ -148,26 +149,6 @@ def _map(settled: pl.DataFrame) -> dict[str, Any]:
     cells = base.mark_rect().encode(color=colour)
     texts = written(base, "text:N", settled["layer"].n_unique(), 10)
     return specification(alt.layer(cells, *texts).properties(height=alt.Step(18)))
-
-
-def _answer(subject: str, rows: pl.DataFrame) -> str:
-    """Where the right subword comes to the top, and from where frequency alone is beaten."""
-    own = rows.filter((pl.col("method") == "logit_lens") & pl.col("control").is_null())
-    bits = {row["layer"]: row for row in _overall(own, "bits").iter_rows(named=True)}
-    first = _overall(own, "first_layer").to_dicts()
-    if not bits or not first:
-        return ""
-    depth = max(bits)
-    said = (
-        f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
-        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
-        f"in the end, {with_interval(bits[depth - 1])} one layer before"
-    )
-    for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
-        beaten = [layer for layer, one in bits.items() if one["ci_high"] < row["ci_low"]]
-        where = f"first below that at layer {min(beaten)}" if beaten else "never clearly below that"
-        said += f"; by frequency alone {with_interval(row)}, {where}"
-    return f"{said}."
 
 
 def _table(rows: pl.DataFrame) -> Table:

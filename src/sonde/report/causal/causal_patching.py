@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.lenses.causal.sentences import patching_sentence
 from sonde.report._drawing.charts import specification, written
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
@@ -74,7 +75,7 @@ class CausalPatching:
                     )
                 )
         said = [
-            _answer(str(subject), part)
+            patching_sentence(str(subject), part)
             for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items()
         ]
         return Figure(
@@ -132,45 +133,6 @@ def _map(cells: pl.DataFrame) -> dict[str, Any]:
     return specification(
         alt.layer(base.mark_rect().encode(color=colour), *texts).properties(height=alt.Step(26))
     )
-
-
-def _answer(subject: str, rows: pl.DataFrame) -> str:
-    """Whether the model follows the exchange at all, and where the answer moves to the place."""
-    change = rows.filter(pl.col("metric") == "margin_change").to_dicts()
-    if not change:
-        return ""
-    told = change[0]
-    if told["ci_low"] is None or told["ci_low"] <= 0:
-        return (
-            f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits, which "
-            f"cannot be told from nothing over {told['n']:,} pairs, so that the maps say nothing."
-        )
-    measured = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
-    suffices = measured.filter(pl.col("direction") == "denoising")
-    at = {
-        cell: {row["layer"]: row for row in suffices.filter(pl.col("cell") == cell).iter_rows(named=True)}
-        for cell in ("names", "place")
-    }
-    said = (
-        f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits "
-        f"({told['n']:,} pairs)"
-    )
-    kept = [layer for layer, row in at["names"].items() if row["value"] >= 0.5]
-    if kept:
-        row = at["names"][max(kept)]
-        said += (
-            f"; up to layer {max(kept)} the states of both variables' places bring back half of it or more "
-            f"({with_interval(row, 100, 0)} %)"
-        )
-    moved = [layer for layer, row in at["place"].items() if row["value"] >= 0.5]
-    if moved:
-        row = at["place"][min(moved)]
-        said += (
-            f"; from layer {min(moved)} on it stands where the model answers ({with_interval(row, 100, 0)} %)"
-        )
-    else:
-        said += "; only behind the last layer does it stand where the model answers"
-    return f"{said}."
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

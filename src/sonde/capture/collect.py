@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredLayers, ScoredSubwords, WordRanks
+from sonde.capture.layers import ScoredLayers
+from sonde.capture.requests import ItemCapture, ScoredAnswers, ScoredSubwords, WordRanks
 from sonde.capture.rows import Row
 from sonde.capture.union import MergedRequests
 from sonde.models import SpecialTokens

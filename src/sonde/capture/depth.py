@@ -13,8 +13,8 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, not_finite
 from sonde.capture.collect import RowResult
+from sonde.capture.layers import ScoredLayers
 from sonde.capture.reducers import SharedStates, score_positions
-from sonde.capture.requests import ScoredLayers
 from sonde.capture.rows import Row
 from sonde.capture.states import vectors
 from sonde.capture.transfer import Download, Fetched, Sent, Upload

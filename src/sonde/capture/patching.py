@@ -11,9 +11,10 @@ from jaxtyping import Float
 from sonde.base.errors import InputError
 from sonde.capture.attribution import Contrast, attribute
 from sonde.capture.interventions import Change, Put
+from sonde.capture.layers import LayerScores
 from sonde.capture.pairs import align_pair, reading
 from sonde.capture.patches import DIRECTIONS, Cell, Patched, PatchedItem, Patches
-from sonde.capture.requests import Changed, HiddenStates, LayerScores, Masked, Pass, Plain, Prepared
+from sonde.capture.requests import Changed, HiddenStates, Masked, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
 

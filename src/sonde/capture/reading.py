@@ -13,6 +13,7 @@ from sonde.capture.batches import pad
 from sonde.capture.collect import queries
 from sonde.capture.requests import RankRules, WordRanks
 from sonde.capture.rows import Row
+from sonde.capture.states import chosen
 from sonde.capture.transfer import Download, Fetched, Sent, Upload
 from sonde.capture.union import MergedRequests
 from sonde.capture.words import RowWords, WordReader
@@ -58,9 +59,20 @@ class Readers:
             self.rows = RowReader(self._side, self._columns.tensor)
         return [*([self.rows] if self.rows is not None else []), *self.words]
 
-    def hand_in(self, download: Download, layers: Sequence[int]) -> None:
-        """Have all that was read fetched, of chosen rows those of some layers."""
+    def hand_in(self, download: Download, wanted: Sequence[MergedRequests], model: str) -> None:
+        """Have all that was read fetched, of chosen rows those of the layers that are asked for.
+
+        Args:
+            download: Fetches it.
+            wanted: What is asked of each row.
+            model: What to call the model.
+
+        Raises:
+            InputError: A layer that the model does not have.
+        """
         if self.rows is not None:
+            asked = [one.row_layers for one in wanted if one.rows]
+            layers = chosen(asked, len(self.rows.layers), "attention layer", model)
             self._layers = {layer: download.add(self.rows.layers[layer]) for layer in layers}
         for reader in self.words:
             reader.hand_in(download)

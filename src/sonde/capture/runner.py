@@ -28,8 +28,16 @@ from sonde.capture.rows import Row, of_one_length
 from sonde.capture.scoring import PositionScoring, ranking
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.sharing import SharedPrefixes, shares
-from sonde.capture.states import PooledStates, chosen
-from sonde.capture.tensors import BatchTokens, at_places, decoding, mask_of, products, refuse_broken
+from sonde.capture.states import PooledStates
+from sonde.capture.tensors import (
+    BatchTokens,
+    at_places,
+    decoding,
+    mask_of,
+    products,
+    refuse_broken,
+    refuse_broken_states,
+)
 from sonde.capture.transfer import Download, Sent, Upload
 from sonde.capture.trial import recording
 from sonde.capture.union import Input, MergedRequests
@@ -216,7 +224,7 @@ class Runner:
         """What forwards a batch once its arrays are sent; and the state of each position where rows share."""
         if batch[0].shared:
             prefixes = SharedPrefixes(batch, self._loaded.special.pad, upload)
-            return lambda: (prefixes.states(self._body), _as_they_are), prefixes.source
+            return lambda: (prefixes.states(self._body), list), prefixes.source
         index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
         places = upload.add(index), upload.add(np.concatenate([row.query for row in batch]))
         if any(row.written is not None for row in batch):
@@ -246,36 +254,36 @@ class Runner:
             for row, one, size in zip(batch, wanted, subwords, strict=True)
         ]
         pooled = PooledStates(
-            bounds, [one.layers if one.pooling else () for one in wanted], upload, self._name
+            bounds, [one.layers if one.pooling else () for one in wanted], upload, self._loaded.spec.name
         )
         heads = PooledStates(
             [head_segments(row, one) for row, one in zip(batch, wanted, strict=True)],
             [one.head_layers if one.head_spans else () for one in wanted],
             upload,
-            self._name,
+            self._loaded.spec.name,
             "attention layer",
         )
-        changes = self._changes(batch, upload)
+        changes, hooks = self._changes(batch, upload), self._hooks
         depth = self._layers.of(batch, wanted, upload)
 
         def read() -> tuple[Tensor, _Finish]:
             arguments = tokens.arguments()
             if pooled.asked or depth.asked:
                 arguments["output_hidden_states"] = True
-            reader = self._head_reader() if heads.asked else None
+            reader = HeadReader(hooks, reading_side(self._loaded)) if heads.asked and hooks else None
             with changes(), self._skipped(resumed), reader.reading() if reader else nullcontext():
                 output = self._forward(arguments, readers, decode)
             states = output.hidden_states if pooled.asked or depth.asked else None
             states = with_states(states, resumed) if states and resumed else states
             pooled.hand_in(states if pooled.asked else None, download)
             heads.hand_in(reader.layers if reader else None, download)
-            readers.hand_in(download, self._attention_layers(wanted, readers))
+            readers.hand_in(download, wanted, self._loaded.spec.name)
             if depth.asked:
                 depth.hand_in(states or [], output.last_hidden_state, download)
             return at_places(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
-            self._refuse_broken_states(batch, pooled)
+            refuse_broken_states(batch, pooled.broken(), self._where, self._loaded.model.dtype)
             self._refuse_broken_states(batch, heads)
             attention = readers.attention(batch, wanted)
             for row, rows in zip(batch, attention, strict=True):
@@ -310,30 +318,27 @@ class Runner:
 
         Shorter rows are filled up on the right, where no decoder looks back.
         """
-        tokens = self._padded([row.tokens for row in batch], upload)
-        written = self._padded([row.written for row in batch if row.written is not None], upload)
+        fill = self._loaded.special.pad
+        tokens = upload.add(pad([row.tokens for row in batch], fill))
+        written = upload.add(pad([row.written for row in batch if row.written is not None], fill))
         seen = upload.add(mask_of(batch))
         depth = self._layers.of(batch, wanted, upload)
         changes = self._changes(batch, upload)
 
         def read() -> tuple[Tensor, _Finish]:
-            more = {"output_hidden_states": True} if depth.asked else {}
             with changes():
                 output = self._whole(
                     input_ids=tokens.tensor,
                     attention_mask=seen.tensor,
                     decoder_input_ids=written.tensor,
                     use_cache=False,
-                    **more,
+                    output_hidden_states=depth.asked,
                 )
             if depth.asked:
                 # Where both sides have states, those of the decoder are meant.
                 states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
                 depth.hand_in(states, output.last_hidden_state, download)
-            return at_places(output.last_hidden_state, places), finish
-
-        def finish(scored: Sequence[RowResult]) -> list[RowResult]:
-            return depth.added(scored, self._where)
+            return at_places(output.last_hidden_state, places), lambda one: depth.added(one, self._where)
 
         return read
 
@@ -347,11 +352,9 @@ class Runner:
         side = reading_side(self._loaded)
         return BatchChanges(self._hooks, batch, items, asked, suffix, side, upload).placed
 
-    def _head_reader(self) -> HeadReader:
-        assert self._hooks is not None
-        return HeadReader(self._hooks, reading_side(self._loaded))
-
-    def _forward(self, arguments: dict[str, Any], readers: Readers, decode: _Decode | None) -> Any:
+    def _forward(
+        self, arguments: dict[str, Any], readers: Readers, decode: Callable[..., None] | None
+    ) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
         reading = readers.begin()
         if self._recording is None or not reading:
@@ -364,9 +367,6 @@ class Runner:
             return output
 
         return self._recording.read(reading, forward)
-
-    def _padded(self, rows: Sequence[Int[np.ndarray, " token"]], upload: Upload) -> Sent:
-        return upload.add(pad(rows, self._loaded.special.pad))
 
     def _score(
         self,
@@ -384,30 +384,12 @@ class Runner:
             top_k = max(one.top_k or 0 for one in wanted)
             scoring.hand_in(states, self._head, download, top_k=top_k, chunk=self._chunk)
 
-    def _attention_layers(self, wanted: Sequence[MergedRequests], readers: Readers) -> list[int]:
-        if readers.rows is None:
-            return []
-        asked = [one.row_layers for one in wanted if one.rows]
-        return chosen(asked, len(readers.rows.layers), "attention layer", self._name)
-
-    def _refuse_broken_states(self, batch: Sequence[Row], pooled: PooledStates) -> None:
-        if (broken := pooled.broken()) is not None:
-            row, layer = broken
-            raise CaptureError(
-                f"{self._where(batch[row])}: the hidden states of layer {layer} are not finite; "
-                f"{not_finite(self._loaded.model.dtype)}"
-            )
-
-    @property
-    def _name(self) -> str:
-        return self._loaded.spec.name
-
     def _item(self, row: Row) -> Prepared:
         return self._prepared[self._inputs[row.source].item]
 
     def _where(self, row: Row) -> str:
         item = self._item(row).item
-        return f"model {self._name!r}, item {item.item_id} ({item.path} {item.name})"
+        return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
 
 
 _Finish = Callable[[Sequence[RowResult]], list[RowResult]]
@@ -415,9 +397,3 @@ _Finish = Callable[[Sequence[RowResult]], list[RowResult]]
 
 _Read = Callable[[], tuple[Tensor, _Finish]]
 """Forwards a batch: the states at its scored positions, and what puts results together."""
-
-_Decode = Callable[..., None]
-
-
-def _as_they_are(scored: Sequence[RowResult]) -> list[RowResult]:
-    return list(scored)

@@ -118,3 +118,24 @@ def products(tf32: bool) -> Generator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def refuse_broken_states(
+    batch: Sequence[Row], broken: tuple[int, int] | None, where: Callable[[Row], str], dtype: torch.dtype
+) -> None:
+    """Refuse hidden states that are no numbers.
+
+    Args:
+        batch: The rows.
+        broken: Row and layer of the first such states; None where there are none.
+        where: What to call the item of a row.
+        dtype: Of the weights.
+
+    Raises:
+        CaptureError: There are such states.
+    """
+    if broken is not None:
+        row, layer = broken
+        raise CaptureError(
+            f"{where(batch[row])}: the hidden states of layer {layer} are not finite; {not_finite(dtype)}"
+        )

@@ -10,6 +10,7 @@ import numpy as np
 
 from sonde.base.errors import InputError
 from sonde.capture.interventions import Change
+from sonde.capture.layers import LayerScores, ScoredLayers
 from sonde.capture.patches import Patches
 from sonde.capture.requests import (
     AnswerRanks,
@@ -17,11 +18,9 @@ from sonde.capture.requests import (
     Changed,
     HeadOutputs,
     ItemCapture,
-    LayerScores,
     Pass,
     Plain,
     Request,
-    ScoredLayers,
     Start,
     TokenScores,
     Variant,

@@ -17,7 +17,8 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import unit_hash
-from sonde.capture.requests import LayerScores, Pass, Prepared
+from sonde.capture.layers import LayerScores
+from sonde.capture.requests import Pass, Prepared
 from sonde.lenses._lens import Captured, LensSettings, Scoring
 from sonde.lenses.causal.effects import BITS
 from sonde.lenses.causal.fits import Fit, Fits

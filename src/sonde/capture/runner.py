@@ -283,8 +283,8 @@ class Runner:
             return at_places(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
-            refuse_broken_states(batch, pooled.broken(), self._where, self._loaded.model.dtype)
-            self._refuse_broken_states(batch, heads)
+            for held in (pooled, heads):
+                refuse_broken_states(batch, held.broken(), self._where, self._loaded.model.dtype)
             attention = readers.attention(batch, wanted)
             for row, rows in zip(batch, attention, strict=True):
                 if rows is not None and not np.isfinite(rows).all():

@@ -60,7 +60,7 @@ def _figures(loaded: LoadedModel, prepared: list[Prepared]) -> Iterator[tuple[st
     drawn = np.random.default_rng(0)
 
     def passes(places: list[int]) -> list[Pass]:
-        """A change of each place and draw, of which the last states are read: no vocabulary is projected on."""
+        """A change of each place and draw, of which the last states are read: nothing else is computed."""
         return [
             Pass(Changed(Plain(), (Change(layer, _map(drawn, width)),), f"{layer} {draw}"), (read,))
             for layer in places

@@ -48,6 +48,7 @@ class Erased:
         bits: What erasing it there costs, in bits a subword.
         random: What a random subspace costs.
         excess: The paired difference of the two.
+        at_probe: The same difference at the layer where a probe finds it best.
         accuracy: What a probe gets right with nothing erased, at its best layer.
         majority: What the commonest class gets right.
         gain: The paired difference of these two.
@@ -61,6 +62,7 @@ class Erased:
     bits: Row
     random: Row
     excess: Row
+    at_probe: Row | None
     accuracy: Row | None
     majority: Row | None
     gain: Row | None
@@ -106,18 +108,20 @@ def _erased(rows: pl.DataFrame) -> Erased | None:
         return None
     gain = _first(rows, _BEST, metric="gain", control="majority")
     plain = dimensions_are({})
-    accuracy = majority = None
+    accuracy = majority = at_probe = None
     if gain is not None:
         accuracy = _first(rows, plain & (pl.col("layer") == gain["layer"]), metric="accuracy", control=None)
         majority = _first(rows, plain, metric="accuracy", control="majority")
+        at_probe = _first(rows, plain & (pl.col("layer") == gain["layer"]), metric="excess", control="random")
     apart = _first(rows, pl.lit(value=True), metric="apart", control="random")
-    kind, why = _concluded(excess, gain)
+    kind, why = _concluded(excess, at_probe, gain)
     return Erased(
         task=str(rows["task"][0]),
         layer=int(excess["layer"]),
         bits=bits,
         random=random,
         excess=excess,
+        at_probe=at_probe,
         accuracy=accuracy,
         majority=majority,
         gain=gain,
@@ -133,16 +137,23 @@ def _first(rows: pl.DataFrame, where: pl.Expr, **fields: str | None) -> Row | No
     return None if held.is_empty() else held.row(0, named=True)
 
 
-def _concluded(excess: Row, gain: Row | None) -> tuple[str, str]:
+def _concluded(excess: Row, at_probe: Row | None, gain: Row | None) -> tuple[str, str]:
     if why := why_no_verdict(excess):
         return OPEN, why
     if excess["ci_low"] > 0:
         return USED, ""
-    if gain is None:
+    if gain is None or at_probe is None:
         return OPEN, "no probe could be held against the commonest class"
-    if why := why_no_verdict(gain):
+    if why := why_no_verdict(gain) or why_no_verdict(at_probe):
         return OPEN, why
-    return (HELD, "") if gain["ci_low"] > 0 else (NEITHER, "")
+    if gain["ci_low"] <= 0:
+        return NEITHER, ""
+    if at_probe["ci_low"] > 0:
+        return (
+            OPEN,
+            "its cost lies above the random subspace's where a probe finds it, not where it was chosen",
+        )
+    return HELD, ""
 
 
 def rebuilt_of(scores: pl.DataFrame) -> pl.DataFrame:
@@ -169,7 +180,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def lead(model: str, found: Sequence[Erased]) -> str:
-    """What a model uses and what it merely holds, in one sentence with the numbers and their controls."""
+    """What a model uses and what it merely holds, with the numbers and their controls."""
     parts: list[str] = []
     used = [one for one in found if one.kind == USED]
     held = [one for one in found if one.kind == HELD]
@@ -182,9 +193,10 @@ def lead(model: str, found: Sequence[Erased]) -> str:
         parts.append(f"uses {listed([one.name for one in used])}: {said}")
     if held:
         said = "; ".join(
-            f"a probe is right on {share(one.accuracy)} % of {one.name} (the commonest class "
-            f"{share(one.majority)} %), yet erasing it at layer {one.layer} costs no more than a random "
-            f"subspace (difference {bits(one.excess, sign='+')} bits)"
+            f"a probe of layer {one.gain['layer'] if one.gain else '?'} is right on {share(one.accuracy)} % "
+            f"of {one.name} (the commonest class {share(one.majority)} %), yet erasing it there costs "
+            f"{bits(one.at_probe, sign='+')} bits beyond a random subspace, and "
+            f"{bits(one.excess, sign='+')} at layer {one.layer}, where it is the most by validation"
             for one in held
         )
         parts.append(f"merely holds {listed([one.name for one in held])}: {said}")
@@ -193,7 +205,12 @@ def lead(model: str, found: Sequence[Erased]) -> str:
             [f"{one.name} ({one.why or 'a probe finds no more than the commonest class'})" for one in found]
         )
         return f"No verdict on whether {model} uses what it knows: {reasons}."
-    return f"{model} {'; it '.join(parts)}."
+    told = f"{model} {'; it '.join(parts)}."
+    rest = [one for one in found if one.kind in (OPEN, NEITHER)]
+    if not rest:
+        return told
+    reasons = listed([f"{one.name} ({one.why or 'a probe finds nothing'})" for one in rest])
+    return f"{told} No verdict on {reasons}."
 
 
 def bits(row: Row | None, sign: str = "") -> str:

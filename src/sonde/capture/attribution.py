@@ -17,12 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, not_finite
-from sonde.capture.batches import compose, pad
+from sonde.capture.batches import compose
 from sonde.capture.hooks import Hooks, reading_side
 from sonde.capture.requests import Prepared
 from sonde.capture.rows import Row, RowCutter
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.tensors import mask_of
+from sonde.capture.tensors import BatchTokens
+from sonde.capture.transfer import Upload
 from sonde.capture.union import Input, MergedRequests, Shape
 from sonde.models import FAMILIES, LoadedModel
 
@@ -126,14 +127,11 @@ class _Reader:
     def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attributed]:
         """The answers of one batch: the clean rows come first, the corrupt ones behind them."""
         rows = [*(clean for clean, _ in pairs), *(corrupt for _, corrupt in pairs)]
-        device = self._loaded.device
-        tokens = torch.from_numpy(pad([row.tokens for row in rows], self._loaded.special.pad)).to(device)
-        arguments = {"input_ids": tokens}
-        if self._loaded.capabilities.kind == "decoder":
-            # Padding stands to the right, where no real position looks.
-            arguments["use_cache"] = False
-        else:
-            arguments["attention_mask"] = torch.from_numpy(mask_of(rows)).to(device)
+        loaded, upload = self._loaded, Upload(self._loaded.device)
+        tokens = BatchTokens(rows, loaded.capabilities.kind, loaded.special.pad, upload)
+        upload.send()
+        arguments = tokens.arguments()
+        width = arguments["input_ids"].shape[1]
         held: dict[int, Tensor] = {}
         with self._hooks.placed(
             {(self._side, "residual", layer): [_kept(held, layer)] for layer in range(self._layers)}
@@ -145,7 +143,7 @@ class _Reader:
         margins = margins[:, 0] - margins[:, 1]
         states = [held[layer] for layer in range(self._layers)]
         gradients = torch.autograd.grad(margins.sum(), states)
-        belongs = self._cells(rows[: len(pairs)], contrasts, tokens.shape[1])
+        belongs = self._cells(rows[: len(pairs)], contrasts, width)
         found = torch.stack(
             [_effects(state, grad, belongs) for state, grad in zip(states, gradients, strict=True)], 1
         )

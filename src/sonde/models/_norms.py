@@ -104,8 +104,8 @@ def _states(values: tuple[Any, ...]) -> Tensor | None:
                 return value
         elif isinstance(value, tuple | list) and (found := _states(tuple(value))) is not None:
             return found
-        elif hasattr(value, "last_hidden_state"):
-            return value.last_hidden_state
+        elif (last := getattr(value, "last_hidden_state", None)) is not None:
+            return last
     return None
 
 

@@ -119,7 +119,7 @@ def _read_items(session: Session, lenses: Sequence[LensChoice], groups: Sequence
                 task: write_labels(store, task, group, mode, quirks, advance, session.spread)
                 for task, mode, quirks in tasks
             }
-            readings += [_reading(lens, group, rules, store) for lens in lenses]
+            readings += [_reading(lens, group, rules, store, progress) for lens in lenses]
     for group in groups:
         if lack := _lack_of_clusters(group, session.experiment.selection):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
@@ -205,12 +205,16 @@ def _contents(corpus: str, language: str) -> str:
     return fingerprint("contents", sorted(items))
 
 
-def _reading(lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore) -> Reading:
+def _reading(
+    lens: LensChoice, group: Group, rules: dict[str, str], store: PartStore, progress: Progress
+) -> Reading:
     reader, settings = reading_lens(lens.source), settings_of(lens)
     rule = fingerprint("labels", [rules[task] for task in lens.tasks])
     lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
     labels = LabelTables(store, lens.tasks, group)
     inputs = tuple(reader.inputs(group.items, labels, settings))
+    if about := reader.about_inputs(inputs, labels, settings):
+        progress.note(f"{lens.name}: {about}")
     return Reading(
         lens=lens,
         group=group,

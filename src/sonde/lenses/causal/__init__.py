@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
+from sonde.corpora import Item
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import Captured, LensSettings, Option, Scoring
 from sonde.lenses.causal.fits import Fits, read_fits, split_items
@@ -46,6 +47,19 @@ class Causal(LensDefaults):
         return (
             f"lens 'causal' measures surprisal, and this {capabilities.kind} has no mask token to be asked "
             "by; use a decoder or a masked model, for example sonde/mini-decoder"
+        )
+
+    def about_inputs(
+        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> str:
+        """What is planned: how many functions are read, how often, and with what changed."""
+        options = read_options(settings)
+        parts = [method.planned(labels, settings) for method in _methods(settings)]
+        said = "; ".join(filter(None, parts))
+        measured = min(options.items, len(inputs))
+        return (
+            f"{len(inputs):,} functions are read as they are, then at most {measured:,} of them with each "
+            f"change: {said}"
         )
 
     def passes(

@@ -58,6 +58,16 @@ _GENERIC = "children:"
 """Relations of every node with what is in it: no head is looked for that follows them."""
 
 
+def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+    """How many relations' heads are ablated, and what each is held against."""
+    if TASK not in labels:
+        return ""
+    return (
+        f"the best heads of up to {RELATIONS} relations are ablated, each beside up to "
+        f"{read_options(settings).draws} others of its layer"
+    )
+
+
 def _edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
     """For each function its edges: the relation, and where head and dependent begin."""
     found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)

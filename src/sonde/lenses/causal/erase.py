@@ -94,6 +94,17 @@ def _looked_at(
     return _spans(prepared, sorted(places))
 
 
+def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+    """How many properties are erased, and what each is held against."""
+    count, draws = len(subjects(labels)), read_options(settings).draws
+    if not count:
+        return ""
+    return (
+        f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased, each beside {draws} "
+        "random subspaces and labels in another order"
+    )
+
+
 def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     """Every number of every property; see `sonde.lenses.causal.erase_scores`."""
     from sonde.lenses.causal import erase_scores

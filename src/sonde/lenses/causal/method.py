@@ -21,6 +21,11 @@ class Method(Protocol):
     """One way to ask what a model uses."""
 
     @staticmethod
+    def planned(labels: Labels, settings: LensSettings) -> str:
+        """What is going to be changed, in a few words; empty for nothing."""
+        ...
+
+    @staticmethod
     def first_passes(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
         """What is wanted of functions as they are."""
         ...

@@ -49,6 +49,12 @@ FEWEST = 30
 _FACTOR = float(1 / np.log(2))
 
 
+def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+    """That layers are read through the head, and whether maps are trained for it."""
+    tuned = " and, behind a map trained for each," if read_options(settings).tuned else ""
+    return f"up to {SUBWORDS} subwords of each are read off every layer through{tuned} the model's head"
+
+
 def first_passes(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:

@@ -50,6 +50,15 @@ TRIED = 5
 """Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
 
 
+def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+    """How many cells are patched in each pair of functions."""
+    options = read_options(settings)
+    return (
+        f"where two variables of one can be exchanged, up to {options.patched_cells} cells (layer, role of a "
+        f"position, direction) are patched, and {options.drawn_cells} drawn at random"
+    )
+
+
 def pairs_of(item: Item, seed: int) -> tuple[TextPair, ...]:
     """Exchanges of a function, in the order in which they are tried; none in a language without variables."""
     if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):

@@ -10,7 +10,10 @@ from sonde.results.dimensions import dimensions_are
 
 title = PlainTitle(
     name="Interventions",
-    cites=("belrose2023leace", "elazar2021amnesic"),
+    cites=(
+        *("belrose2023leace", "elazar2021amnesic", "zhang2024patching", "kramar2024atp"),
+        *("nostalgebraist2020logit", "belrose2023tuned"),
+    ),
     question=LensQuestion(
         subject="Interventions",
         measure="bits a subword that erasing a property costs",

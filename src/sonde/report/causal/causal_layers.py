@@ -19,8 +19,8 @@ from sonde.results.tables import MODEL, Column, scored
 LENS = "causal"
 
 READ: Mapping[str, str] = {
-    "logit_lens": "the model's own head",
-    "tuned_lens": "a map trained for the layer, then its head",
+    "logit_lens": "logit lens",
+    "tuned_lens": "tuned lens",
     "unigram": "how frequent the subword is in training",
 }
 """What the lines are, in their order."""
@@ -39,7 +39,8 @@ class CausalLayers:
     order = 540
     caption = (
         "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
-        "(logit lens); the last layer is the model's own prediction. On the left the surprisal of the right "
+        "(logit lens), and where that was asked for first through an affine map that is trained for the layer on "
+        "the training split (tuned lens); the last layer is the model's own prediction. On the left the surprisal of the right "
         "subword, on a logarithmic axis, since early states say other things with much confidence. On the "
         "right the share of subwords whose right answer is on top from that layer to the end, by construct. "
         "A layer that says nothing may hold the answer in a form that the head does not read."

@@ -39,11 +39,12 @@ class CausalLayers:
     order = 540
     caption = (
         "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
-        "(logit lens), and where that was asked for first through an affine map that is trained for the layer on "
-        "the training split (tuned lens); the last layer is the model's own prediction. On the left the surprisal of the right "
-        "subword, on a logarithmic axis, since early states say other things with much confidence. On the "
-        "right the share of subwords whose right answer is on top from that layer to the end, by construct. "
-        "A layer that says nothing may hold the answer in a form that the head does not read."
+        "(logit lens); with causal.tuned also through an affine map before, trained for the layer on the "
+        "training split (tuned lens). The last layer is the model's own prediction. On the left the "
+        "surprisal of the right subword, on a logarithmic axis, since early states say other things with "
+        "much confidence. On the right the share of subwords whose right answer is on top from that layer to "
+        "the end, by construct (logit lens). A layer that says nothing may hold the answer in a form that "
+        "the head does not read."
     )
 
     def draw(self, run: RunData) -> Figure | None:

@@ -19,7 +19,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from sonde.base.errors import InputError
 from sonde.capture.forward import observe, observe_lenses
-from sonde.capture.patches import DIRECTIONS, Cell, PatchedItem, Patches, TextPair
+from sonde.capture.patches import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel
 
@@ -58,14 +58,17 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=made)
 
 
-def every(layers: int) -> tuple[Cell, ...]:
+def every(layers: int) -> tuple[PatchCell, ...]:
     return tuple(
-        Cell(direction, layer, cell) for direction in DIRECTIONS for layer in range(layers) for cell in CELLS
+        PatchCell(direction, layer, cell)
+        for direction in DIRECTIONS
+        for layer in range(layers)
+        for cell in CELLS
     )
 
 
 def patched(
-    loaded: LoadedModel, item: Prepared, pairs: Sequence[TextPair], cells: Sequence[Cell], drawn: int = 0
+    loaded: LoadedModel, item: Prepared, pairs: Sequence[TextPair], cells: Sequence[PatchCell], drawn: int = 0
 ) -> PatchedItem:
     loaded = replace(loaded, tokenizer=byte_tokenizer())
     asked = Patches({item.item.item_id: tuple(pairs)}, CELLS, tuple(cells), drawn)
@@ -225,7 +228,7 @@ def test_cells_are_drawn_at_random_and_others_are_left(tiny: Tiny, prepare: Prep
     assert np.isfinite(one.patched).sum() <= 5
     # None of the last layer, where attribution is right by itself.
     assert not one.drawn[:, -1].any()
-    named = patched(loaded, item, [PAIR], [Cell("noising", 2, "place")]).pair
+    named = patched(loaded, item, [PAIR], [PatchCell("noising", 2, "place")]).pair
     assert named is not None
     assert np.argwhere(np.isfinite(named.patched)).tolist() == [[1, 2, 0]]
     assert not named.drawn.any()

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from sonde.tasks._bugs import Choice
-from sonde.tasks._exchange import Exchange, exchanges
+from sonde.tasks._exchange import VariableExchange, exchanges
 
 PYTHON = """\
 def total(prices, rate):
@@ -18,7 +18,7 @@ def total(prices, rate):
 """
 
 
-def found(text: str, language: str = "python", seed: int = 0) -> list[Exchange]:
+def found(text: str, language: str = "python", seed: int = 0) -> list[VariableExchange]:
     return list(exchanges(text, language, Choice(seed, text)))
 
 
@@ -49,7 +49,7 @@ def test_all_but_the_place_is_exchanged() -> None:
         assert one.misused() == PYTHON[: one.place.start] + one.other + PYTHON[one.place.end :]
 
 
-def place_in_corrupt(one: Exchange) -> int:
+def place_in_corrupt(one: VariableExchange) -> int:
     """The place in the corrupt text, by what stands before it there."""
     before = [*(place for place in (one.definition, *one.uses) if place.start < one.place.start)]
     rivals = [place for place in one.rival if place.start < one.place.start]

@@ -45,7 +45,7 @@ class TextPair:
     roles: Mapping[str, tuple[Span, ...]]
 
 
-class Cell(NamedTuple):
+class PatchCell(NamedTuple):
     """Where states are put.
 
     Attributes:
@@ -77,18 +77,18 @@ class Patches:
 
     pairs: Mapping[str, tuple[TextPair, ...]]
     cells: Mapping[str, tuple[str, ...]]
-    patched: tuple[Cell, ...] = ()
+    patched: tuple[PatchCell, ...] = ()
     drawn: int = 0
     seed: int = 0
 
-    def of_pair(self, item: str, layers: int) -> tuple[list[Cell], list[Cell]]:
+    def of_pair(self, item: str, layers: int) -> tuple[list[PatchCell], list[PatchCell]]:
         """The cells of one pair that are patched as in every pair, and those drawn at random.
 
         None is drawn of the last layer, whose states answer linearly, so that attribution is right by itself.
         """
         known = [one for one in self.patched if one.layer < layers and one.cell in self.cells]
         every = [
-            Cell(direction, layer, cell)
+            PatchCell(direction, layer, cell)
             for direction in DIRECTIONS
             for layer in range(layers - 1)
             for cell in self.cells

@@ -13,7 +13,7 @@ from sonde.capture.attribution import Contrast, attribute
 from sonde.capture.interventions import Change, Put
 from sonde.capture.layers import LayerScores
 from sonde.capture.pairs import align_pair, reading
-from sonde.capture.patches import DIRECTIONS, Cell, Patched, PatchedItem, Patches
+from sonde.capture.patches import DIRECTIONS, PatchCell, Patched, PatchedItem, Patches
 from sonde.capture.requests import Changed, HiddenStates, Masked, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
@@ -29,11 +29,11 @@ class _Asked:
     contrast: Contrast
     place: tuple[int, int]
 
-    def holds(self, cell: Cell, names: Sequence[str]) -> bool:
+    def holds(self, cell: PatchCell, names: Sequence[str]) -> bool:
         """Whether any subword belongs to a cell."""
         return bool(self.contrast.cells[names.index(cell.cell)].any())
 
-    def alike(self, cell: Cell, names: Sequence[str]) -> bool:
+    def alike(self, cell: PatchCell, names: Sequence[str]) -> bool:
         """Whether both texts have the same subwords in a cell, and so the same embeddings."""
         clean, corrupt = (
             side.alignment.subwords.ids for side in (self.contrast.clean, self.contrast.corrupt)
@@ -69,7 +69,7 @@ def answer_patches(
     first = {key: found[0] for key, found in pairs.items() if found}
     answers = attribute(loaded, [one.contrast for one in first.values()], settings=settings)
     found: dict[str, Patched] = {}
-    wanted: list[tuple[str, Contrast, list[Cell]]] = []
+    wanted: list[tuple[str, Contrast, list[PatchCell]]] = []
     names = [*asked.cells]
     for (key, one), answer in zip(first.items(), answers, strict=True):
         if answer is None:
@@ -79,7 +79,7 @@ def answer_patches(
         patched = np.full(attributed.shape, np.nan, dtype=np.float32)
         at_random = np.zeros(attributed.shape, dtype=np.bool_)
         found[key] = Patched(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
-        here: list[Cell] = []
+        here: list[PatchCell] = []
         for cell in dict.fromkeys((*every, *drawn)):
             if not one.holds(cell, names) or (cell.layer == 0 and one.alike(cell, names)):
                 # Nothing is put there, or nothing else than there was.
@@ -118,11 +118,11 @@ def _pairs(loaded: LoadedModel, prepared: Prepared, asked: Patches) -> list[_Ask
     return found
 
 
-def _at(cell: Cell, names: Sequence[str]) -> tuple[int, int, int]:
+def _at(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
     return DIRECTIONS.index(cell.direction), cell.layer, names.index(cell.cell)
 
 
-_Wanted = tuple[str, Contrast, list[Cell]]
+_Wanted = tuple[str, Contrast, list[PatchCell]]
 
 
 def _blocks(wanted: Sequence[_Wanted], width: int) -> Iterator[slice]:
@@ -141,7 +141,7 @@ def _blocks(wanted: Sequence[_Wanted], width: int) -> Iterator[slice]:
 
 def _patch(
     loaded: LoadedModel, wanted: Sequence[_Wanted], names: Sequence[str], settings: CaptureSettings
-) -> Iterator[tuple[str, Cell, float]]:
+) -> Iterator[tuple[str, PatchCell, float]]:
     """Margins with the states of the other text put in place, one cell at a time."""
     from sonde.capture.forward import observe
 
@@ -149,7 +149,7 @@ def _patch(
     sides = [side for one in contrasts for side in (one.clean, one.corrupt)]
     masked = {key: (one.masked,) for key, one in _keyed(contrasts) if one.masked}
     variant = Masked(masked) if masked else Plain()
-    by_cell: dict[Cell, list[int]] = {}
+    by_cell: dict[PatchCell, list[int]] = {}
     for at, (_, _, cells) in enumerate(wanted):
         for cell in cells:
             by_cell.setdefault(cell, []).append(at)
@@ -179,7 +179,7 @@ def _spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ..
 
 
 def _change(
-    cell: Cell,
+    cell: PatchCell,
     contrasts: Sequence[Contrast],
     names: Sequence[str],
     layers: Sequence[int],

@@ -20,7 +20,7 @@ from sonde.tasks._mutation import replaced
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class VariableExchange:
     """A function, and the same with two variables exchanged everywhere except at a place.
 
     Attributes:
@@ -48,7 +48,7 @@ class Exchange:
         return replaced(self.clean, (self.place, self.other))
 
 
-def exchanges(text: str, language: str, choice: Choice) -> Iterator[Exchange]:
+def exchanges(text: str, language: str, choice: Choice) -> Iterator[VariableExchange]:
     """The exchanges of a function in a random order.
 
     Both variables are defined before the place, both may be read there, and neither name means anything else
@@ -84,11 +84,11 @@ def _words(text: str, name: str) -> list[str]:
     return re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text)
 
 
-def _exchanged(text: str, use: Spot, right: Variable, other: Variable) -> Exchange:
+def _exchanged(text: str, use: Spot, right: Variable, other: Variable) -> VariableExchange:
     definition, *further = [TextPlace(*one, right.name) for one in right.places if one.start != use.start]
     rival = [TextPlace(*one, other.name) for one in other.places]
     renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]
-    return Exchange(
+    return VariableExchange(
         clean=text,
         corrupt=replaced(text, *renamed),
         place=TextPlace(*use),

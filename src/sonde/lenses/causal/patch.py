@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.capture.patches import DIRECTIONS, Cell, PatchedItem, Patches, TextPair
+from sonde.capture.patches import DIRECTIONS, PatchCell, PatchedItem, Patches, TextPair
 from sonde.capture.requests import Pass, Plain, Prepared
 from sonde.corpora import Item
 from sonde.languages import has_facet
@@ -25,7 +25,7 @@ from sonde.lenses.causal.options import read_options
 from sonde.lenses.causal.rows import Rows
 from sonde.results.scores import Score
 from sonde.tasks._bugs import Choice
-from sonde.tasks._exchange import Exchange, exchanges
+from sonde.tasks._exchange import VariableExchange, exchanges
 
 NAME = "patch"
 
@@ -67,7 +67,7 @@ def pairs_of(item: Item, seed: int) -> tuple[TextPair, ...]:
     return tuple(_pair(one) for one in itertools.islice(found, TRIED))
 
 
-def _pair(one: Exchange) -> TextPair:
+def _pair(one: VariableExchange) -> TextPair:
     roles = {
         "rival": tuple((place.start, place.end) for place in one.rival),
         "uses": tuple((place.start, place.end) for place in one.uses),
@@ -83,7 +83,7 @@ def first_passes(
     return _passes(prepared, settings, ())
 
 
-def _passes(prepared: Sequence[Prepared], settings: LensSettings, patched: Sequence[Cell]) -> list[Pass]:
+def _passes(prepared: Sequence[Prepared], settings: LensSettings, patched: Sequence[PatchCell]) -> list[Pass]:
     pairs = {one.item.item_id: pairs_of(one.item, settings.seed) for one in prepared}
     drawn = read_options(settings).drawn_cells if settings.stage else 0
     asked = Patches(pairs, CELLS, tuple(patched), drawn, settings.seed)
@@ -136,7 +136,7 @@ def second_passes(
 ) -> list[Pass]:
     """The chosen cells of the measured functions, and some drawn at random."""
     measured = [one for one in prepared if one.item.item_id in fits.measured]
-    cells = [Cell(one.kind, one.layer, one.subject) for one in fits.of(NAME)]
+    cells = [PatchCell(one.kind, one.layer, one.subject) for one in fits.of(NAME)]
     return _passes(measured, settings, cells)
 
 

@@ -13,9 +13,10 @@ from sonde.report._drawing.charts import specification, written
 from sonde.report._shared.numbers import number, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.causal.causal_layers import LENS
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
 from sonde.results.tables import MODEL, Column, scored
+
+LENS = "causal"
 
 CELLS: Mapping[str, str] = {
     "names": "both variables, all places",

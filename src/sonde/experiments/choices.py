@@ -15,7 +15,7 @@ from sonde.corpora import brought_tasks
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
+from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind
 from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
 from sonde.tasks import TASKS, ablations_of, quirks_of
@@ -54,19 +54,21 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
         named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
+        pairs = pairs_asked(lens, experiment.options.get(lens.name, {}))
         on = quirks[lens.name] | named if experiment.mode == "paper" else named
         choices.append(
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
+                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
                 scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
                 capture=experiment.capture if isinstance(lens, ReadingLens) else CaptureOptions(),
+                paired=bool(pairs),
             )
         )
     return tuple(choices)

@@ -80,7 +80,7 @@ class Outlook:
         """What the limit counts, in the plural."""
         if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
             return "names"
-        draws = {LENSES.load(reading.lens.source).draws for reading in self.readings}
+        draws = {reading.lens.draws for reading in self.readings}
         if len(draws) > 1:
             return "items"
         return "examples a task" if draws.pop() else f"{self.session.experiment.selection.unit}s"
@@ -97,7 +97,7 @@ class Outlook:
 
     def _size(self, reading: Reading) -> int:
         """Which limit gives all that a lens is shown."""
-        if not LENSES.load(reading.lens.source).draws:
+        if not reading.lens.draws:
             return len(reading.group.items)
         asked = self.session.experiment.selection.limit or DEFAULT_SIZE
         sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
@@ -160,7 +160,7 @@ def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question,
         lens, group = LENSES.load(reading.lens.source), reading.group
         place = group.language, group.corpus_hash
         found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
-        for task in reading.lens.tasks if lens.draws else ():
+        for task in reading.lens.tasks if reading.lens.draws else ():
             tested = lens.tested(read_labels(store, task, group), settings_of(reading.lens))
             if not tested.is_empty():
                 found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())

@@ -14,7 +14,7 @@ from sonde.base.fingerprint import ADDED, fingerprint, unit_hash
 from sonde.base.options import Option
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Item
-from sonde.lenses import Control, LensSettings, Method
+from sonde.lenses import LENSES, Control, LensSettings, Method
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -56,6 +56,7 @@ class LensChoice:
         stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
+        paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
     """
 
     name: str
@@ -70,6 +71,12 @@ class LensChoice:
     stage: int = 0
     found: tuple[tuple[str, Option], ...] = ()
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
+    paired: bool = field(default=False, metadata=ADDED)
+
+    @property
+    def draws(self) -> bool:
+        """Whether data sets are drawn for it from a pool of functions; else it reads the items."""
+        return self.paired or LENSES.load(self.source).draws
 
     @property
     def folder(self) -> str:

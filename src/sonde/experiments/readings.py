@@ -43,7 +43,7 @@ def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading],
 
 
 def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
-    shown = [lens for lens in lenses if not LENSES.load(lens.source).draws]
+    shown = [lens for lens in lenses if not lens.draws]
     drawing = [lens for lens in lenses if lens not in shown]
     from_files = [lens for lens in drawing if _reads_files(lens)]
     from_functions = [lens for lens in drawing if lens not in from_files]

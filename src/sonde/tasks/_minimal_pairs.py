@@ -8,6 +8,7 @@ decides without reading the code is told beside each text, for the controls of a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -150,7 +151,7 @@ def build_pairs(
             f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
             f"{counts['read']} functions read; draw from more code"
         )
-    counted = Counted(pool.items, language, seed, spread)
+    counted = _counted(pool, language, seed, spread)
     edits = facet_of(language, "edits", Edits)
     rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
     derived = {
@@ -174,6 +175,12 @@ def build_pairs(
         inputs=tuple(derived[name] for name in sorted(derived)),
         report=report,
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _counted(pool: Pool, language: str, seed: int, spread: Spread) -> Counted:
+    """Made once for all tasks: those of a run draw from one pool."""
+    return Counted(pool.items, language, seed, spread)
 
 
 def _pairs(

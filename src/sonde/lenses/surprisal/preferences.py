@@ -39,15 +39,16 @@ CONTROLS: Mapping[str, pl.Expr] = {
     "frequency": _likelier(-pl.col("frequency"), -pl.col("frequency_mutant")),
 }
 """What tells the original from the mutant without a model: that it has fewer subwords, that n-grams of code
-tokens find it likelier, that it alone parses, that its name is the more frequent one. What ties counts half."""
+tokens find it likelier, that it alone parses, that its name is the more frequent one. Ties count half."""
 
 
 def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """One row a pair of which both texts were read.
 
     The columns of the original have their names, those of the mutant end in ``_mutant``; ``margin`` and
-    ``place_margin`` are the nats by which the mutant costs more, over the text and at the place alone. What stands before the place cancels where both texts have it in the same subwords; where a tokenizer cuts
-    it otherwise, all of the text counts.
+    ``place_margin`` are the nats by which the mutant costs more, over the text and at the place alone. What
+    stands before the place cancels where both texts have it in the same subwords; where a tokenizer cuts it
+    otherwise, all of the text counts.
     """
     rows = observations.collect()
     beside = [

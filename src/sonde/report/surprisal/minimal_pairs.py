@@ -1,0 +1,229 @@
+"""Minimal pairs: how often the original is likelier than the same with a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from sonde.report._drawing.charts import dots
+from sonde.report._shared.asked import label_of, meaning_of, ordered
+from sonde.report._shared.numbers import count, no_verdict, number, with_interval
+from sonde.report._shared.plot import Chart, Figure, Table
+from sonde.report._shared.run import RunData
+from sonde.report.surprisal._pairs import CONTROLS, CUTS, pair_rows
+from sonde.report.surprisal._scores import LENS
+from sonde.results.tables import LANGUAGE, MODEL, Column, estimate, sized
+from sonde.results.verdict import why_no_verdict
+
+_SLICED = 3
+"""Charts of what pairs have in common, at most; all of it stands in the table."""
+
+_NGRAMS = "n-grams"
+
+
+class MinimalPairs:
+    """A dot a kind of fault, the n-gram model beside it, and a table with every part and control."""
+
+    title = "Minimal pairs: the original or the fault"
+    lens = LENS
+    order = 5
+    caption = (
+        "Each function is read as it was written and with one fault; the share of the pairs whose original "
+        "has less surprisal, in %, ties counting half, with 95 % intervals clustered by repository or module. "
+        "Summed is from the changed place on: what stands before is the same in both texts, and what follows "
+        "counts. Half is what guessing gives. Beside it, the same of 4-grams of code tokens that were counted "
+        "in functions of other clusters."
+    )
+
+    def draw(self, run: RunData) -> Figure | None:
+        """The faults that the run has pairs of."""
+        rows = pair_rows(run)
+        own = rows.filter((pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == ""))
+        if own.is_empty():
+            return None
+        gains = pair_rows(run, "gain")
+        return Figure(
+            answer="\n".join(_answers(rows, gains)),
+            charts=[_by_task(rows), *_by_part(rows)],
+            table=_table(rows),
+            notes=_notes(own),
+        )
+
+
+def _by_task(rows: pl.DataFrame) -> Chart:
+    whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == "") & pl.col("who").is_in(["", "ngram"]))
+    # The texts are the same for all models, and so is what n-grams say of them.
+    once = whole.filter(pl.col("who") == "ngram").unique(["task", "language"], keep="first")
+    shown = pl.concat([whole.filter(pl.col("who") == ""), once.with_columns(shown=pl.lit(_NGRAMS))])
+    best = whole.filter(pl.col("who") == "").group_by("task").agg(pl.col("value").mean())
+    order = [label_of(task) for task in best.sort("value", "task", descending=[True, False])["task"]]
+    return Chart(
+        name="minimal-pairs",
+        title="Original likelier than its mutant, by fault",
+        spec=dots(_named(shown, pl.col("task").replace_strict(_labels(shown))), order, _UNIT, reference=50.0),
+        wide=True,
+    )
+
+
+_UNIT = "original likelier, %"
+
+
+def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
+    """By operator and distance, where a fault has several of them, those with most pairs first."""
+    held = rows.filter((pl.col("who") == "") & (pl.col("at") == "text"))
+    parts = held.filter(pl.col("cut").is_in(["operator", "distance"]))
+    asked = parts.group_by("task", "cut").agg(pl.col("part").n_unique(), pl.col("n").sum())
+    asked = asked.filter(pl.col("part") > 1).sort("n", "task", "cut", descending=[True, False, False])
+    charts: list[Chart] = []
+    for task, cut in asked.head(_SLICED).select("task", "cut").iter_rows():
+        some = parts.filter((pl.col("task") == task) & (pl.col("cut") == cut))
+        order = some["part"].unique().sort().to_list()
+        charts.append(
+            Chart(
+                name=f"minimal-pairs-{task}-{cut}",
+                title=f"{label_of(task)}, by {CUTS[cut]}",
+                spec=dots(_named(some, pl.col("part")), order, _UNIT, reference=50.0),
+            )
+        )
+    return charts
+
+
+def _named(rows: pl.DataFrame, name: pl.Expr) -> pl.DataFrame:
+    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100, name=name)
+
+
+def _labels(rows: pl.DataFrame) -> Mapping[str, str]:
+    return {task: label_of(task) for task in rows["task"].unique().to_list()}
+
+
+def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
+    """One line a model and language: the fault, or those that it tells best and worst."""
+    whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))
+    sentences: list[str] = []
+    for (subject,), part in whole.partition_by("subject", as_dict=True, maintain_order=True).items():
+        own = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
+        firm = [row for row in own if not no_verdict(row)]
+        if len(own) == 1:
+            sentences.append(f"{subject}: {_alone(own[0], part, gains)}.")
+        elif not firm:
+            sentences.append(f"{subject}: no verdict on any fault: {why_no_verdict(own[0])}.")
+        else:
+            ahead = [row for row in own if _ahead(row, part, gains)]
+            best = f"“{label_of(firm[0]['task'])}” ({_figures(firm[0], part)})"
+            worst = f"“{label_of(firm[-1]['task'])}” ({_figures(firm[-1], part)})"
+            also = f"; it prefers the original most often for {best}"
+            also += f" and least often for {worst}" if len(firm) > 1 else ""
+            sentences.append(
+                f"{subject}: the original is likelier than the fault beyond what its best control reaches for "
+                f"{len(ahead)} of {len(own)} faults{also}."
+            )
+    return sentences
+
+
+def _alone(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> str:
+    control = _best(row, part)
+    gain = _gain(row, control, gains)
+    said = (
+        f"the original of “{label_of(row['task'])}” has less surprisal than its mutant in "
+        f"{_share(row)} of {count(row['n'])} pairs"
+    )
+    if control is not None:
+        said += f", against {number(100 * control['value'], 0)} % by {CONTROLS[control['control']]}"
+    if gain is not None:
+        said += f" (difference {with_interval(gain, 100, 1)} points)"
+    why = why_no_verdict(gain if gain is not None else row)
+    return f"{said}; no verdict: {why}" if why else said
+
+
+def _figures(row: Mapping[str, Any], part: pl.DataFrame) -> str:
+    control = _best(row, part)
+    against = ""
+    if control is not None:
+        against = f"; {CONTROLS[control['control']]} {number(100 * control['value'], 0)} %"
+    return f"{_share(row)}{against}"
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    return f"{with_interval(row, 100, 1)} %"
+
+
+def _same(row: Mapping[str, Any]) -> pl.Expr:
+    return pl.all_horizontal(
+        pl.col(name) == row[name] for name in ("model", "language", "task", "corpus_hash")
+    )
+
+
+def _best(row: Mapping[str, Any], part: pl.DataFrame) -> Mapping[str, Any] | None:
+    """The best control of a fault."""
+    held = part.filter(_same(row) & pl.col("who").is_in(list(CONTROLS)))
+    return max(held.to_dicts(), key=lambda one: one["value"], default=None)
+
+
+def _gain(
+    row: Mapping[str, Any], control: Mapping[str, Any] | None, gains: pl.DataFrame
+) -> Mapping[str, Any] | None:
+    if control is None:
+        return None
+    held = gains.filter(_same(row) & (pl.col("compared_to") == control["control"]))
+    return next(held.iter_rows(named=True), None)
+
+
+def _ahead(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> bool:
+    """Whether a model is above the best control of a fault, by their paired difference."""
+    gain = _gain(row, _best(row, part), gains)
+    return gain is not None and not no_verdict(gain) and gain["ci_low"] > 0
+
+
+def _table(rows: pl.DataFrame) -> Table:
+    places = {task: place for place, task in enumerate(ordered(rows["task"].unique().to_list()))}
+    listed = rows.with_columns(
+        place=pl.col("task").replace_strict(places),
+        rank=pl.struct("at", "cut").rank("dense"),
+    ).sort("place", "model", "language", "cut", "part", "at", "who", descending=[*[False] * 5, True, False])
+    return Table(
+        summary="Every fault, part and control",
+        columns=[
+            Column(title="Fault", value=lambda row: label_of(row["task"])),
+            Column(title="What it is", value=lambda row: meaning_of(row["task"]) or None),
+            MODEL,
+            LANGUAGE,
+            Column(
+                title="Pairs",
+                value=lambda row: f"{CUTS[row['cut']]}: {row['part']}" if row["cut"] else "all",
+                help="Which of them: all, or those that have something in common.",
+            ),
+            Column(
+                title="Summed",
+                value=lambda row: "at the place alone" if row["at"] == "place" else "from the place on",
+                help="Which part of the texts is held against each other.",
+            ),
+            Column(
+                title="Who",
+                value=lambda row: CONTROLS.get(row["who"], "model"),
+                help="The model, or what tells the original without a model.",
+            ),
+            *estimate("Original likelier, %", 1, 100, help="Ties count half."),
+            *sized(n="Pairs, n"),
+        ],
+        rows=listed,
+    )
+
+
+def _notes(own: pl.DataFrame) -> Sequence[str]:
+    notes = [
+        "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; the "
+        "others need names, types or meaning.",
+        "That a fault is less likely does not say that the model would find it: it is told here that one of "
+        "two texts is faulty.",
+    ]
+    if (own["objective"] == "pll").any():
+        notes.append(
+            "Masked models: pseudo-log-likelihoods of the place and of 32 subwords on either side, word by "
+            "word from left to right; not to be set beside a decoder's."
+        )
+    return notes
+
+
+plot = MinimalPairs()

@@ -233,8 +233,8 @@ class SurprisalTitle:
         share=False,
         lower=True,
         otherwise=LensQuestion(
-            subject="Preferences for originals",
-            measure="minimal pairs have the likelier original",
+            subject="Likelier originals",
+            measure="minimal pairs",
             metrics=(PREFERRED,),
             controls=CONTROLS,
         ),

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report._drawing.charts import dots
 from sonde.report._shared.asked import label_of, meaning_of, ordered
-from sonde.report._shared.numbers import count, no_verdict, number, with_interval
+from sonde.report._shared.numbers import count, no_verdict, number, spelled, with_interval
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
 from sonde.report.surprisal._pairs import CONTROLS, CUTS, pair_rows
@@ -21,6 +21,7 @@ _SLICED = 3
 """Charts of what pairs have in common, at most; all of it stands in the table."""
 
 _NGRAMS = "n-grams"
+_SUBJECT = ("model", "language", "task", "corpus_hash")
 
 
 class MinimalPairs:
@@ -30,11 +31,11 @@ class MinimalPairs:
     lens = LENS
     order = 5
     caption = (
-        "Each function is read as it was written and with one fault; the share of the pairs whose original "
-        "has less surprisal, in %, ties counting half, with 95 % intervals clustered by repository or module. "
-        "Summed is from the changed place on: what stands before is the same in both texts, and what follows "
-        "counts. Half is what guessing gives. Beside it, the same of 4-grams of code tokens that were counted "
-        "in functions of other clusters."
+        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
+        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
+        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
+        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
+        "the same of 4-grams of code tokens that were counted in functions of other clusters."
     )
 
     def draw(self, run: RunData) -> Figure | None:
@@ -57,12 +58,18 @@ def _by_task(rows: pl.DataFrame) -> Chart:
     # The texts are the same for all models, and so is what n-grams say of them.
     once = whole.filter(pl.col("who") == "ngram").unique(["task", "language"], keep="first")
     shown = pl.concat([whole.filter(pl.col("who") == ""), once.with_columns(shown=pl.lit(_NGRAMS))])
-    best = whole.filter(pl.col("who") == "").group_by("task").agg(pl.col("value").mean())
-    order = [label_of(task) for task in best.sort("value", "task", descending=[True, False])["task"]]
+    several = whole["language"].n_unique() > 1
+    labels = [
+        f"{label_of(task)} · {spelled(language)}" if several else label_of(task)
+        for task, language in shown.select("task", "language").iter_rows()
+    ]
+    shown = shown.with_columns(name=pl.Series(labels, dtype=pl.String))
+    best = shown.filter(pl.col("who") == "").group_by("name").agg(pl.col("value").mean())
+    order = best.sort("value", "name", descending=[True, False])["name"].to_list()
     return Chart(
         name="minimal-pairs",
         title="Original likelier than its mutant, by fault",
-        spec=dots(_named(shown, pl.col("task").replace_strict(_labels(shown))), order, _UNIT, reference=50.0),
+        spec=dots(_in_percent(shown), order, _UNIT, reference=50.0),
         wide=True,
     )
 
@@ -74,28 +81,29 @@ def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
     """By operator and distance, where a fault has several of them, those with most pairs first."""
     held = rows.filter((pl.col("who") == "") & (pl.col("at") == "text"))
     parts = held.filter(pl.col("cut").is_in(["operator", "distance"]))
-    asked = parts.group_by("task", "cut").agg(pl.col("part").n_unique(), pl.col("n").sum())
-    asked = asked.filter(pl.col("part") > 1).sort("n", "task", "cut", descending=[True, False, False])
+    asked = parts.group_by("task", "language", "cut").agg(pl.col("part").n_unique(), pl.col("n").sum())
+    asked = asked.filter(pl.col("part") > 1).sort(
+        "n", "task", "language", "cut", descending=[True, False, False, False]
+    )
+    several = parts["language"].n_unique() > 1
     charts: list[Chart] = []
-    for task, cut in asked.head(_SLICED).select("task", "cut").iter_rows():
-        some = parts.filter((pl.col("task") == task) & (pl.col("cut") == cut))
+    for task, language, cut in asked.head(_SLICED).select("task", "language", "cut").iter_rows():
+        some = parts.filter(
+            (pl.col("task") == task) & (pl.col("language") == language) & (pl.col("cut") == cut)
+        )
         order = some["part"].unique().sort().to_list()
         charts.append(
             Chart(
-                name=f"minimal-pairs-{task}-{cut}",
-                title=f"{label_of(task)}, by {CUTS[cut]}",
-                spec=dots(_named(some, pl.col("part")), order, _UNIT, reference=50.0),
+                name=f"minimal-pairs-{task}-{language}-{cut}",
+                title=f"{label_of(task)}{f' in {spelled(language)}' if several else ''}, by {CUTS[cut]}",
+                spec=dots(_in_percent(some.with_columns(name=pl.col("part"))), order, _UNIT, reference=50.0),
             )
         )
     return charts
 
 
-def _named(rows: pl.DataFrame, name: pl.Expr) -> pl.DataFrame:
-    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100, name=name)
-
-
-def _labels(rows: pl.DataFrame) -> Mapping[str, str]:
-    return {task: label_of(task) for task in rows["task"].unique().to_list()}
+def _in_percent(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100)
 
 
 def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
@@ -116,8 +124,8 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
             also = f"; it prefers the original most often for {best}"
             also += f" and least often for {worst}" if len(firm) > 1 else ""
             sentences.append(
-                f"{subject}: the original is likelier than the fault beyond what its best control reaches for "
-                f"{len(ahead)} of {len(own)} faults{also}."
+                f"{subject}: for {len(ahead)} of {len(own)} faults the original is likelier more often than by "
+                f"the best control{also}."
             )
     return sentences
 
@@ -150,9 +158,7 @@ def _share(row: Mapping[str, Any]) -> str:
 
 
 def _same(row: Mapping[str, Any]) -> pl.Expr:
-    return pl.all_horizontal(
-        pl.col(name) == row[name] for name in ("model", "language", "task", "corpus_hash")
-    )
+    return pl.all_horizontal(pl.col(name) == row[name] for name in _SUBJECT)
 
 
 def _best(row: Mapping[str, Any], part: pl.DataFrame) -> Mapping[str, Any] | None:
@@ -178,10 +184,9 @@ def _ahead(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> b
 
 def _table(rows: pl.DataFrame) -> Table:
     places = {task: place for place, task in enumerate(ordered(rows["task"].unique().to_list()))}
-    listed = rows.with_columns(
-        place=pl.col("task").replace_strict(places),
-        rank=pl.struct("at", "cut").rank("dense"),
-    ).sort("place", "model", "language", "cut", "part", "at", "who", descending=[*[False] * 5, True, False])
+    listed = rows.with_columns(place=pl.col("task").replace_strict(places)).sort(
+        "place", "model", "language", "cut", "part", "at", "who", descending=[*[False] * 5, True, False]
+    )
     return Table(
         summary="Every fault, part and control",
         columns=[

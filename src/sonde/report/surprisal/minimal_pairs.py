@@ -124,8 +124,8 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
             also = f"; it prefers the original most often for {best}"
             also += f" and least often for {worst}" if len(firm) > 1 else ""
             sentences.append(
-                f"{subject}: for {len(ahead)} of {len(own)} faults the original is likelier more often than by "
-                f"the best control{also}."
+                f"{subject}: for {len(ahead)} of {len(own)} faults the original is likelier more often than "
+                f"by the best control{also}."
             )
     return sentences
 
@@ -184,9 +184,9 @@ def _ahead(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> b
 
 def _table(rows: pl.DataFrame) -> Table:
     places = {task: place for place, task in enumerate(ordered(rows["task"].unique().to_list()))}
-    listed = rows.with_columns(place=pl.col("task").replace_strict(places)).sort(
-        "place", "model", "language", "cut", "part", "at", "who", descending=[*[False] * 5, True, False]
-    )
+    order = ["place", "model", "language", "cut", "part", "at", "who"]
+    down = [name == "at" for name in order]
+    listed = rows.with_columns(place=pl.col("task").replace_strict(places)).sort(order, descending=down)
     return Table(
         summary="Every fault, part and control",
         columns=[

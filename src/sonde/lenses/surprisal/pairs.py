@@ -70,7 +70,10 @@ def tasks_of_pairs(options: SurprisalOptions) -> tuple[str, ...]:
         UsageError: A task gives no pairs.
     """
     if EVERY in options.pairs:
-        return tuple(name for name in TASKS.names() if paired(TASKS.load(name)))
+        every = {name: TASKS.load(name) for name in TASKS.names()}
+        return tuple(
+            name for name, task in every.items() if paired(task) and not getattr(task, "repeats", "")
+        )
     for name in options.pairs:
         if not paired(TASKS.load(name)):
             raise UsageError(

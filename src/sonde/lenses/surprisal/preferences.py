@@ -39,7 +39,8 @@ CONTROLS: Mapping[str, pl.Expr] = {
     "frequency": _likelier(-pl.col("frequency"), -pl.col("frequency_mutant")),
 }
 """What tells the original from the mutant without a model: that it has fewer subwords, that n-grams of code
-tokens find it likelier, that it alone parses, that its name is the more frequent one. Ties count half."""
+tokens find it likelier, that it alone parses, that its name is the more frequent one. Ties count half,
+as does what a control says nothing of."""
 
 
 def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -106,9 +107,12 @@ def _of_model(margin: str) -> list[Mean]:
 
 
 def _beside(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Each control over the pairs that it can say something of, and what the model is right on beyond it."""
+    """Each control that can say something of some pair, and what the model is right on beyond it."""
     (preferred, _) = _of_model("margin")
-    for control, told in CONTROLS.items():
+    for control, found in CONTROLS.items():
+        if pairs.select(found.is_null().all()).item():
+            continue
+        told = found.fill_null(0.5)
         named = dataclasses.replace(template, control=control)
         for score in means(pairs, [Mean(PREFERRED, told)], named):
             known = control == "chance"

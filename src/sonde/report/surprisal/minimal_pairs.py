@@ -21,6 +21,7 @@ _SLICED = 3
 """Charts of what pairs have in common, at most; all of it stands in the table."""
 
 _NGRAMS = "n-grams"
+Row = Mapping[str, Any]
 _SUBJECT = ("model", "language", "task", "corpus_hash")
 
 
@@ -69,12 +70,9 @@ def _by_task(rows: pl.DataFrame) -> Chart:
     return Chart(
         name="minimal-pairs",
         title="Original likelier than its mutant, by fault",
-        spec=dots(_in_percent(shown), order, _UNIT, reference=50.0),
+        spec=_dots(shown, order),
         wide=True,
     )
-
-
-_UNIT = "original likelier, %"
 
 
 def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
@@ -96,14 +94,14 @@ def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
             Chart(
                 name=f"minimal-pairs-{task}-{language}-{cut}",
                 title=f"{label_of(task)}{f' in {spelled(language)}' if several else ''}, by {CUTS[cut]}",
-                spec=dots(_in_percent(some.with_columns(name=pl.col("part"))), order, _UNIT, reference=50.0),
+                spec=_dots(some.with_columns(name=pl.col("part")), order),
             )
         )
     return charts
 
 
-def _in_percent(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100)
+def _dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
+    return dots(rows, order, "original likelier, %", reference=50.0, stands_for="guessing", scale=100)
 
 
 def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
@@ -118,19 +116,27 @@ def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
         elif not firm:
             sentences.append(f"{subject}: no verdict on any fault: {why_no_verdict(own[0])}.")
         else:
-            ahead = [row for row in own if _ahead(row, part, gains)]
-            best = f"“{label_of(firm[0]['task'])}” ({_figures(firm[0], part)})"
-            worst = f"“{label_of(firm[-1]['task'])}” ({_figures(firm[-1], part)})"
-            also = f"; it prefers the original most often for {best}"
-            also += f" and least often for {worst}" if len(firm) > 1 else ""
-            sentences.append(
-                f"{subject}: for {len(ahead)} of {len(own)} faults the original is likelier more often than "
-                f"by the best control{also}."
-            )
+            sentences.append(f"{subject}: {_of_several(own, firm, part, gains)}.")
     return sentences
 
 
-def _alone(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> str:
+def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame) -> str:
+    """For how many faults a model is beyond the best control, by most where, and which it tells worst."""
+    ahead: list[tuple[float, Row, str]] = []
+    for row in own:
+        gain = _gain(row, _best(row, part), gains)
+        if gain is not None and not no_verdict(gain) and gain["ci_low"] > 0:
+            ahead.append((gain["value"], row, with_interval(gain, 100, 1)))
+    said = (
+        f"for {len(ahead)} of {len(own)} faults the original is likelier more often than by the best control"
+    )
+    if ahead:
+        _, row, difference = max(ahead, key=lambda one: one[0])
+        said += f", by most for {_figures(row, part)}, a difference of {difference} points"
+    return f"{said}; least often it is for {_figures(firm[-1], part)}"
+
+
+def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     control = _best(row, part)
     gain = _gain(row, control, gains)
     said = (
@@ -145,41 +151,33 @@ def _alone(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> s
     return f"{said}; no verdict: {why}" if why else said
 
 
-def _figures(row: Mapping[str, Any], part: pl.DataFrame) -> str:
+def _figures(row: Row, part: pl.DataFrame) -> str:
     control = _best(row, part)
     against = ""
     if control is not None:
-        against = f"; {CONTROLS[control['control']]} {number(100 * control['value'], 0)} %"
-    return f"{_share(row)}{against}"
+        against = f" against {number(100 * control['value'], 0)} % by {CONTROLS[control['control']]}"
+    return f"“{label_of(row['task'])}”, {_share(row)}{against}"
 
 
-def _share(row: Mapping[str, Any]) -> str:
+def _share(row: Row) -> str:
     return f"{with_interval(row, 100, 1)} %"
 
 
-def _same(row: Mapping[str, Any]) -> pl.Expr:
+def _same(row: Row) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == row[name] for name in _SUBJECT)
 
 
-def _best(row: Mapping[str, Any], part: pl.DataFrame) -> Mapping[str, Any] | None:
+def _best(row: Row, part: pl.DataFrame) -> Row | None:
     """The best control of a fault."""
     held = part.filter(_same(row) & pl.col("who").is_in(list(CONTROLS)))
     return max(held.to_dicts(), key=lambda one: one["value"], default=None)
 
 
-def _gain(
-    row: Mapping[str, Any], control: Mapping[str, Any] | None, gains: pl.DataFrame
-) -> Mapping[str, Any] | None:
+def _gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None:
     if control is None:
         return None
     held = gains.filter(_same(row) & (pl.col("compared_to") == control["control"]))
     return next(held.iter_rows(named=True), None)
-
-
-def _ahead(row: Mapping[str, Any], part: pl.DataFrame, gains: pl.DataFrame) -> bool:
-    """Whether a model is above the best control of a fault, by their paired difference."""
-    gain = _gain(row, _best(row, part), gains)
-    return gain is not None and not no_verdict(gain) and gain["ci_low"] > 0
 
 
 def _table(rows: pl.DataFrame) -> Table:

@@ -74,6 +74,11 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     return tuple(choices)
 
 
+def draws(lens: LensChoice) -> bool:
+    """Whether data sets are drawn for a lens from a pool of functions; else it reads the items."""
+    return lens.paired or LENSES.load(lens.source).draws
+
+
 def settled_options(
     lenses: Sequence[LensChoice], models: Mapping[str, Mapping[str, Capabilities]]
 ) -> tuple[LensChoice, ...]:
@@ -179,14 +184,17 @@ def model_choices(
     experiment: Experiment, execution: Execution, readings: Sequence[Reading], read: Set[str]
 ) -> tuple[ModelChoice, ...]:
     """The models that are read, with what they resolved to and what they have seen of the inputs."""
-    ids = sorted({item.item_id for reading in readings for item in reading.inputs})
+    known = {item.item_id: item.original for reading in readings for item in reading.inputs}
+    # Who has read a function knows it in other words too.
+    ids = sorted({*known, *filter(None, known.values())})
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         if name not in read:
             continue
         seen = frozenset[str]()
         for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
-            seen |= seen_items(trained, ids)
+            found = seen_items(trained, ids)
+            seen |= {item for item, original in known.items() if found & {item, original}}
         choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
     return tuple(choices)
 

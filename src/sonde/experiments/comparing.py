@@ -111,7 +111,7 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             found.unpaired += together.refused
             bases, scores = together.scores()
             wanted = LENSES.load(str(ours["source"])).compared or _speaking(bases)
-            held = paired(bases, scores, wanted, same_tokens=together.same_tokens)
+            held = paired(bases, scores, wanted, same_tokens=together.same_tokens, changed=together.changed)
             pairs += held.pairs
             if together.same_tokens and (most := together.moved()) is not None:
                 found.moved.append(most)

@@ -88,9 +88,9 @@ def pool_selection(selection: Selection) -> Selection:
 
 def unseen(group: Group) -> list[Item]:
     """The items of a pool that no bundled model was trained on; which models run changes no data set."""
-    ids = [item.item_id for item in group.items]
+    ids = [item.original or item.item_id for item in group.items]
     seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
-    return [item for item in group.items if item.item_id not in seen]
+    return [item for item, name in zip(group.items, ids, strict=True) if name not in seen]
 
 
 def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:

@@ -14,7 +14,7 @@ from sonde.base.fingerprint import ADDED, fingerprint, unit_hash
 from sonde.base.options import Option
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Item
-from sonde.lenses import LENSES, Control, LensSettings, Method
+from sonde.lenses import Control, LensSettings, Method
 from sonde.models import ModelSpec
 from sonde.store.rundir import RunDirectory
 
@@ -72,11 +72,6 @@ class LensChoice:
     found: tuple[tuple[str, Option], ...] = ()
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
     paired: bool = field(default=False, metadata=ADDED)
-
-    @property
-    def draws(self) -> bool:
-        """Whether data sets are drawn for it from a pool of functions; else it reads the items."""
-        return self.paired or LENSES.load(self.source).draws
 
     @property
     def folder(self) -> str:
@@ -331,7 +326,6 @@ def _jobs(
         mine = [reading for reading in readings if reading.group.prefix == prefix]
         for together, items in _by_readers(mine, model.seen):
             for chunk in chunks(items):
-                ids = tuple(item.item_id for item in chunk)
                 shown = tuple(identity(item) for item in chunk)
                 parts = tuple(_part(run, model, reading, shown, components) for reading in together)
                 jobs.append(
@@ -340,7 +334,7 @@ def _jobs(
                         model=model.spec,
                         corpus=group.corpus,
                         language=group.language,
-                        item_ids=ids,
+                        item_ids=tuple(item.item_id for item in chunk),
                         parts=parts,
                     )
                 )

@@ -65,6 +65,9 @@ class Surprisal(LensDefaults):
     compared = (
         Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),
+        Compared(
+            metric="nats_per_token", better="lower", without=("subword", "name", PERIOD), tokenizers="changed"
+        ),
         Compared(metric=PREFERRED, better="higher"),
     )
 

@@ -11,7 +11,7 @@ from sonde.lenses._lens import Scoring
 from sonde.lenses.surprisal.options import SurprisalOptions
 from sonde.results import Mean, Score, means
 
-PREFERRED, MARGIN = "preferred", "margin"
+PREFERRED = "preferred"
 PLACE = "at"
 """Dimension of what is summed at the changed place alone."""
 
@@ -103,7 +103,7 @@ def score_pairs(scoring: Scoring) -> Iterator[Score]:
 
 def _of_model(margin: str) -> list[Mean]:
     preferred = _likelier(pl.lit(0.0), pl.col(margin), _TIE)
-    return [Mean(PREFERRED, preferred), Mean(MARGIN, pl.col(margin), "real")]
+    return [Mean("preferred", preferred), Mean("margin", pl.col(margin), "real")]
 
 
 def _beside(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:

@@ -81,7 +81,8 @@ def _check_transformed(shown: Sequence[LensChoice], from_files: Sequence[LensCho
     behind = [lens for lens in shown if reading_lens(lens.source).reads_before(settings_of(lens))]
     for lens in (*from_files, *behind):
         raise UsageError(
-            f"lens {lens.name!r} reads whole files, and transform changes the chosen items alone; leave out one"
+            f"lens {lens.name!r} reads whole files, and transform changes the chosen items alone; leave out "
+            "one of them"
         )
 
 

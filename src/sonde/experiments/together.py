@@ -213,9 +213,9 @@ class Together:
         )
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
-        """The labels of the shared items by side and task; a task of which the sides say otherwise is refused.
+        """The labels of the shared items by side and task.
 
-        Of texts in other words each side has its own labels.
+        A task of which the sides say otherwise is refused; of texts in other words each side has its own.
         """
         found: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
         for task in self._lens_tasks():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages._bugs import Bugs
@@ -29,16 +30,21 @@ TRANSFORMS = (RENAME, SHUFFLE, MISLEAD, LAYOUT, COMMENTS, DOCSTRINGS, SWAP)
 _SIGIL = re.compile(r"^\W*")
 _MEMBER = re.compile(r"(\.|->|::)\s*$")
 _BY_NAME = frozenset(
-    ("locals", "vars", "eval", "exec", "globals", "compact", "extract", "binding", "instance_eval", "arguments")
-)  # fmt: skip
+    {
+        *("locals", "vars", "eval", "exec", "globals", "compact", "extract", "binding", "instance_eval"),
+        "arguments",
+    }
+)
 """Functions that look names up when the code runs."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _LEAVING = frozenset(
-    ("return", "yield", "await", "raise", "throw", "break", "continue", "del", "delete", "unset", "global")
-    + ("nonlocal", "assert", "import", "from", "defer", "go", "new", "next", "redo", "retry", "goto", "static")
-    + ("fallthrough", "lambda", "async")
-)  # fmt: skip
+    {
+        *("return", "yield", "await", "raise", "throw", "break", "continue", "del", "delete", "unset"),
+        *("global", "nonlocal", "assert", "import", "from", "defer", "go", "new", "next", "redo", "retry"),
+        *("goto", "static", "fallthrough", "lambda", "async"),
+    }
+)
 """Words of statements that do more than give a name a value."""
 
 _DOING = frozenset(("(", "{", "++", "--", ":", "`", "<-", "=>"))
@@ -104,31 +110,29 @@ class Transforms:
         token, as those of a long string do, stay as they are.
         """
         tokens = self._tokens(text)
-        lines, starts = _lines(text)
-        inside = [_in_token(start, tokens) for start in starts]
-        ends_inside = [
-            _in_token(start + len(line.rstrip("\r\n")), tokens)
-            for start, line in zip(starts, lines, strict=True)
-        ]
-        free = [line for line, held in zip(lines, inside, strict=True) if not held and line.strip()]
-        ranks = {width: rank for rank, width in enumerate(sorted({_width(line) for line in free}))}
+        lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
+        held: list[tuple[str, bool, bool]] = []
+        start = 0
+        for line in lines:
+            end = start + len(line.rstrip("\r\n"))
+            held.append((line, _in_token(start, tokens), _in_token(end, tokens)))
+            start += len(line)
+        widths = {_width(line) for line, inside, _ in held if not inside and line.strip()}
+        ranks = {width: rank for rank, width in enumerate(sorted(widths))}
         found: list[str] = []
-        for line, held, ends in zip(lines, inside, ends_inside, strict=True):
-            behind_join = bool(found) and found[-1].rstrip("\r\n").endswith("\\")
-            if not held:
-                if not line.strip() and not behind_join:
-                    continue
-                line = (
-                    " " * (_INDENT * ranks.get(_width(line), 0)) + line.lstrip(" \t\f")
-                    if line.strip()
-                    else line
-                )
-            if not ends:
-                end = line[len(line.rstrip("\r\n")) :]
-                body = line[: len(line) - len(end)]
-                line = (body if body.endswith("\\") else body.rstrip(" \t\f")) + end
-            found.append(line)
-        return "".join(found) if text.endswith("\n") else "".join(found).rstrip("\r\n")
+        for line, inside, goes_on in held:
+            joined = bool(found) and found[-1].rstrip("\r\n").endswith("\\")
+            if not inside and not line.strip() and not joined:
+                continue
+            body = line.rstrip("\r\n")
+            end = line[len(body) :]
+            if not goes_on and not body.endswith("\\"):
+                body = body.rstrip(" \t\f")
+            if not inside and body.strip():
+                body = " " * (_INDENT * ranks[_width(line)]) + body.lstrip(" \t\f")
+            found.append(body + end)
+        changed = "".join(found)
+        return changed if text.endswith("\n") else changed.rstrip("\r\n")
 
     def uncommented(self, text: str) -> str:
         """The text without comments; lines that held nothing else are gone."""
@@ -159,9 +163,9 @@ class Transforms:
         return self.uncommented(bare)
 
     def swapped(self, text: str, seed: int) -> str:
-        """The text with neighbouring statements exchanged that give names values and see nothing of each other.
+        """The text with neighbouring statements exchanged that do not depend on each other.
 
-        Of pairs that share a statement one is taken, by hash.
+        Both give names values and do nothing else; of pairs that share a statement one is taken, by hash.
         """
         edits = facet_of(self._language.name, "edits", Edits)
         taken: list[tuple[TextPlace, TextPlace]] = []
@@ -202,7 +206,9 @@ class Transforms:
                 found[variable.name].append(TextPlace(start, end, variable.name))
             kinds[variable.name].add(variable.kind)
         stand = Counter(
-            _bare(token.surface) for token in tokens if not _MEMBER.search(text[: token.start][-8:])
+            _bare(token.surface)
+            for token in tokens
+            if not _MEMBER.search(text[max(0, token.start - 8) : token.start])
         )
         reading, held = self._language.reading(text), self._language.locals(text)
         fixed = {reading.text(node) for node, how in held.references if how}
@@ -222,7 +228,7 @@ class Transforms:
         bound, tokens = edits.places(text, "bound"), edits.tokens(text)
         calls = [call.start for call in self._language.calls(text)]
         for block in edits.blocks(text):
-            for one, two in zip(block, block[1:], strict=False):
+            for one, two in pairwise(block):
                 between = text[one.end : two.start]
                 if between.strip(" \t\r\n;") or one.surface == two.surface:
                     continue
@@ -254,8 +260,8 @@ def _plain(
 ) -> tuple[Set[str], Set[str]] | None:
     """What a statement gives values and what it names, where it does nothing else; None where it may do more.
 
-    It calls nothing, so that nothing but the names that it gives values can change; that a field or an element
-    is read has no effect of its own here.
+    It calls nothing, so that nothing but the names that it gives values can change; that a field or an
+    element is read has no effect of its own here.
     """
     held = [one for one in tokens if statement.start <= one.start and one.end <= statement.end]
     words = {one.surface for one in held}
@@ -265,14 +271,6 @@ def _plain(
     if words & _LEAVING or words & _DOING or "\n" in statement.surface:
         return None
     return gives, {word for word in words if re.fullmatch(r"\W?\w+", word)}
-
-
-def _lines(text: str) -> tuple[list[str], list[int]]:
-    lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
-    starts = [0]
-    for line in lines[:-1]:
-        starts.append(starts[-1] + len(line))
-    return lines, starts[: len(lines)]
 
 
 def _in_token(place: int, tokens: Sequence[tuple[int, int]]) -> bool:
@@ -287,7 +285,7 @@ def _width(line: str) -> int:
 
 def _apart(changes: Sequence[tuple[TextPlace, str]]) -> bool:
     ordered = sorted(changes, key=lambda change: change[0].start)
-    return all(one[0].end <= two[0].start for one, two in zip(ordered, ordered[1:], strict=False))
+    return all(one[0].end <= two[0].start for one, two in pairwise(ordered))
 
 
 def _replaced(text: str, changes: Sequence[tuple[TextPlace, str]]) -> str:

@@ -21,7 +21,7 @@ IDENTITY = (
 _PLACE = ("layer", "head")
 
 _UNBOUNDED = ("nonnegative", "real")
-"""Kinds of numbers that two texts of one program may have another number of: each is a ratio of its own sums."""
+"""Kinds of numbers whose observations may be others in other words: each is a ratio of its own sums."""
 
 _DEFINITION = ("pooling", "objective", "matching", "aggregation", "method", "weighting", "side", "k", "mode")
 """Columns by which two numbers may differ that look alike otherwise."""

@@ -12,7 +12,7 @@ program transformations" (2021); and the papers that they build on.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
@@ -41,7 +41,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _LEAVING = frozenset(
     {
         *("return", "yield", "await", "raise", "throw", "break", "continue", "del", "delete", "unset"),
-        *("global", "nonlocal", "assert", "import", "from", "defer", "go", "new", "next", "redo", "retry"),
+        *("global", "nonlocal", "assert", "import", "defer", "go", "new", "next", "redo", "retry"),
         *("goto", "static", "fallthrough", "lambda", "async"),
     }
 )
@@ -205,11 +205,8 @@ class Transforms:
             for start, end in variable.places:
                 found[variable.name].append(TextPlace(start, end, variable.name))
             kinds[variable.name].add(variable.kind)
-        stand = Counter(
-            _bare(token.surface)
-            for token in tokens
-            if not _MEMBER.search(text[max(0, token.start - 8) : token.start])
-        )
+        starts = {place.start for places in found.values() for place in places}
+        else_meant = {word for token in tokens for word in _words_beside(text, token, starts)}
         reading, held = self._language.reading(text), self._language.locals(text)
         fixed = {reading.text(node) for node, how in held.references if how}
         reserved = edits.reserved | self._language.builtins
@@ -220,7 +217,7 @@ class Transforms:
             and name not in fixed
             and _bare(name) not in reserved
             and _bare(name) not in _CONVENTIONAL
-            and stand[_bare(name)] == len(places)
+            and _bare(name) not in else_meant
             and all(text[place.start : place.end] == name for place in places)
         }
 
@@ -253,6 +250,21 @@ _CONVENTIONAL = frozenset(("self", "cls", "this"))
 def _bare(name: str) -> str:
     """A name without the sign before it."""
     return _SIGIL.sub("", name)
+
+
+def _words_beside(text: str, token: TextPlace, places: Set[int]) -> Iterator[str]:
+    """Words of a token that may be names and stand at none of some places.
+
+    Of a string in which code stands every word counts. What follows a dot or an arrow is a member.
+    """
+    if _MEMBER.search(text[max(0, token.start - 8) : token.start]) or token.start in places:
+        return
+    if token.surface[-1:] not in "\"'`/":
+        yield _bare(token.surface)
+    elif any(token.start < place < token.end for place in places):
+        for found in _WORD.finditer(token.surface):
+            if token.start + found.start() not in places:
+                yield found.group()
 
 
 def _plain(

@@ -136,6 +136,18 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     assert model.seen == {chosen.items[0].item_id}
 
 
+def test_pairs_in_other_words_are_other_pairs(decoder: Path, project: Path, tmp_path: Path) -> None:
+    for transform in ("none", "rename"):
+        asked = experiment(decoder, project, transform)
+        run(
+            dataclasses.replace(asked, options={"surprisal": {"pairs": "sri"}}),
+            Execution(output=tmp_path / transform),
+        )
+    (found,) = compare([tmp_path / "none", tmp_path / "rename"])
+    assert list(found.differences) == []
+    assert {one.reason for one in found.unpaired} == {"the data sets have no example in common"}
+
+
 def test_what_reads_files_is_refused(decoder: Path, project: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="reads whole files"):
         run(experiment(decoder, project, "rename", "cloze"), Execution(output=tmp_path))

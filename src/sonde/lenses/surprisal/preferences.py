@@ -89,6 +89,9 @@ def score_pairs(scoring: Scoring) -> Iterator[Score]:
     Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
     distance from the declaration and construct; the controls, and the paired gain over each.
     """
+    if not scoring.labels:
+        # Two runs whose pairs differ have none to be compared by.
+        return
     frame = pairs_frame(scoring.observations, scoring.labels)
     minimum = SurprisalOptions.read(scoring.settings.options).min_count
     for (task,), pairs in sorted(frame.partition_by("task", as_dict=True).items()):

@@ -255,7 +255,7 @@ def test_pairs_are_told_apart_by_operator_distance_and_construct() -> None:
     assert dict(parts.select("slice", "n").iter_rows()) == {
         "distance=001-008": 20, "distance=009-032": 10, "distance=129+": 10,
     }  # fmt: skip
-    assert value(scores, "preferred", where="construct=return") == 0.5
+    assert value(scores, "preferred", where="construct=operator_expression") == 0.5
 
 
 def test_a_pair_of_which_one_text_was_not_read_is_left_out() -> None:

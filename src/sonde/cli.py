@@ -39,6 +39,7 @@ from sonde._options import (
     Quirks,
     Seed,
     Stride,
+    Transform,
     Unit,
     with_lens_flags,
 )
@@ -80,6 +81,7 @@ def run(
     limit: Limit = None,
     per_cluster: PerCluster = None,
     cut_off: CutOff = None,
+    transform: Transform = None,
     context: Context = None,
     stride: Stride = None,
     bos: Bos = None,
@@ -132,6 +134,7 @@ def run(
         limit=limit,
         per_cluster=per_cluster,
         cut_off=cut_off,
+        transform=transform,
         context=context,
         stride=stride,
         bos=bos,

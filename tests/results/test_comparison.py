@@ -258,3 +258,32 @@ def test_the_table_has_every_declared_column() -> None:
     row = frame.row(0, named=True)
     assert row["difference"] == pytest.approx(row["value"] - row["base_value"])
     assert (row["base"], row["model"]) == ("a", "b")
+
+
+def test_texts_in_other_words_are_compared_by_numbers_that_do_not_count_their_subwords() -> None:
+    """As many programs, other numbers of subwords: each side is a ratio of its own sums."""
+    rng = np.random.default_rng(1)
+    sides: list[list[Score]] = []
+    for rows, template in ((300, TEMPLATE), (420, OTHER)):
+        frame = pl.DataFrame(
+            {"cluster": [f"c{place % 15}" for place in range(rows)], "x": rng.normal(3.0, 1.0, rows)}
+        )
+        asked = [
+            Mean(name, pl.col("x"), "nonnegative") for name in ("bits", "by_character", "by_token", "rate")
+        ]
+        sides.append(list(means(frame, asked, template)))
+    wanted = [
+        Compared(metric="bits", tokenizers="same"),
+        Compared(metric="by_character", tokenizers="other"),
+        Compared(metric="by_token", tokenizers="changed"),
+        Compared(metric="rate"),
+    ]
+    found = paired(*sides, wanted, same_tokens=False, changed=True)
+    assert [one.metric for one, _, _ in found.pairs] == ["by_token", "rate"]
+    assert found.unpaired == []
+    difference = compared(found.pairs)[0]
+    assert difference.value == pytest.approx(sides[1][2].value - sides[0][2].value)
+    assert difference.low < difference.value < difference.high
+    alone = paired(*sides, wanted, same_tokens=True)
+    assert alone.pairs == []
+    assert {one.reason for one in alone.unpaired} == {"observations differ: 300 against 420"}

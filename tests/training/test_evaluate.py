@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from sonde.base.errors import InputError
+from sonde.corpora._ngram import NGram
 from sonde.training.evaluate import (
     document_nats,
     evaluate_decoder,
@@ -20,7 +21,6 @@ from sonde.training.evaluate import (
     windows,
     xz_bits_per_byte,
 )
-from sonde.training.ngram import NGram
 from sonde.training.vocabulary import learn_vocabulary
 
 

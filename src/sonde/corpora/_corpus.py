@@ -12,6 +12,7 @@ from sonde.base.fingerprint import ADDED, fingerprint
 from sonde.base.options import Count, OneOf, Whole
 from sonde.corpora._dates import check_day
 from sonde.languages import LANGUAGES
+from sonde.languages._transforms import TRANSFORMS
 
 UNITS = ("function", "file")
 
@@ -116,6 +117,7 @@ class Item:
         oldest: The day on which its oldest stretch was last changed; empty where that is not known.
         newest: The same of its newest stretch.
         period: ``"before"`` or ``"after"`` the date of `Selection.cut_off`; empty without one.
+        original: Id of the item that it was before `Selection.transform`; empty without one.
     """
 
     item_id: str
@@ -138,6 +140,7 @@ class Item:
     oldest: str = ""
     newest: str = ""
     period: str = ""
+    original: str = ""
 
 
 def item_id(text: str, language: str, unit: str) -> str:
@@ -249,6 +252,17 @@ class Selection:
             "dates are not asked for",
         ),
     ] = field(default=None, metadata=ADDED)
+    transform: Annotated[
+        str,
+        OneOf(("none", *TRANSFORMS)),
+        Help(
+            "show the same programs in other words: variables renamed to v0, v1, ... (rename), among each "
+            "other (shuffle) or as in other functions (mislead), layout normalised, comments or docstrings "
+            "too left out, or independent statements swapped; `sonde compare` holds it against the run "
+            "without",
+            "--transform",
+        ),
+    ] = field(default="none", metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from sonde.corpora._lock import Lock, read_lock, resolve
 from sonde.corpora._open import read_files
 from sonde.corpora._spans_index import SpansIndex, spans_index
 from sonde.corpora._spread import ONE, Spread
+from sonde.corpora._transformed import transformed
 from sonde.languages import LANGUAGES
 from sonde.results.verdict import ENOUGH_CLUSTERS
 
@@ -52,11 +54,15 @@ def select(corpus: str, selection: Selection, lock: Path | None = None, *, sprea
                 f"lock file {str(lock)!r} was written for cut-off {locked.selection.cut_off or 'none'}, not "
                 f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
             )
-        selection = locked.selection
+        selection = dataclasses.replace(locked.selection, transform=selection.transform)
     intake = Intake()
     with closing(TextFile()) as texts:
         gathered = _Gathered(selection, locked, intake, texts)
         items = _chosen_items(corpus, gathered, spread, locked, lock)
+    if selection.transform != "none":
+        items = transformed(items, selection.transform, selection.seed, gathered.leave_out)
+        if not items:
+            raise InputError(f"corpus {corpus!r}: {selection.transform} changes none of the items")
     return ItemSet(
         corpus=corpus,
         items=items,

@@ -15,7 +15,7 @@ from sonde.corpora import brought_tasks
 from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments.plan import LensChoice, ModelChoice, Reading, settings_of
 from sonde.experiments.provenance import computing_versions
-from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
+from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, pairs_asked, typed_options
 from sonde.lenses._quirks import tasks_behind
 from sonde.models import Capabilities, ModelSpec, resolve_revision, seen_items, settle, spec_of
 from sonde.tasks import TASKS, ablations_of, quirks_of
@@ -54,22 +54,29 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
         named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
+        pairs = pairs_asked(lens, experiment.options.get(lens.name, {}))
         on = quirks[lens.name] | named if experiment.mode == "paper" else named
         choices.append(
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
+                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
                 scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
                 capture=experiment.capture if isinstance(lens, ReadingLens) else CaptureOptions(),
+                paired=bool(pairs),
             )
         )
     return tuple(choices)
+
+
+def draws(lens: LensChoice) -> bool:
+    """Whether data sets are drawn for a lens from a pool of functions; else it reads the items."""
+    return lens.paired or LENSES.load(lens.source).draws
 
 
 def settled_options(
@@ -177,14 +184,17 @@ def model_choices(
     experiment: Experiment, execution: Execution, readings: Sequence[Reading], read: Set[str]
 ) -> tuple[ModelChoice, ...]:
     """The models that are read, with what they resolved to and what they have seen of the inputs."""
-    ids = sorted({item.item_id for reading in readings for item in reading.inputs})
+    known = {item.item_id: item.original for reading in readings for item in reading.inputs}
+    # Who has read a function knows it in other words too.
+    ids = sorted({*known, *filter(None, known.values())})
     choices: list[ModelChoice] = []
     for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
         if name not in read:
             continue
         seen = frozenset[str]()
         for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
-            seen |= seen_items(trained, ids)
+            found = seen_items(trained, ids)
+            seen |= {item for item, original in known.items() if found & {item, original}}
         choices.append(ModelChoice(name=name, spec=settle(spec), revision=resolve_revision(spec), seen=seen))
     return tuple(choices)
 

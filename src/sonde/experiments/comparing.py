@@ -108,10 +108,10 @@ def _compared(base: RunModel, side: RunModel) -> Comparison:
             if together.items.is_empty():
                 continue
             found.covered.append(together.covered)
-            found.unpaired += together.refused
             bases, scores = together.scores()
+            found.unpaired += together.refused
             wanted = LENSES.load(str(ours["source"])).compared or _speaking(bases)
-            held = paired(bases, scores, wanted, same_tokens=together.same_tokens)
+            held = paired(bases, scores, wanted, same_tokens=together.same_tokens, changed=together.changed)
             pairs += held.pairs
             if together.same_tokens and (most := together.moved()) is not None:
                 found.moved.append(most)

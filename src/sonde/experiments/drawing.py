@@ -35,6 +35,7 @@ from sonde.tasks import (
     Spread,
     Task,
     build,
+    build_pairs,
     drawn_from,
     effective_clusters,
     gather_picks,
@@ -87,9 +88,9 @@ def pool_selection(selection: Selection) -> Selection:
 
 def unseen(group: Group) -> list[Item]:
     """The items of a pool that no bundled model was trained on; which models run changes no data set."""
-    ids = [item.item_id for item in group.items]
+    ids = [item.original or item.item_id for item in group.items]
     seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
-    return [item for item in group.items if item.item_id not in seen]
+    return [item for item, name in zip(group.items, ids, strict=True) if name not in seen]
 
 
 def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:
@@ -204,6 +205,8 @@ class _Drawing:
 
     def picks(self, progress: Progress) -> dict[str, Picks]:
         """The labelled places of the functions, for all tasks whose data sets are still to be built."""
+        if self.lens.paired:
+            return {}
         missing = [name for name in self.lens.tasks if not self.is_stored(name)]
         tasks = {name: TASKS.load(name) for name in missing}
         alone = {name: task for name, task in tasks.items() if task.target in PICKED}
@@ -251,6 +254,17 @@ class _Drawing:
 
     def _build(self, name: str, picks: Picks) -> Dataset:
         lens, group, task = self.lens, self.group, TASKS.load(name)
+        if lens.paired:
+            return build_pairs(
+                name,
+                self.pool,
+                size=self.size,
+                seed=lens.seed,
+                language=group.language,
+                mode=lens.mode,
+                quirks=frozenset(lens.quirks),
+                spread=self.spread,
+            )
         if isinstance(task, DrawingTask):
             files = read_files(group.corpus, (group.language,), Intake())
             return task.draw(

@@ -16,6 +16,7 @@ from sonde.experiments._experiment import Execution, Experiment
 from sonde.experiments._forecast import observing
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
+from sonde.experiments.choices import draws
 from sonde.experiments.costs import Amount
 from sonde.experiments.drawing import DEFAULT_SIZE
 from sonde.experiments.labels import read_labels
@@ -80,10 +81,10 @@ class Outlook:
         """What the limit counts, in the plural."""
         if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
             return "names"
-        draws = {LENSES.load(reading.lens.source).draws for reading in self.readings}
-        if len(draws) > 1:
+        drawn = {draws(reading.lens) for reading in self.readings}
+        if len(drawn) > 1:
             return "items"
-        return "examples a task" if draws.pop() else f"{self.session.experiment.selection.unit}s"
+        return "examples a task" if drawn.pop() else f"{self.session.experiment.selection.unit}s"
 
     def amount(self, limit: int) -> Amount:
         """What the run reads with a limit: the same items come first, whatever the limit is."""
@@ -97,7 +98,7 @@ class Outlook:
 
     def _size(self, reading: Reading) -> int:
         """Which limit gives all that a lens is shown."""
-        if not LENSES.load(reading.lens.source).draws:
+        if not draws(reading.lens):
             return len(reading.group.items)
         asked = self.session.experiment.selection.limit or DEFAULT_SIZE
         sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
@@ -160,7 +161,7 @@ def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question,
         lens, group = LENSES.load(reading.lens.source), reading.group
         place = group.language, group.corpus_hash
         found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
-        for task in reading.lens.tasks if lens.draws else ():
+        for task in reading.lens.tasks if draws(reading.lens) else ():
             tested = lens.tested(read_labels(store, task, group), settings_of(reading.lens))
             if not tested.is_empty():
                 found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())

@@ -56,6 +56,7 @@ class LensChoice:
         stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
+        paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
     """
 
     name: str
@@ -70,6 +71,7 @@ class LensChoice:
     stage: int = 0
     found: tuple[tuple[str, Option], ...] = ()
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=ADDED)
+    paired: bool = field(default=False, metadata=ADDED)
 
     @property
     def folder(self) -> str:
@@ -330,7 +332,6 @@ def _jobs(
         mine = [reading for reading in readings if reading.group.prefix == prefix]
         for together, items in _by_readers(mine, model.seen):
             for chunk in chunks(items):
-                ids = tuple(item.item_id for item in chunk)
                 shown = tuple(identity(item) for item in chunk)
                 parts = tuple(_part(run, model, reading, shown, components) for reading in together)
                 jobs.append(
@@ -339,7 +340,7 @@ def _jobs(
                         model=model.spec,
                         corpus=group.corpus,
                         language=group.language,
-                        item_ids=ids,
+                        item_ids=tuple(item.item_id for item in chunk),
                         parts=parts,
                     )
                 )

@@ -8,11 +8,13 @@ from itertools import chain
 
 import polars as pl
 
+from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Intake, Item, ItemSet, Selection, read_items
 from sonde.executors import kept_processes
 from sonde.experiments._outcome import Session
 from sonde.experiments._progress import Progress
+from sonde.experiments.choices import draws
 from sonde.experiments.drawing import DataSets, draw, pool_selection, unseen
 from sonde.experiments.labels import LabelTables, forget_files_around, write_labels
 from sonde.experiments.plan import Group, LensChoice, Reading, ScoringJob, identity, settings_of
@@ -44,11 +46,13 @@ def read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading],
 
 
 def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading], list[ItemSet]]:
-    shown = [lens for lens in lenses if not LENSES.load(lens.source).draws]
+    shown = [lens for lens in lenses if not draws(lens)]
     drawing = [lens for lens in lenses if lens not in shown]
     from_files = [lens for lens in drawing if _reads_files(lens)]
     from_functions = [lens for lens in drawing if lens not in from_files]
     chosen = session.experiment.selection
+    if chosen.transform != "none":
+        _check_transformed(shown, from_files)
     readings: list[Reading] = []
     sets: list[ItemSet] = []
     if shown:
@@ -67,6 +71,20 @@ def _read(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[Reading]
         readings += _read_drawn(session, from_files, groups)
         sets += files
     return readings, _write_inputs(session.store, sets, readings)
+
+
+def _check_transformed(shown: Sequence[LensChoice], from_files: Sequence[LensChoice]) -> None:
+    """Refuse lenses that read files, which stay as they are.
+
+    Raises:
+        UsageError: There is one.
+    """
+    behind = [lens for lens in shown if reading_lens(lens.source).reads_before(settings_of(lens))]
+    for lens in (*from_files, *behind):
+        raise UsageError(
+            f"lens {lens.name!r} reads whole files, and transform changes the chosen items alone; leave out "
+            "one of them"
+        )
 
 
 def _reads_files(lens: LensChoice) -> bool:

@@ -30,7 +30,18 @@ _ANSWERED, _HANDED = "answers", "handed"
 _PARTS_A_BATCH = 32
 """Tables of a batch of observations; each holds up to 64 items."""
 
-_LEFT_OUT = ("corpus", "identifier", "offset", "context", "docstring", "text", "tags", "given", "cuts")
+_LEFT_OUT = (
+    "corpus",
+    "identifier",
+    "offset",
+    "context",
+    "docstring",
+    "text",
+    "tags",
+    "given",
+    "cuts",
+    "original",
+)
 
 
 def score_all(

@@ -51,6 +51,12 @@ class RunModel:
             "fingerprint": self.summary.get("fingerprint") or "",
         }
 
+    @property
+    def transform(self) -> str:
+        """How the texts of its run were changed."""
+        selection = (self.summary.get("arguments") or {}).get("selection") or {}
+        return str(selection.get("transform") or "none")
+
     def lens(self, name: str) -> Mapping[str, Any] | None:
         """The settings of a lens of the run, by public name."""
         return next((one for one in self.summary.get("lenses") or () if one["name"] == name), None)

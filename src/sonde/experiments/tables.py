@@ -52,6 +52,7 @@ ITEMS_COLUMNS: Columns = {
     ),
     "newest": (pl.String, "the same of its newest part"),
     "period": (pl.String, "`before` or `after` the day of --cut-off"),
+    "original": (pl.String, "with --transform, `item_id` of the item before it; else empty"),
 }
 """Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
 
@@ -65,7 +66,7 @@ SCORED_ITEMS = (
 _COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 _ROW, _ORDER = "_row", "_order"
-_LATER = ("oldest", "newest", "period")
+_LATER = ("oldest", "newest", "period", "original")
 """Columns that tables of earlier versions lack."""
 
 

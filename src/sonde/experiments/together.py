@@ -68,7 +68,32 @@ class Together:
     def _observed(self) -> list[pl.LazyFrame]:
         held = zip(self._sides, self._prefixes, strict=True)
         found = [side.observations(self.lens, prefix) for side, prefix in held]
-        return [one for one in found if one is not None]
+        return [self._by_original(at, one) for at, one in enumerate(found) if one is not None]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the sides read the same programs in other words."""
+        return len({side.transform for side in self._sides}) > 1
+
+    @cached_property
+    def _originals(self) -> list[Mapping[str, str]]:
+        """By side, from the id of a changed item to that of the item that it was."""
+        found: list[Mapping[str, str]] = []
+        for side, corpus in zip(self._sides, self._corpora, strict=True):
+            inputs = scan_inputs(side.run, corpus, str(self._group["language"]))
+            if side.transform == "none":
+                found.append({})
+                continue
+            held = inputs.filter(pl.col("original") != "").select("item_id", "original").collect()
+            found.append(dict(held.iter_rows()))
+        return found
+
+    def _by_original(self, at: int, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """A table of a side under the ids of the items as they stand in their files."""
+        names = self._originals[at]
+        if not names:
+            return frame
+        return frame.with_columns(pl.col("item_id").replace(list(names), list(names.values())))
 
     @cached_property
     def _read(self) -> list[pl.Series]:
@@ -109,11 +134,15 @@ class Together:
         observations = [self._shared(one) for one in self._observed]
         settings = self._settings()
         labels = self._labels()
-        first, second = (self._scored(at, observations, labels, settings) for at in range(len(self._sides)))
+        first, second = (
+            self._scored(at, observations, labels[at], settings) for at in range(len(self._sides))
+        )
         return first, second
 
     def moved(self) -> pl.DataFrame | None:
         """The places and items that moved most, where the lens says how likely they are."""
+        if self.changed:
+            return None
         base, side = self._sides
         inputs = self._shared(scan_inputs(base.run, self._corpora[0], str(self._group["language"])))
         found = moved([self._shared(one) for one in self._observed], inputs)
@@ -134,7 +163,8 @@ class Together:
         settings: LensSettings,
     ) -> list[Score]:
         side, lens = self._sides[at], self._lens
-        inputs = self._shared(scan_inputs(side.run, self._corpora[at], str(self._group["language"])))
+        read = scan_inputs(side.run, self._corpora[at], str(self._group["language"]))
+        inputs = self._shared(self._by_original(at, read))
         template = Score(
             model=side.label,
             revision=str(side.model.get("revision") or ""),
@@ -158,7 +188,10 @@ class Together:
                 labels=labels,
                 texts=inputs.select("item_id", "text"),
                 frequencies=frequencies(side.name),
-                beside=tuple(one for place, one in enumerate(observations) if place != at),
+                # Places in texts that differ say nothing of each other.
+                beside=()
+                if self.changed
+                else tuple(one for place, one in enumerate(observations) if place != at),
             )
         )
 
@@ -179,14 +212,20 @@ class Together:
             seed=held["seed"],
         )
 
-    def _labels(self) -> dict[str, pl.DataFrame]:
-        """The labels of the shared items by task; a task of which the sides say otherwise is refused."""
-        found: dict[str, pl.DataFrame] = {}
+    def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
+        """The labels of the shared items by side and task.
+
+        A task of which the sides say otherwise is refused; of texts in other words each side has its own.
+        """
+        found: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
         for task in self._lens_tasks():
             tables = [
                 side.labels(task, prefix) for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
-            first, second = (None if one is None else self._shared(one.lazy()).collect() for one in tables)
+            first, second = (
+                None if one is None else self._shared(self._by_original(at, one.lazy())).collect()
+                for at, one in enumerate(tables)
+            )
             if first is None or second is None:
                 self._refuse(task, "only one of the runs has labels of this task")
                 continue
@@ -196,10 +235,11 @@ class Together:
                 if first.is_empty():
                     self._refuse(task, "the data sets have no example in common")
                     continue
-            elif not _alike(first, second):
+            elif not self.changed and not _alike(first, second):
                 self._refuse(task, "the labels of the same items differ")
                 continue
-            found[task] = first
+            found[0][task] = first
+            found[1][task] = second if self.changed else first
         return found
 
     def _lens_tasks(self) -> list[str]:

@@ -22,12 +22,12 @@ from sonde.experiments.budget import (
     taking,
     told,
 )
+from sonde.experiments.choices import draws
 from sonde.experiments.costs import FEWEST, FEWEST_DRAWN, RunCost, WarmUp, expected, rounded, warm_up
 from sonde.experiments.outlook import Outlook
 from sonde.experiments.shows import ASSUMED, Shows, shows
 from sonde.facade.after_scores import Wanted
 from sonde.facade.warming import Warmed, warmed
-from sonde.lenses import LENSES
 
 ALLOWANCE = 120.0
 """Seconds that the warm-ups of a plan may take, apart from the first two."""
@@ -249,8 +249,8 @@ class _Tries:
 
     def warm_up(self, execution: Execution, allowance: float, most: float = float("inf")) -> WarmUp:
         """Carry the run out on a few items, and on more as long as it is worth its time."""
-        draws = any(LENSES.load(reading.lens.source).draws for reading in self._outlook.readings)
-        first = FEWEST_DRAWN if draws else FEWEST
+        drawn = any(draws(reading.lens) for reading in self._outlook.readings)
+        first = FEWEST_DRAWN if drawn else FEWEST
         return warm_up(self._measured, self._outlook.wanted, allowance, first=first, most=most)
 
     def _measured(self, limit: int) -> RunCost:

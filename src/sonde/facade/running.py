@@ -29,6 +29,7 @@ def run(
     limit: int | None = None,
     per_cluster: int | None = None,
     cut_off: str | None = None,
+    transform: str | None = None,
     context: int | None = None,
     stride: int | None = None,
     bos: str | None = None,
@@ -75,6 +76,8 @@ def run(
         limit: At most this many items a task and language; a larger limit contains a smaller one.
         per_cluster: At most this many items a cluster; 0 for no cap.
         cut_off: Only items written wholly before this day (``"2024-12-31"``) or wholly since.
+        transform: The same programs in other words: ``"rename"``, ``"shuffle"``, ``"mislead"``, ``"layout"``,
+            ``"comments"``, ``"docstrings"`` or ``"swap"``.
         context: At most this many subwords are read at once.
         stride: Subwords by which windows of a longer text are apart.
         bos: Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``.
@@ -122,6 +125,7 @@ def run(
         limit=limit,
         per_cluster=per_cluster,
         cut_off=cut_off,
+        transform=transform,
         context=context,
         stride=stride,
         bos=bos,

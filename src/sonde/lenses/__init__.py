@@ -1,6 +1,8 @@
 """Lenses: the questions that sonde asks of a model."""
 
-from sonde.base.options import Options
+from collections.abc import Mapping
+
+from sonde.base.options import Option, Options
 from sonde.base.registry import Registry
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import (
@@ -10,6 +12,7 @@ from sonde.lenses._lens import (
     Lens,
     LensSettings,
     Method,
+    PairingLens,
     ReadingLens,
     Scoring,
     Training,
@@ -25,6 +28,11 @@ DEFAULT_LENS = "surprisal"
 def typed_options(lens: Lens) -> type[Options]:
     """The typed options of a lens; none where it names its options in a mapping alone."""
     return lens.typed_options if isinstance(lens, LensDefaults) else Options
+
+
+def pairs_asked(lens: Lens, options: Mapping[str, Option]) -> tuple[str, ...]:
+    """The tasks that options of a lens have it read as minimal pairs; empty for none."""
+    return lens.pairs(options) if isinstance(lens, PairingLens) else ()
 
 
 def reading_lens(source: str) -> ReadingLens:
@@ -51,10 +59,12 @@ __all__ = [
     "LensDefaults",
     "LensSettings",
     "Method",
+    "PairingLens",
     "ReadingLens",
     "Scoring",
     "Training",
     "TrainingLens",
+    "pairs_asked",
     "reading_lens",
     "training_lens",
     "typed_options",

@@ -380,3 +380,16 @@ class ReadingLens(Lens, Protocol):
         are added to those of the first.
         """
         ...
+
+
+@runtime_checkable
+class PairingLens(Protocol):
+    """A lens of which an option asks for minimal pairs in place of what it reads else."""
+
+    def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """The tasks whose originals and mutants it is shown in pairs; empty where it is shown none.
+
+        Raises:
+            SondeError: There is no such task, or it gives no pairs.
+        """
+        ...

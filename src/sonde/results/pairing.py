@@ -20,6 +20,9 @@ IDENTITY = (
 
 _PLACE = ("layer", "head")
 
+_UNBOUNDED = ("nonnegative", "real")
+"""Kinds of numbers whose observations may be others in other words: each is a ratio of its own sums."""
+
 _DEFINITION = ("pooling", "objective", "matching", "aggregation", "method", "weighting", "side", "k", "mode")
 """Columns by which two numbers may differ that look alike otherwise."""
 
@@ -34,14 +37,15 @@ class Compared:
         k: Only rows with this ``k``; None for any.
         without: Dimensions that these rows do not have, for what is looked at otherwise.
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
-            ``other`` for what stands in their place between tokenizers; empty for what does not depend on it.
+            ``other`` for what stands in their place between tokenizers, ``changed`` between texts of one
+            program in other words; empty for what does not depend on it.
     """
 
     metric: str
     better: Direction = ""
     k: int | None = None
     without: tuple[str, ...] = ()
-    tokenizers: Literal["same", "other", ""] = ""
+    tokenizers: Literal["same", "other", "changed", ""] = ""
 
     def takes(self, score: Score) -> bool:
         """Whether it is about a score: one of the model itself, not of what it was trained or chosen on."""
@@ -85,7 +89,12 @@ class Pairs:
 
 
 def paired(
-    bases: Iterable[Score], scores: Iterable[Score], wanted: Sequence[Compared], *, same_tokens: bool
+    bases: Iterable[Score],
+    scores: Iterable[Score],
+    wanted: Sequence[Compared],
+    *,
+    same_tokens: bool,
+    changed: bool = False,
 ) -> Pairs:
     """Pair the scores of two models over the same items.
 
@@ -97,12 +106,14 @@ def paired(
         scores: Scores of the other.
         wanted: Which of them are compared.
         same_tokens: Whether both models read the items in the same subwords.
+        changed: Whether they read the same programs in other words.
     """
+    read = "changed" if changed else "same" if same_tokens else "other"
     found = Pairs()
     for one in wanted:
         sides = [_by_question(score for score in side if one.takes(score)) for side in (bases, scores)]
-        if one.tokenizers == ("other" if same_tokens else "same"):
-            if not same_tokens:
+        if one.tokenizers not in ("", read):
+            if read == "other" and one.tokenizers == "same":
                 _leave(found, [*sides[1].values()], "tokenizers differ, and it is counted by subword")
             continue
         first, second = sides
@@ -117,7 +128,9 @@ def paired(
                 _leave(found, [score], "no paired test is known for this number")
             elif "difference" in (base.contributions.kind, score.contributions.kind):
                 _leave(found, [score], "a difference is not compared once more")
-            elif not base.contributions.over_the_same(score.contributions):
+            elif not (changed and base.contributions.kind in _UNBOUNDED) and not (
+                base.contributions.over_the_same(score.contributions)
+            ):
                 _leave(found, [score], f"observations differ: {base.n:,} against {score.n:,}")
             else:
                 found.pairs.append((base, score, one.better))

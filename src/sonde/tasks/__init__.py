@@ -22,6 +22,7 @@ from sonde.corpora._spread import Spread  # noqa: E402
 from sonde.tasks._dataset import DRAWING, NO_PICKS, Estimate, build, drawn_from, gather_picks  # noqa: E402
 from sonde.tasks._effective import effective_clusters, lack_of_clusters, more_clusters  # noqa: E402
 from sonde.tasks._examples import EXAMPLE_SCHEMA, Dataset  # noqa: E402
+from sonde.tasks._minimal_pairs import PAIRED_SCHEMA, build_pairs  # noqa: E402
 from sonde.tasks._picked import PICKED, Picks, Question  # noqa: E402
 from sonde.tasks._tables import label_items  # noqa: E402
 
@@ -30,6 +31,7 @@ __all__ = [
     "EXAMPLE_SCHEMA",
     "LABEL_SCHEMA",
     "NO_PICKS",
+    "PAIRED_SCHEMA",
     "PICKED",
     "TASKS",
     "CorpusTask",
@@ -44,6 +46,7 @@ __all__ = [
     "Task",
     "ablations_of",
     "build",
+    "build_pairs",
     "drawn_from",
     "effective_clusters",
     "gather_picks",

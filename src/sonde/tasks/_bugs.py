@@ -96,6 +96,7 @@ class BugTask(ItemLabels):
     Attributes:
         each: How many examples a function gives.
         hint: Text that every eligible function holds, where few do.
+        repeats: Another task that puts the same bugs into the same functions and asks otherwise.
     """
 
     name: ClassVar[str]
@@ -107,6 +108,7 @@ class BugTask(ItemLabels):
     needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
     hint: ClassVar[str] = ""
+    repeats: ClassVar[str] = ""
 
     @abstractmethod
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:

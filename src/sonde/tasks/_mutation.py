@@ -111,6 +111,7 @@ def mutated(item: Item, text: str, task: str) -> Item:
         docstring="",
         tags=(),
         given=(),
+        original="",
     )
 
 

@@ -35,7 +35,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _KEPT = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """What is left of a corpus for data sets.
 

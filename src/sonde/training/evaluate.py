@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Intake, SourceFile, read_files
-from sonde.training.ngram import NGram
+from sonde.corpora._ngram import NGram
 from sonde.training.objectives import hide
 from sonde.training.packing import encode_document
 from sonde.training.vocabulary import BOS, EOS, MASK, SPECIALS

@@ -13,6 +13,7 @@ from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from sonde.base.errors import InputError
+from sonde.corpora._ngram import NGram
 from sonde.models._memory import if_it_fits
 from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
@@ -28,7 +29,6 @@ from sonde.training.export import (
 )
 from sonde.training.initial import check_vocabulary, model_class
 from sonde.training.loop import TrainedModel, check_compiler, train
-from sonde.training.ngram import NGram
 from sonde.training.packing import Packed, prepare
 from sonde.training.recipe import Recipe, read_recipe
 

@@ -3,6 +3,7 @@
 One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
 construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
 Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind.
+With the option ``pairs`` minimal pairs are read in place of the items (`sonde.lenses.surprisal.pairs`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from sonde.lenses.surprisal.observe import observe_items
 from sonde.lenses.surprisal.options import PLL, SurprisalOptions
 from sonde.lenses.surprisal.origin import Summary, by_origin
 from sonde.lenses.surprisal.pads import pad_rows
+from sonde.lenses.surprisal.pairs import (
+    observe_pairs,
+    pair_passes,
+    pairs_read_by_masks,
+    refuse_beside_pairs,
+    tasks_of_pairs,
+)
 from sonde.lenses.surprisal.periods import by_period, period_scores
+from sonde.lenses.surprisal.preferences import PREFERRED, score_pairs
 from sonde.lenses.surprisal.rows import by_slice, overall
 from sonde.lenses.surprisal.seams import LENS, PADS, SUBWORD, SUMMARY, SUMS, active
 from sonde.lenses.surprisal.served import unknown_metrics
@@ -56,7 +65,15 @@ class Surprisal(LensDefaults):
     compared = (
         Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
         Compared(metric="bits_per_character", better="lower", tokenizers="other"),
+        Compared(
+            metric="nats_per_token", better="lower", without=("subword", "name", PERIOD), tokenizers="changed"
+        ),
+        Compared(metric=PREFERRED, better="higher"),
     )
+
+    def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """The tasks of the option ``pairs``."""
+        return tasks_of_pairs(SurprisalOptions.read(options))
 
     def refuses(self, capabilities: Capabilities) -> str | None:
         """Encoder-decoders and encoders without a mask are refused."""
@@ -87,11 +104,20 @@ class Surprisal(LensDefaults):
     ) -> Sequence[Item]:
         """The items; of many, or of long ones, masked models read a part."""
         options = SurprisalOptions.read(settings.options)
-        return read_by_masks(items, settings, options) if options.objective == PLL else items
+        if options.objective != PLL:
+            return items
+        if options.pairs:
+            return pairs_read_by_masks(items, labels, options)
+        return read_by_masks(items, settings, options)
 
     def reads_before(self, settings: LensSettings) -> bool:
         """The files, where each text is also to be read behind its own."""
         return behind_file(settings, SurprisalOptions.read(settings.options))
+
+    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
+        """None; what cannot be asked together is refused here, before a corpus is read."""
+        refuse_beside_pairs(settings, SurprisalOptions.read(settings.options))
+        return ()
 
     def controls_over(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -105,6 +131,8 @@ class Surprisal(LensDefaults):
         """One plain pass, with the quirk that counts pads one over pads beside it; or a mask a subword."""
         scores = TokenScores(top_k=TOP_K)
         options = SurprisalOptions.read(settings.options)
+        if options.pairs:
+            return pair_passes(prepared, labels, options)
         if options.objective == PLL:
             refuse_quirks(settings)
             words = {one.item.item_id: word_by_word(one.alignment) for one in prepared}
@@ -121,15 +149,17 @@ class Surprisal(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a scored subword; see docs/files.md for the columns.
+        """One row a scored subword, or one a text of a pair; see docs/files.md for the columns.
 
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
         """
+        options = SurprisalOptions.read(settings.options)
+        if options.pairs:
+            return observe_pairs(observed, labels, options)
         if not observed:
             # A server may decline all that a job sends it.
             return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
-        options = SurprisalOptions.read(settings.options)
         scored = [_scores(one, options.objective) for one in observed]
         prepared = [one.prepared for one in observed]
         if PADS not in active(settings):
@@ -145,6 +175,8 @@ class Surprisal(LensDefaults):
         """Every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
+        if options.pairs:
+            return list(named(score_pairs(scoring), options.objective))
         minimum = options.min_count
         observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:

@@ -1,4 +1,4 @@
-"""What a run prints of surprisal: the most confusing constructs of each model, and code of two times."""
+"""What a run prints of surprisal: the most confusing constructs, code of two times, minimal pairs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.languages import spelled
-from sonde.results.dimensions import dimension, dimensions_named
-from sonde.results.formats import Interval, Number
+from sonde.lenses.surprisal.preferences import PREFERRED
+from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
+from sonde.results.formats import PERCENT, Interval, Number
 from sonde.results.memory import CHANGE, PERIOD, in_words, memory_seen
 from sonde.results.tables import Column, Table, rests_on
 from sonde.results.words import bounds
@@ -18,6 +19,15 @@ _COLUMNS = (
     Column(title="Construct", value="construct"),
     Column(title="Bits", format=Number()),
     Column(title="95 % interval", format=Interval(missing="")),
+    rests_on("clusters"),
+)
+
+_PAIRED = (
+    Column(title="Fault", value="task"),
+    Column(title="%", format=PERCENT),
+    Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
+    Column(title="Best control", value="best"),
+    Column(title="% by it", value="reached", format=PERCENT),
     rests_on("clusters"),
 )
 
@@ -38,6 +48,24 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
             headed=False, indent=2
         )
     yield from _of_times(scores)
+    yield from _of_pairs(scores)
+
+
+def _of_pairs(scores: pl.DataFrame) -> Iterator[str]:
+    """How often each fault is the less likely text, beside its best control; nothing without pairs."""
+    rows = scores.filter((pl.col("metric") == PREFERRED) & dimensions_are({}))
+    for (model, language), part in sorted(
+        rows.partition_by("model", "language", as_dict=True).items(), key=lambda entry: str(entry[0])
+    ):
+        controls = part.filter(pl.col("control").is_not_null()).sort("value", descending=True)
+        best = controls.unique("task", keep="first", maintain_order=True).select(
+            "task", best=pl.col("control").str.replace_all("_", " "), reached=pl.col("value")
+        )
+        own = part.filter(pl.col("control").is_null()).join(best, on="task", how="left")
+        yield ""
+        yield f"Originals likelier than their mutants on {spelled(language)} for {model}, in % of the pairs"
+        table = Table(summary="Minimal pairs", columns=_PAIRED, rows=own.sort("value", descending=True))
+        yield from table.lines(indent=2)
 
 
 def _of_times(scores: pl.DataFrame) -> Iterator[str]:

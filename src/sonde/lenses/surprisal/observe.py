@@ -146,7 +146,7 @@ def observe_items(
         "merged": laid.merged,
         "token": np.where(laid.layout, -1, laid.column(lambda alignment: alignment.first)),
         "word": _words(laid),
-        "construct": _constructs(laid),
+        "construct": constructs(laid),
         "ancestors": ancestors(
             [one.tree for one in prepared], [one.alignment.node for one in prepared], laid.merged > 1
         ),
@@ -193,7 +193,8 @@ def _words(laid: Laid) -> Pooled:
     return Pooled((*words, ""), np.where(laid.merged == 1, first, len(words)))
 
 
-def _constructs(laid: Laid) -> Pooled:
+def constructs(laid: Laid) -> Pooled:
+    """The innermost construct around each subword; empty for blanks and where there is none."""
     labels: list[str] = []
     start: list[int] = []
     end: list[int] = []

@@ -37,10 +37,15 @@ class SurprisalOptions(ServerOptions):
         "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
         "text of its file before it, as much as the model takes; rows before=file and the paired change)",
     )
+    pairs: tuple[str, ...] = option(
+        (),
+        "tasks of faults and bugs that are read as minimal pairs in place of the items (all: every one): is "
+        "a function as it was written likelier than with the fault",
+    )
     masked_items: Count = option(
         # Each costs a forward a subword.
         200,
-        "with pll, items of a corpus and language at most",
+        "with pll, items of a corpus and language at most, or pairs of each task",
     )
     masked_characters: Count = option(
         # Cost and memory grow with the square of it.

@@ -51,6 +51,8 @@ def dots(
     *,
     reference: float | None = None,
     reach: float | None = None,
+    stands_for: str = "mean",
+    scale: float = 1.0,
 ) -> dict[str, Any]:
     """Dots with intervals, one line a name, side by side for several models; hollow without a verdict.
 
@@ -58,19 +60,21 @@ def dots(
         rows: Score rows with ``name`` and ``shown``.
         order: Names from top to bottom.
         unit: Title of the axis.
-        reference: Where a dashed line stands for the overall mean.
+        reference: Where a dashed line stands for the overall mean, in the unit of the axis.
         reach: Right end of the axis, so that neighbouring charts share it.
+        stands_for: What the dashed line is, in a word.
+        scale: By which values are multiplied to be in the unit of the axis; a verdict needs them as they are.
     """
     records = [
         {
             "name": row["name"],
             "model": row["shown"],
-            "value": row["value"],
-            "low": row["ci_low"],
-            "high": row["ci_high"],
+            "value": row["value"] * scale,
+            "low": None if row["ci_low"] is None else row["ci_low"] * scale,
+            "high": None if row["ci_high"] is None else row["ci_high"] * scale,
             "count": f"{row['n']:,}",
             "number": f"n {row['n']:,}",
-            "reading": with_interval(row),
+            "reading": with_interval(row, scale),
             "few": no_verdict(row),
             "clusters": row["n_clusters"],
         }
@@ -93,11 +97,11 @@ def dots(
             color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
     room = 1.0 if several else 1.22
-    scale = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
-    x = alt.X("value:Q", title=unit, scale=scale)
+    axis = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
+    x = alt.X("value:Q", title=unit, scale=axis)
     layers: list[alt.Chart] = [
         base.mark_rule(style="interval", clip=True).encode(
-            x=alt.X("low:Q", title=unit, scale=scale), x2="high:Q"
+            x=alt.X("low:Q", title=unit, scale=axis), x2="high:Q"
         ),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
@@ -106,7 +110,7 @@ def dots(
         label = base.mark_text(style="note", align="left", dx=8)
         layers.append(label.encode(x=alt.value("width"), text="number:N"))
     if reference is not None:
-        line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"mean {number(reference)}"}]))
+        line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"{stands_for} {number(reference)}"}]))
         layers.insert(0, line.mark_rule(style="reference").encode(x="mean:Q"))
         text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
         layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))

@@ -40,6 +40,7 @@ class LensQuestion:
         controls: The controls that it is held against, by name, with their words.
         share: Whether it is a share, said in per cent.
         lower: Whether less is better.
+        otherwise: What speaks in its place where the run lacks the metrics.
     """
 
     subject: str
@@ -49,6 +50,7 @@ class LensQuestion:
     controls: Mapping[str, str] = field(default_factory=dict[str, str])
     share: bool = True
     lower: bool = False
+    otherwise: LensQuestion | None = None
 
 
 @dataclass(frozen=True, slots=True)

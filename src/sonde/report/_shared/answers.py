@@ -105,7 +105,10 @@ def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAns
     found: list[LensAnswer] = []
     for lens in run.scored_lenses:
         question = questions.get(lens)
-        found += (_declared(run, lens, question) if question else []) or _found(run, lens)
+        said: list[LensAnswer] = []
+        while question and not said:
+            said, question = _declared(run, lens, question), question.otherwise
+        found += said or _found(run, lens)
     return found
 
 

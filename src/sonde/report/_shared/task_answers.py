@@ -61,15 +61,18 @@ def task_answers(run: RunData) -> list[TaskAnswer]:
         question = declared[lens].question if lens in declared else None
         rows = run.every_score.filter(pl.col("lens") == lens)
         for part in rows.partition_by(_SUBJECT, maintain_order=True):
-            own = _declared(part, question) if question else []
-            said += own or [_found(finding) for finding in findings(part)]
+            said += _declared(part, question) or [_found(finding) for finding in findings(part)]
     return said
 
 
-def _declared(part: pl.DataFrame, question: LensQuestion) -> list[TaskAnswer]:
-    sides = part.filter(question.where).partition_by("side", maintain_order=True)
-    held = [compared(rows.to_dicts(), question) for rows in sides]
-    return [_answer(one, _declared_sentence(question, one)) for one in held if one]
+def _declared(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
+    said: list[TaskAnswer] = []
+    while question and not said:
+        sides = part.filter(question.where).partition_by("side", maintain_order=True)
+        held = [compared(rows.to_dicts(), question) for rows in sides]
+        said = [_answer(one, _declared_sentence(question, one)) for one in held if one]
+        question = question.otherwise
+    return said
 
 
 def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:

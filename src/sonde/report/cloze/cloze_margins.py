@@ -48,8 +48,8 @@ class ClozeMargins:
         if own.is_empty():
             return None
         chart = own.with_columns(
-            *(pl.col(name) * 100 for name in ("value", "ci_low", "ci_high"))
-        ).with_columns(name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()}))
+            name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()})
+        )
         order = [names[0] for names in _PAIRS.values()]
         masked = (own["objective"] == "pll").any()
         return Figure(
@@ -58,7 +58,7 @@ class ClozeMargins:
                 Chart(
                     name="cloze-margins",
                     title="Better statement preferred",
-                    spec=dots(chart, order, "preferred, %", reference=50.0),
+                    spec=dots(chart, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100),
                 )
             ],
             table=Table(

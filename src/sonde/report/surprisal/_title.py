@@ -14,6 +14,7 @@ from sonde.report._shared.joined import JoinedNumber
 from sonde.report._shared.numbers import count, interval, no_verdict, number, spelled, with_interval
 from sonde.report._shared.run import ModelInfo, RunData
 from sonde.report._shared.title import Tile, Top
+from sonde.report.surprisal._pairs import CONTROLS, PREFERRED
 from sonde.report.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed
 from sonde.report.surprisal._tokens import tokens
 from sonde.results.dimensions import dimension, dimensions_are, dimensions_named
@@ -231,6 +232,12 @@ class SurprisalTitle:
         metrics=("bits_per_byte",),
         share=False,
         lower=True,
+        otherwise=LensQuestion(
+            subject="Likelier originals",
+            measure="minimal pairs",
+            metrics=(PREFERRED,),
+            controls=CONTROLS,
+        ),
     )
     explained = (
         "Every subword is scored once, from what stands before it. Surprisal is the negative logarithm of "

@@ -17,6 +17,7 @@ class MisuseRepair(BugTask):
     facet = "misuse"
     labels = (CORRECT, MISUSE)
     version = "2"
+    repeats = "variable_misuse"
 
     def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""

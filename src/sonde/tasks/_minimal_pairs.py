@@ -1,0 +1,310 @@
+"""Fault and bug tasks as minimal pairs: a function as it was written, and the same with one fault.
+
+The method is that of BLiMP (Warstadt et al. 2020, section 3): two texts that differ in one thing alone, of
+which a model should find the first likelier. No class is learnt, so nothing is split or balanced; what
+decides without reading the code is told beside each text, for the controls of a lens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any
+
+import polars as pl
+
+from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import derive_seed, fingerprint
+from sonde.corpora import Item
+from sonde.corpora._spread import ONE, ItemChunk, Spread
+from sonde.languages import facet_of, has_facet
+from sonde.languages._edits import Edits, TextPlace
+from sonde.languages._flow import Flow
+from sonde.results.columns import Columns, schema_of
+from sonde.tasks import TASKS
+from sonde.tasks._balance import SMALLEST
+from sonde.tasks._bugs import BugTask
+from sonde.tasks._changed import Place, changed_places
+from sonde.tasks._counted import Counted
+from sonde.tasks._drawn import DatasetRequest
+from sonde.tasks._examples import Dataset
+from sonde.tasks._given import is_given
+from sonde.tasks._mutation import ORIGINAL, Mutation, Surroundings, mutated
+from sonde.tasks._pool import Pool, pool_of
+from sonde.tasks._published import as_asked
+from sonde.tasks._task import Task
+
+PAIRED_COLUMNS: Columns = {
+    "example_id": (pl.String, "hash of the task, its version, the pair and the side"),
+    "item_id": (pl.String, "the text; a derived item for the mutant"),
+    "source_id": (pl.String, "the corpus item that both texts of the pair come from: the pair's name"),
+    "original": (pl.Boolean, "whether it is the text as it was written"),
+    "label": (pl.String, "the class that the task gives it"),
+    "start": (pl.Int32, "first character of the place in which the two texts differ"),
+    "end": (pl.Int32, "its end, exclusive"),
+    "operator": (pl.String, "the operator or keyword that stood there; empty for anything else"),
+    "distance": (
+        pl.Int32,
+        "code tokens from where the variable that stood there is declared; null where none did",
+    ),
+    "parses": (pl.Boolean, "whether the text parses"),
+    "frequency": (
+        pl.Int64,
+        "how often the code token at the place stands in functions of other clusters; null where it is not "
+        "one token in both texts",
+    ),
+    "ngram_nats": (
+        pl.Float64,
+        "negative log-probability of the text by a Kneser-Ney model of order 4 over the code tokens of "
+        "functions of other clusters; null where there are none",
+    ),
+    "split": (pl.String, "`test`: nothing is trained"),
+    "cluster": (pl.String, "what is resampled as one: the cluster of the item"),
+    "characters": (pl.Int32, "length of the text in characters"),
+    "tokens": (pl.Int32, "its length in code tokens"),
+}
+"""Columns of a data set of minimal pairs, one row a text; two rows with one ``source_id`` are a pair."""
+
+PAIRED_SCHEMA = schema_of(PAIRED_COLUMNS)
+
+_SURVEYED = 2_000
+_QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One text of a pair, before it is measured."""
+
+    item: Item
+    label: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two texts of one function, and what was done to it in words."""
+
+    source: Item
+    original: _Side
+    mutant: _Side
+    edit: str = ""
+
+
+def paired(task: Task) -> bool:
+    """Whether a task gives a function as it was written beside one with a fault."""
+    return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
+
+
+def build_pairs(
+    task_name: str,
+    items: Sequence[Item],
+    *,
+    size: int,
+    seed: int = 0,
+    language: str,
+    mode: str = "corrected",
+    quirks: AbstractSet[str] = frozenset(),
+    spread: Spread = ONE,
+) -> Dataset:
+    """Make the minimal pairs of a task.
+
+    Functions come in the order of data sets (`sonde.tasks._pool`): near-duplicates, accessors and what does
+    not parse are left out, short ones come first, clusters take turns. Each gives one pair, with the fault
+    that data sets of this seed put into it.
+
+    Args:
+        task_name: Public name of the task, or a path to a ``.py`` file.
+        items: The pool to draw from, of any language.
+        size: Pairs wanted.
+        seed: Draws other faults.
+        language: Public name of the language wanted.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's preset.
+        spread: Processes that read functions; any number gives the same pairs.
+
+    Raises:
+        UsageError: The task gives no pairs, or the items bring labels of their own for it.
+        InputError: There are too few functions with a place for the fault.
+    """
+    task = TASKS.load(task_name)
+    if not paired(task):
+        raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
+    wanted = [item for item in items if item.language == language]
+    if is_given(wanted, task.name):
+        raise UsageError(
+            f"task {task.name!r}: the corpus brings labels of its own, whose texts are not in pairs; name a "
+            "corpus of code"
+        )
+    pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+    asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
+    counts: Counter[str] = Counter()
+    pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
+    if len(pairs) < SMALLEST:
+        raise InputError(
+            f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
+            f"{counts['read']} functions read; draw from more code"
+        )
+    counted = _counted(pool, language, seed, spread)
+    edits = facet_of(language, "edits", Edits)
+    rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
+    derived = {
+        side.item.item_id: side.item
+        for pair in pairs
+        for side in (pair.original, pair.mutant)
+        if side.item is not pair.source
+    }
+    report = {
+        "asked": size,
+        "size": len(pairs),
+        "pool": len(pool.items),
+        "dropped": dict(pool.dropped),
+        "counted": counted.functions,
+        **counts,
+    }
+    return Dataset(
+        task=task.name,
+        version=task.version,
+        examples=pl.DataFrame(rows, schema=dict(PAIRED_SCHEMA), orient="row").sort("example_id"),
+        inputs=tuple(derived[name] for name in sorted(derived)),
+        report=report,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _counted(pool: Pool, language: str, seed: int, spread: Spread) -> Counted:
+    """Made once for all tasks: those of a run draw from one pool."""
+    return Counted(pool.items, language, seed, spread)
+
+
+def _pairs(
+    name: str, pool: Pool, asked: DatasetRequest, spread: Spread, counts: Counter[str]
+) -> Iterator[_Pair]:
+    """The pairs of a pool, in its order."""
+    made = _of_bugs if isinstance(asked.task, BugTask) else _of_faults
+    for pair in made(name, pool, asked, spread):
+        counts["read"] += 1
+        if pair is None:
+            counts["not eligible"] += 1
+        else:
+            yield pair
+
+
+def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
+    task = asked.task
+    assert isinstance(task, BugTask)
+    sides = dict.fromkeys((item.cluster for item in pool.items), "test")
+    for item, variants in task.drawn(pool, sides, asked, spread):
+        if not variants:
+            yield None
+            continue
+        first, second = (
+            _Side(
+                item if one.text == item.text else mutated(item, one.text, task.name),
+                one.label,
+                # What was put beside a function, such as a summary, is a place of its own.
+                (one.other_start or 0, one.other_end or 0) if task.target == "pair" else None,
+            )
+            for one in variants
+        )
+        edit = variants[1].edit
+        named = dataclasses.replace(second.item, name=f"{item.name}/{edit}")
+        yield _Pair(item, first, dataclasses.replace(second, item=named), edit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How faults are put into functions; see `sonde.tasks._mutation.Surroundings`."""
+
+    task: str
+    language: str
+    mode: str
+    quirks: AbstractSet[str]
+    survey: dict[str, int]
+    seed: int
+
+
+def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
+    task = as_asked(asked.task, asked.mode, asked.quirks)
+    assert isinstance(task, Mutation)
+    edits = facet_of(asked.language, "edits", Edits)
+    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+    rule = _Rule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
+    for item, text in spread.over(_faulty, rule, pool.items):
+        if text is None or text == item.text:
+            yield None
+            continue
+        mutant = mutated(item, text, task.name)
+        yield _Pair(item, _Side(item, ORIGINAL), _Side(mutant, task.labels[1]))
+
+
+def _faulty(part: ItemChunk[_Rule, Item]) -> list[str | None]:
+    """The faulty texts of some items; runs in any process."""
+    rule = part.rule
+    task = as_asked(TASKS.load(rule.task), rule.mode, rule.quirks)
+    assert isinstance(task, Mutation)
+    around = Surroundings(facet_of(rule.language, "edits", Edits), "test", rule.survey)
+    draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
+    faults = (task.fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True))
+    return [None if fault is None else fault.text for fault in faults]
+
+
+def _rows(pair: _Pair, task: Task, edits: Edits, counted: Counted) -> Iterator[tuple[Any, ...]]:
+    """A row a text in `PAIRED_SCHEMA`."""
+    sides = (pair.original, pair.mutant)
+    tokens = [edits.tokens(side.item.text) for side in sides]
+    places: Sequence[Place]
+    if pair.original.place is not None and pair.mutant.place is not None:
+        places = pair.original.place, pair.mutant.place
+    else:
+        places = changed_places(pair.original.item.text, pair.mutant.item.text, *tokens)
+    alone = [
+        next((one.surface for one in of if (one.start, one.end) == place), None)
+        for of, place in zip(tokens, places, strict=True)
+    ]
+    for place, side, of, word in zip(places, sides, tokens, alone, strict=True):
+        original = side is pair.original
+        frequency = None if None in alone else counted.frequency(pair.source.cluster, word or "")
+        yield (
+            fingerprint("pair", task.name, task.version, pair.source.item_id, side.item.item_id),
+            side.item.item_id,
+            pair.source.item_id,
+            original,
+            side.label,
+            *place,
+            _operator(pair, alone[0] or "", edits),
+            _distance(pair, places[0], tokens[0]),
+            edits.parses(side.item.text),
+            frequency,
+            counted.nats(pair.source.cluster, [token.surface for token in of]),
+            "test",
+            pair.source.cluster,
+            len(side.item.text),
+            len(of),
+        )
+
+
+def _operator(pair: _Pair, word: str, edits: Edits) -> str:
+    """The operator or keyword that the fault is about; empty for names, literals and whole stretches."""
+    quoted = _QUOTED.search(pair.edit)
+    found = quoted.group(1) if quoted else word
+    keywords = {one for words in edits.keywords.values() for one in words}
+    signs = (one in keywords or not _NAMED.search(one) for one in found.split())
+    return found if all(signs) else ""
+
+
+def _distance(pair: _Pair, place: Place, tokens: Sequence[TextPlace]) -> int | None:
+    """How many code tokens behind its declaration the variable stands that the place is."""
+    item = pair.original.item
+    if not has_facet(item.language, "flow"):
+        return None
+    for variable in facet_of(item.language, "flow", Flow).variables(item.text):
+        if place in [tuple(one) for one in variable.places[1:]]:
+            return sum(variable.places[0].start < token.start <= place[0] for token in tokens)
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,11 @@ from sonde.languages._binary import ADDED, BinaryTree, Constituents, binarise, c
 from sonde.tasks.syntax.whole_trees import task
 
 CODE = {
-    "python": "def max(a, b):\n    # compare\n    if a > b and not b:\n        return f'x{a}y'\n    return b\n",
-    "java": "int max(int a, int b) { while (a > b) { b++; } return a == b ? f(a, \"\\n\") : b; }",
+    "python": "def max(a, b):\n    # compare\n    if a > b and not b: return f'x{a}y'\n    return b\n",
+    "java": 'int max(int a, int b) { while (a > b) { b++; } return a == b ? f(a, "\\n") : b; }',
     "javascript": "function max(a, ...b) { const c = `x${a}y`; return b.map(x => x + c); }",
     "go": "func Max(a, b int) (int, error) { if a > b { return a, nil }; return b, f(a[0]) }",
-    "ruby": "def max(a, b)\n  return a if a > b\n  b.each { |x| puts \"x#{x}y\" }\nend\n",
+    "ruby": 'def max(a, b)\n  return a if a > b\n  b.each { |x| puts "x#{x}y" }\nend\n',
     "php": 'function max($a, $b) { foreach ($a as $x) { echo "x{$x}y"; } return $a <=> $b; }',
 }
 
@@ -31,11 +32,7 @@ def by_spans(tree: Tree, tokens: CodeTokens) -> Constituents:
     found: Constituents = Counter()
     own = Counter(tokens.node.tolist())
     for row in range(len(tree)):
-        inside = [
-            at
-            for at, node in enumerate(tokens.node.tolist())
-            if row <= node < tree.last[row]
-        ]
+        inside = [at for at, node in enumerate(tokens.node.tolist()) if row <= node < tree.last[row]]
         # A token's own node is no constituent, but where other tokens lie in it too.
         if inside and not (len(inside) == 1 and own[row]):
             found[tree.kind_name(row), inside[0], inside[-1]] += 1
@@ -55,11 +52,14 @@ def read(language: str, code: str) -> tuple[Tree, CodeTokens]:
 def test_a_function_by_hand() -> None:
     binary = binarise(*read("python", "def f(a):\n    return -a\n"))
     # def f ( a ) : return - a
-    gap = {"def f": ("module", "function_definition"), "( a": ("parameters",), "return -": ("block", "return_statement"),
-           "- a": ("unary_operator",)}  # fmt: skip
-    words = "def f ( a ) : return - a".split()
-    pairs = [" ".join(pair) for pair in zip(words, words[1:], strict=False)]
-    assert binary.labels == tuple(gap.get(pair, ADDED) for pair in pairs)
+    gap = {
+        ("def", "f"): ("module", "function_definition"),
+        ("(", "a"): ("parameters",),
+        ("return", "-"): ("block", "return_statement"),
+        ("-", "a"): ("unary_operator",),
+    }
+    words = ["def", "f", "(", "a", ")", ":", "return", "-", "a"]
+    assert binary.labels == tuple(gap.get(pair, ADDED) for pair in pairwise(words))
     # A leaf is 0; the root stands above f, the parameters (2), the sign and the block (2): 2, 3, 4, 5, 6.
     assert binary.distance.tolist() == [6, 5, 2, 1, 4, 3, 2, 1]
     assert binary.unary == (ADDED,) * 9

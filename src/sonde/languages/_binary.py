@@ -1,9 +1,9 @@
 """A syntax tree over its code tokens as a binary tree, written as three rows of values, and back.
 
-After AST-Probe (Hernández López et al. 2022, section 3.2), who follow Shen et al. (2018). A node that holds one
-node or token is joined with it; a node that holds more than two becomes a chain to the right, whose added nodes
-have no label. Between two neighbouring tokens stands then exactly one node, the lowest around both: its height
-and its label are the values of that gap, and a token alone in its node has that node's label itself. Of the
+After AST-Probe (Hernández López et al. 2022), who follow Shen et al. (2018). A node that holds one node or
+token is joined with it; a node that holds more than two becomes a chain to the right, whose added nodes have
+no label. Between two neighbouring tokens stands then exactly one node, the lowest around both: its height and
+its label are the values of that gap, and a token alone in its node has that node's label itself. Of the
 heights only the order counts: the highest gap parts the whole, the highest on either side that side.
 """
 
@@ -45,7 +45,7 @@ class BinaryTree:
 
 
 class _Part(NamedTuple):
-    """A subtree: its tokens, its height, the gap at its top (-1: it is a token), and the labels of its top."""
+    """A subtree: its tokens, its height, the gap at its top (-1 for a token), and the labels there."""
 
     first: int
     last: int

@@ -1,4 +1,4 @@
-"""Whole syntax trees as three rows of values, what AST-Probe recovers from states (Hernández López et al. 2022).
+"""Whole syntax trees as three rows of values, which AST-Probe recovers (Hernández López et al. 2022).
 
 The probe lens reads the same trees of functions where its option ``structural`` asks for them.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from sonde.training.probes.trees import TreeText, Vocabulary, compare
 RIGHT, LEFT, PAIRS, CEILING = "right_branching", "left_branching", "token_pairs", "gold_tree"
 """Names of the controls.
 
-In a chain to the right (left) each token is joined with all that follow (precede) it; its labels are the commonest
-of the whole text, of all other gaps and of tokens. Pairs say of each gap what is commonest between the same two
-words. The ceiling is the tree itself, but for labels that no training text has.
+In a chain to the right (left) each token is joined with all that follow (precede) it; its labels are the
+commonest of the whole text, of all other gaps and of tokens. Pairs say of each gap what is commonest between
+the same two words. The ceiling is the tree itself, but for labels that no training text has.
 """
 
 
@@ -102,7 +103,7 @@ class _Pairs:
 
 def _gap_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
     """Of each gap, what it is told by, the most telling first."""
-    for left, right in zip(words, words[1:], strict=False):
+    for left, right in pairwise(words):
         yield (left, right), right, None
 
 

@@ -1,8 +1,8 @@
 """Probes that give back whole syntax trees, all layers at once.
 
-After AST-Probe (Hernández López et al. 2022, section 3.3). States are projected to a subspace of few directions.
-There the square of the step from a token to the next is the height of the lowest node around both, of which only
-the order is learned; the step's products with a vector a label say which labels that node has, and a token's own
+After AST-Probe (Hernández López et al. 2022). States are projected to a subspace of few directions. There the
+square of the step from a token to the next is the height of the lowest node around both, of which only the
+order is learned; the step's products with a vector a label say which labels that node has, and a token's own
 products which labels it has alone (`sonde.languages._binary`). The projection is held near an orthogonal one.
 """
 
@@ -105,7 +105,9 @@ def probe_trees(
     stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
     mean, scale = scaled(stacked)
     vocabulary = Vocabulary.of(parts["train"])
-    train, valid, test = (_pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test"))
+    train, valid, test = (
+        _pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test")
+    )
     sizes = [len(text.words) for text in parts["train"]]
     rng = np.random.default_rng(seed)
 
@@ -179,7 +181,9 @@ def _pad(
 def _predict(
     weights: Weights, states: Float[Tensor, "layer text token d_model"]
 ) -> tuple[
-    Float[Tensor, "layer text gap"], Float[Tensor, "layer text gap label"], Float[Tensor, "layer text token label"]
+    Float[Tensor, "layer text gap"],
+    Float[Tensor, "layer text gap label"],
+    Float[Tensor, "layer text token label"],
 ]:
     projection, gaps, unary = (one[:, None] for one in weights)
     near = states @ projection
@@ -234,8 +238,8 @@ def _told(
 def compare(said: Constituents, truth: Constituents) -> tuple[float, float, float, float]:
     """`MEASURES`: precision, recall and F1 of constituents with labels, and F1 of what they hold without.
 
-    A constituent that is said twice and is there once counts once. What holds the same tokens is one where labels
-    do not count.
+    A constituent that is said twice and is there once counts once. Without labels, nodes that hold the same
+    tokens are one.
     """
     hits = (said & truth).total()
     held, own = ({(first, last) for _, first, last in one} for one in (said, truth))

@@ -104,8 +104,8 @@ class Imports(Protocol):
         ``{name}`` stands for the levels of a name joined by dots, ``{module}`` for all but the last,
         ``{package}`` for the last of these, ``{member}`` for the last; in the alias forms ``{imported}`` for
         what is imported (``{imported_module}`` and ``{imported_member}`` its two parts), ``{alias}`` for the
-        alias, ``{rest}`` for the levels behind it. A language without aliases has no alias forms. What joins levels otherwise
-        than a dot stands behind a colon: ``{name:/}``.
+        alias, ``{rest}`` for the levels behind it. A language without aliases has no alias forms. What joins
+        levels otherwise than a dot stands behind a colon: ``{name:/}``.
         """
         ...
 

@@ -1,10 +1,10 @@
 """Go's imports, and what calls and literals take from the packages that they name.
 
-A name is a package's path and one member of it, ``net.http.Get``. Code writes the last part of the path alone,
-``http.Get``, so that packages with the same last part give the same call. Left out are paths whose parts are
-not all identifiers, which are those on a host (``github.com/a/b``), so that the names are the standard
-library's; versions (``math/rand/v2``), whose package has the name before; members of what a member holds; and
-what begins with a name that the scope declares as well (``url, err := url.Parse(s)``).
+A name is a package's path and one member of it, ``net.http.Get``. Code writes the last part of the path
+alone, ``http.Get``, so that packages with the same last part give the same call. Left out are paths whose
+parts are not all identifiers, which are those on a host (``github.com/a/b``), so that the names are the
+standard library's; versions (``math/rand/v2``), whose package has the name before; members of what a member
+holds; and what begins with a name that the scope declares as well (``url, err := url.Parse(s)``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole syntax trees as three rows of values, which AST-Probe recovers (Hernández López et al. 2022).
+"""Whole syntax trees as three rows of values, which probes give back (AST-Probe; option `structural`).
 
 The probe lens reads the same trees of functions where its option ``structural`` asks for them.
 """

@@ -65,7 +65,7 @@ def test_a_tree_that_lies_in_the_states_of_one_layer_is_given_back() -> None:
         states[1] = planted(rng, tree)
         texts.append(TreeText(states, ("x",) * 7, tree))
     split = ["train"] * 200 + ["valid"] * 30 + ["test"] * 30
-    found = probe_trees(texts, split, rank=24, epochs=300)
+    found = probe_trees(texts, split, rank=24)
     chance = without_states(texts[:200], texts[230:])
     noise, held = found.test[2].mean(axis=1)
     assert found.valid_f1.argmax() == 1 and found.rank == 24

@@ -25,7 +25,7 @@ from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
-NEEDS = ("encoder", "decoder", "encoder-decoder")
+NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 
 TASKS = (
     "ktx", "idn", "len", "ocu", "vcu", "csc", "mxn", "cpx", "npt", "typ", "rea", "jbl", "sri", "srk", "sck",

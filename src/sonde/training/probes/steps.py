@@ -65,6 +65,9 @@ def train_steps(
     batches: Callable[[], Iterator[B]],
     valid: B,
     epochs: int,
+    *,
+    rate: float = _RATE,
+    patience: int = _PATIENCE,
 ) -> tuple[Weights, Float[Tensor, "*probe"]]:
     """Adam with early stopping; each probe keeps the weights of its best epoch.
 
@@ -74,12 +77,14 @@ def train_steps(
         batches: The training texts, once.
         valid: The validation texts.
         epochs: At most so many.
+        rate: Length of a step.
+        patience: Epochs without a better validation loss in any probe, after which it ends.
 
     Returns:
         The weights, and the loss of each probe on the validation texts.
     """
     weights = tuple(one.clone().requires_grad_() for one in start)
-    optimiser = torch.optim.Adam(weights, lr=_RATE)
+    optimiser = torch.optim.Adam(weights, lr=rate)
     kept = tuple(one.clone() for one in start)
     with torch.no_grad():
         least = torch.full_like(loss(weights, valid), torch.inf)
@@ -96,6 +101,6 @@ def train_steps(
         for one, weight in zip(kept, weights, strict=True):
             one[better] = weight.detach()[better]
         waited = 0 if bool(better.any()) else waited + 1
-        if waited == _PATIENCE:
+        if waited == patience:
             break
     return kept, least

@@ -4,6 +4,7 @@ After AST-Probe (Hernández López et al. 2022). States are projected to a subsp
 square of the step from a token to the next is the height of the lowest node around both, of which only the
 order is learned; the step's products with a vector a label say which labels that node has, and a token's own
 products which labels it has alone (`sonde.languages._binary`). The projection is held near an orthogonal one.
+A label also scores something anywhere, which the published probe lacks: a step has no direction to say it by.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.languages._binary import ADDED, BinaryTree, Constituents, Labels, constituents
-from sonde.training.probes.steps import EPOCHS, Weights, batches_of, scaled, split_parts, train_steps
+from sonde.training.probes.steps import Weights, batches_of, scaled, split_parts, train_steps
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""
+
+_EPOCHS, _RATE, _PATIENCE = 100, 3e-3, 10
+"""Longer than as published: there are hundreds of functions here where there were thousands."""
 
 _NONE = -1
 """Of what is no gap or token of the text, or has a label that no training text has."""
@@ -85,7 +89,7 @@ def probe_trees(
     *,
     rank: int,
     seed: int = 0,
-    epochs: int = EPOCHS,
+    epochs: int = _EPOCHS,
     device: torch.device | str = "cpu",
 ) -> Trees:
     """Train a probe a layer on the training texts, stop on validation, tell validation and test.
@@ -117,7 +121,9 @@ def probe_trees(
 
     layers, _, width = stacked.shape
     start = _drawn(layers, width, min(rank, width), vocabulary, seed)
-    weights, _ = train_steps(tuple(one.to(device) for one in start), _loss, shuffled, valid, epochs)
+    weights, _ = train_steps(
+        tuple(one.to(device) for one in start), _loss, shuffled, valid, epochs, rate=_RATE, patience=_PATIENCE
+    )
     told = [
         _told(weights, batch, parts[part], vocabulary) for part, batch in (("valid", valid), ("test", test))
     ]
@@ -129,7 +135,7 @@ def _drawn(layers: int, width: int, rank: int, vocabulary: Vocabulary, seed: int
     generator = torch.Generator().manual_seed(seed)
     projection = torch.linalg.qr(torch.randn(width, rank, generator=generator))[0]
     labels = [
-        (torch.rand(rank, len(names), generator=generator) - 0.5) / 10
+        (torch.rand(rank + 1, len(names), generator=generator) - 0.5) / 10
         for names in (vocabulary.gaps, vocabulary.unary)
     ]
     return tuple(one.expand(layers, *one.shape).clone() for one in (projection, *labels))
@@ -188,7 +194,9 @@ def _predict(
     projection, gaps, unary = (one[:, None] for one in weights)
     near = states @ projection
     steps = near[:, :, 1:] - near[:, :, :-1]
-    return steps.square().sum(3), steps @ gaps, near @ unary
+    # The last row is what a label scores anywhere: most gaps and tokens have none of their own.
+    scores = (held @ one[..., :-1, :] + one[..., -1:, :] for held, one in ((steps, gaps), (near, unary)))
+    return steps.square().sum(3), *scores
 
 
 def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:

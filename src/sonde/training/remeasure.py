@@ -50,7 +50,8 @@ def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
     if recipe.model.role == "decoder":
         parts = tuple(Compression(**part) for part in held["compression"])
         sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
-        return Figures(**sizes, compression=parts)
+        languages = tuple(_again(recipe, folder, one) for one in held.get("languages", ()))
+        return Figures(**sizes, compression=parts, language=held.get("language", ""), languages=languages)
     with quiet():
         model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
     counts = pl.read_parquet(folder / "frequencies.parquet").sort("subword_id")["count"]

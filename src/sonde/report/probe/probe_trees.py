@@ -118,13 +118,19 @@ def _table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
             LANGUAGE,
             Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
             Column(title="Layer", value="layer", format=COUNT, help="The best layer; 0 is the embedding."),
-            Column(title="Rank", value="rank", help="Directions of the subspace."),
+            Column(
+                title="Rank",
+                value=lambda row: int(row["rank"]),
+                format=COUNT,
+                help="Directions of the subspace.",
+            ),
             *estimate("Best layer's"),
             *(
                 Column(
                     title=title, value=lambda row, name=name: control_value(best, row, name), format=Number()
                 )
                 for title, name in _CONTROLS.items()
+                if name != "left_branching"
             ),
             Column(
                 title="Random weights",

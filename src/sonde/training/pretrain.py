@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from sonde.base.errors import InputError
 from sonde.models._memory import if_it_fits
 from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
-from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
+from sonde.training.documents import reserved_files
+from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, first_files, sample_files
 from sonde.training.evaluate_pairs import evaluate_next
 from sonde.training.export import (
     manifest,
@@ -181,12 +182,10 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
     model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
     if recipe.model.role == "decoder":
         ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0)
-        tell = functools.partial(
-            evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram
-        )
+        tell = partial(evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram)
     else:
         counts = subword_counts(packed, passes, recipe.vocabulary.size)
-        tell = functools.partial(
+        tell = partial(
             evaluate_encoder, model, packed.vocabulary, context=recipe.training.block, frequencies=counts
         )
     figures = dataclasses.replace(

@@ -45,7 +45,7 @@ def test_each_language_is_measured_on_its_reserved_names(tmp_path):
         (tmp_path / name / "a.py").write_text(f"def {name}(a):\n    return a\n" * 10)
         (tmp_path / name / "a.go").write_text(f"package {name}\n" * 20)
     (tmp_path / "recipe.toml").write_text(
-        '[model]\nrole = "decoder"\narchitecture = "llama"\n[training]\nsteps = 1\n[data]\n'
+        '[model]\nrole = "decoder"\narchitecture = "llama"\n[training]\nsteps = 100\n[data]\n'
         + "".join(
             f'[[data.corpora]]\nname = "local:{tmp_path}"\nlanguage = "{language}"\n'
             for language in ("python", "go", "ruby")

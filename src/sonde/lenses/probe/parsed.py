@@ -71,8 +71,12 @@ class Functions:
     def only(self, names: Sequence[str]) -> Functions:
         """Those of some ids, in the parts that they have here."""
         kept = [at for at, name in enumerate(self.names) if name in set(names)]
-        columns = (self.names, self.texts, self.split, self.clusters)
-        return Functions(*([column[at] for at in kept] for column in columns))
+        return Functions(
+            [self.names[at] for at in kept],
+            [self.texts[at] for at in kept],
+            [self.split[at] for at in kept],
+            [self.clusters[at] for at in kept],
+        )
 
 
 def structural_rows(scoring: Scoring, options: Probing) -> Iterator[Score]:

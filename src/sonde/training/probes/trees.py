@@ -195,8 +195,9 @@ def _predict(
     near = states @ projection
     steps = near[:, :, 1:] - near[:, :, :-1]
     # The last row is what a label scores anywhere: most gaps and tokens have none of their own.
-    scores = (held @ one[..., :-1, :] + one[..., -1:, :] for held, one in ((steps, gaps), (near, unary)))
-    return steps.square().sum(3), *scores
+    of_gaps = steps @ gaps[..., :-1, :] + gaps[..., -1:, :]
+    of_tokens = near @ unary[..., :-1, :] + unary[..., -1:, :]
+    return steps.square().sum(3), of_gaps, of_tokens
 
 
 def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:

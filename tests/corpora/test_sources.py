@@ -197,6 +197,22 @@ def test_local_units_of_several_projects(tmp_path: Path) -> None:
     }
 
 
+def test_local_source_packages_of_debian_have_their_licence(tmp_path: Path) -> None:
+    write(tmp_path, "one/pom.xml", "one/x.py", "two/y.py", "three/z.py")
+    for name, said in (
+        ("one", "Format: https://x\n\nFiles: *\nCopyright: A\nLicense: Expat\n words\n"),
+        ("two", "Free.\n"),
+    ):
+        (tmp_path / name / "debian").mkdir()
+        (tmp_path / name / "debian/copyright").write_text(said)
+    files, _ = listing(f"local:{tmp_path}")
+    assert {file.path: file.licence for file in files} == {
+        "one/x.py": "Expat",
+        "two/y.py": "",
+        "three/z.py": "",
+    }
+
+
 def test_packages_of_nothing() -> None:
     assert Packages.of([]).package("a/b/c.py") == "c"
 

@@ -24,9 +24,11 @@ from sonde.languages import LANGUAGES, facet_of, go, has_facet, reasons_without
 from sonde.languages._bugs import Bugs
 from sonde.languages._edits import Edits
 from sonde.languages._flow import Flow
+from sonde.languages._imports import Imports
 from sonde.languages._metrics import Metrics
 from sonde.languages._tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
 from sonde.tasks import TASKS, Repository
+from sonde.tasks._cloze_statements import aliased, plain
 
 GO = LANGUAGES.load("go")
 
@@ -262,13 +264,78 @@ def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
     ]
 
 
+IMPORTING = """package a
+
+import "strings"
+import (
+	"fmt"
+	r "math/rand"
+	. "os"
+	_ "image/png"
+	`net/url`
+	http "net/http"
+	"math/rand/v2"
+	"github.com/a/b"
+	"C"
+)
+
+func f(strings int) {
+	fmt.Println(r.Intn(3), C.malloc(1), b.F())
+	strings.Split()
+	os.Stdout.Write(x)
+	go func() { defer fmt.Print("é", &url.URL{Path: "p"}) }()
+}
+
+func g(t T) []http.Header {
+	strings.Split("a", "b")
+	url, err := url.Parse(t)
+	url.String()
+	return []http.Header{{}, http.Header{}}
+}
+"""
+
+
+def test_imports_and_what_is_taken_from_them() -> None:
+    imports = facet_of("go", "imports", Imports)
+    found = imports.read(IMPORTING)
+    assert [(one.bound, one.name, one.alias) for one in found.imports] == [
+        *(("strings", "strings", ""), ("fmt", "fmt", ""), ("r", "math.rand", "r"), ("url", "net.url", "")),
+        ("http", "net.http", ""),
+    ]
+    assert IMPORTING[found.imports[0].start : found.imports[0].end] == 'import "strings"'
+    assert IMPORTING[found.imports[1].start : found.imports[1].end].count("\n") == 10
+    assert (found.stars, found.unplaced) == (("os",), 2)
+    assert [(one.name, one.kind, IMPORTING[one.start : one.end]) for one in found.calls] == [
+        *(("fmt.Println", "call", "fmt.Println"), ("math.rand.Intn", "call", "r.Intn")),
+        *(("fmt.Print", "call", "fmt.Print"), ("net.url.URL", "literal", "url.URL")),
+        # The first Split is a method of a parameter; url.Parse stands where url is declared.
+        *(("strings.Split", "call", "strings.Split"), ("net.http.Header", "literal", "http.Header")),
+    ]
+
+
+def test_imports_inside_of_broken_code_are_left_out() -> None:
+    found = facet_of("go", "imports", Imports).read(
+        'package a\nimport "fmt"\nfunc f() { fmt.A() }\n) fmt.B( {{'
+    )
+    assert [one.name for one in found.calls] == ["fmt.A"]
+
+
+def test_statements_of_names() -> None:
+    templates = facet_of("go", "imports", Imports).templates
+    name = ("math", "rand", "Intn")
+    call = plain(templates["call"]["call"], name)
+    assert call.text == "rand.Intn("
+    assert [(one.index, call.text[one.start : one.end]) for one in call.levels] == [(1, "rand"), (2, "Intn")]
+    assert plain(templates["call"]["import"], name).text == 'import "math/rand"'
+    assert plain(templates["literal"]["call"], ("net", "http", "Header")).text == "http.Header{"
+    assert aliased(templates["call"]["alias"], name, 2, "r").text == 'import r "math/rand"\nr.Intn('
+
+
 def test_what_go_cannot_have() -> None:
     # Each with its reason in `language.toml`.
-    assert not any(has_facet("go", facet) for facet in ("npath", "imports", "deprecations"))
+    assert not any(has_facet("go", facet) for facet in ("npath", "deprecations"))
     assert facet_of("go", "bugs", Bugs).exceptions == ()
-    assert set(reasons_without("go")) == {
-        *("npt", "exception_type", "api_cloze", "api_fakes", "api_names", "api_prompts", "api_deprecated"),
-    }
+    assert set(reasons_without("go")) == {"npt", "exception_type", "api_deprecated"}
 
 
 ODD = [

@@ -477,6 +477,21 @@ def test_random_weights_are_three_over_a_tenth_and_go_with_the_controls() -> Non
     assert lens.controls(LensSettings(options={"controls": False})) == ()
 
 
+def check_whole_trees(table: pl.DataFrame) -> None:
+    """A node a direction says much of the labels; noise says what is commonest."""
+    rows = table.filter(pl.col("task") == "whole_trees", pl.col("metric") == "tree_f1")
+    every = rows.filter(pl.col("slice").str.starts_with("rank="))
+    assert every.height == 4 and set(every["slice"]) == {"rank=8", "rank=32"}
+    best = one(rows.filter(pl.col("slice").str.contains("best")), control=None)
+    assert best["layer"] == 1 and best["seeds"] == 5 and best["value"] > every.filter(layer=0)["value"].max()
+    # Pairs of words tell all but how the sums nest.
+    assert one(rows, control="gold_tree")["value"] == 1.0
+    assert one(rows, control="token_pairs")["value"] > one(rows, control="right_branching")["value"]
+    gain = one(table, task="whole_trees", metric="tree_f1_gain")
+    assert gain["control"] == "token_pairs"
+    assert gain["value"] == pytest.approx(best["value"] - one(rows, control="token_pairs")["value"])
+
+
 @pytest.mark.slow
 def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
     """A node a direction, a token the sum of its path; the other layers are noise."""
@@ -497,9 +512,10 @@ def test_structural_probes_find_the_tree_in_the_layer_that_holds_it() -> None:
         ends = {"start": tokens.start.tolist(), "end": tokens.end.tolist()}
         parts.append(observed([item] * len(tokens), states, "span", **ends))
     whole = observed(frame["item_id"].to_list(), rng.normal(size=(150, 2, 64)))
-    table = score({"task": frame}, pl.concat([whole, *parts]), structural=1.0)
+    table = score({"task": frame}, pl.concat([whole, *parts]), structural=1.0, tree_ranks="8,32")
     best = one(table, task="syntax_tree", metric="uuas", slice="best", control=None)
     assert best["layer"] == 1
+    check_whole_trees(table)
     for metric in ("uuas", "distance_spearman", "depth_spearman"):
         rows = table.filter((pl.col("metric") == metric) & (pl.col("slice") == "all")).sort("layer")
         assert rows["value"][1] > rows["value"][0] + 0.2

@@ -28,6 +28,7 @@ ACCURACY = {
 }
 BEST_LAYER = {"ktx": 0, "cpx": 2, "sri": 4}
 STRUCTURE = ("uuas", "distance_spearman", "depth_spearman")
+TREES = ("tree_f1", "tree_precision", "tree_recall", "bracket_f1")
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("probe_"))
 
 
@@ -98,6 +99,21 @@ def scores_of(model: str) -> list[Score]:
             row(model, "syntax_tree", metric, 0.3, dimensions=dims(selection="best"), control=control)
             for control in ("neighbours", "random_weights")
         ]
+    for metric in TREES:
+        best = {"layer": 3, "dimensions": dims(selection="best", rank="32"), "seeds": 5}
+        for rank in ("8", "32"):
+            found += [
+                row(model, "whole_trees", metric, 0.3 + 0.1 * layer, layer=layer, dimensions=dims(rank=rank))
+                for layer in range(4)
+            ]
+        found.append(row(model, "whole_trees", metric, 0.6, **best))
+        for control, value in (("token_pairs", 0.5), ("right_branching", 0.1), ("gold_tree", 0.95)):
+            at = dims(selection="best")
+            found.append(row(model, "whole_trees", metric, value, dimensions=at, control=control))
+        found.append(row(model, "whole_trees", f"{metric}_gain", 0.1, control="token_pairs", **best))
+        share = {"layer": 2, "dimensions": dims(selection="best", rank="32", share="0.1")}
+        found.append(row(model, "whole_trees", metric, 0.4, **share))
+        found.append(row(model, "whole_trees", metric, 0.3, control="random_weights", seed=1, **share))
     found.append(row(model, "cpx", "spearman", 0.3, dimensions=dims(selection="best", length="removed")))
     reason = "task 'npt': class '9' has no example in split 'valid'"
     found.append(row(model, "npt", "left_out", 0.0, dimensions=dims(reason=reason), n=0, n_clusters=0))
@@ -130,7 +146,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = build_report(root, figures=True).read_text(encoding="utf-8")
-    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 7
+    assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 8
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
     for chart in charts:
@@ -237,6 +253,16 @@ def test_trees_are_shown_beside_neighbours(root: Path) -> None:
         figure, "Model", "Measure", "Best layer's", "Neighbours", "Random weights"
     )
     assert "no better than a chain of neighbours" not in figure.answer
+
+
+def test_whole_trees_are_shown_beside_what_words_and_untrained_weights_give(root: Path) -> None:
+    figure = drawn(root, "probe_trees")
+    wanted = ("good", "F1 of constituents", "32", "0.60", "0.50", "0.95", "0.30", "0.40")
+    titles = ("Model", "Measure", "Rank", "Best layer's", "Token pairs", "Ceiling", "Random weights")
+    assert wanted in column(figure, *titles, "The model there")
+    assert "trees from layer 3 have an F1 of 60 %, more than token pairs with 50 %." in figure.answer
+    ranks = {value["rank"] for value in figure.charts[0].spec["data"]["values"]}
+    assert ranks == {"8", "32"}
 
 
 def test_families_and_sparklines() -> None:

@@ -5,7 +5,7 @@ from tests.training.recipes import silent
 
 from sonde.base.errors import InputError
 from sonde.corpora import Intake, item_id, reserved
-from sonde.training.documents import HeldOut, choose_documents, looks_written, permitted
+from sonde.training.documents import HeldOut, choose_documents, looks_written, permitted, reserved_files
 from sonde.training.recipe import CorpusConfig, DataConfig
 
 HELD_OUT = '''
@@ -122,6 +122,23 @@ def test_reserved_names_are_left_out_and_guarded(tmp_path):
     with pytest.raises(InputError, match="near-copy"):
         ids(data, intake)
     assert intake.counts["reserved name"] == sum(map(reserved, names)) > 0
+
+
+def test_reserved_files_are_those_that_would_be_trained_on_otherwise(tmp_path):
+    names = [f"package{n}" for n in range(40)]
+    for name in names:
+        folder = tmp_path / "many" / name
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").write_text("")
+        (folder / "code.py").write_text(HELD_OUT)
+        (folder / "short.py").write_text("x = 1\n")
+        (folder / "code.go").write_text("package a\n")
+    kept = [name for name in names if reserved(name)]
+    corpus = CorpusConfig(name=f"local:{tmp_path / 'many'}", language="python", exclude=(kept[0],))
+    data = DataConfig(corpora=(corpus,), held_out=())
+    found = [file.path for file in reserved_files(data, "python")]
+    assert found == sorted(f"{name}/code.py" for name in kept[1:])
+    assert not list(reserved_files(data, "go"))
 
 
 def test_repeated_and_broken_files(data, corpus):

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from sonde.base.errors import InputError
+from sonde.corpora import reserved
 from sonde.corpora._ngram import NGram
 from sonde.training.evaluate import (
+    Figures,
     document_nats,
     evaluate_decoder,
     evaluate_encoder,
@@ -21,6 +23,8 @@ from sonde.training.evaluate import (
     windows,
     xz_bits_per_byte,
 )
+from sonde.training.pretrain import by_language
+from sonde.training.recipe import read_recipe
 from sonde.training.vocabulary import learn_vocabulary
 
 
@@ -31,6 +35,33 @@ def model() -> LlamaForCausalLM:
         vocab_size=300, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2
     )
     return LlamaForCausalLM(config).eval()
+
+
+def test_each_language_is_measured_on_its_reserved_names(tmp_path):
+    names = [f"package{n}" for n in range(12)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pyproject.toml").write_text("")
+        (tmp_path / name / "a.py").write_text(f"def {name}(a):\n    return a\n" * 10)
+        (tmp_path / name / "a.go").write_text(f"package {name}\n" * 20)
+    (tmp_path / "recipe.toml").write_text(
+        '[model]\nrole = "decoder"\narchitecture = "llama"\n[training]\nsteps = 100\n[data]\n'
+        + "".join(
+            f'[[data.corpora]]\nname = "local:{tmp_path}"\nlanguage = "{language}"\n'
+            for language in ("python", "go", "ruby")
+        )
+    )
+    read: list[list[str]] = []
+
+    def tell(files, *, corpus):
+        read.append([file.path for file in files])
+        return Figures(corpus=corpus, files=len(files), bytes=1, subwords=1)
+
+    told = list(by_language(read_recipe(tmp_path / "recipe.toml"), tell))
+    kept = {name for name in names if reserved(name)}
+    assert kept and [one.language for one in told] == ["python", "go"]
+    for one, paths, suffix in zip(told, read, ("py", "go"), strict=True):
+        assert set(paths) == {f"{name}/a.{suffix}" for name in kept} and one.files == len(kept)
 
 
 @given(st.integers(1, 300), st.integers(2, 64))

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora._bounded import read_document
+from sonde.corpora._copyright import copyright_licence
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
 from sonde.corpora._distribution import inside, is_test
@@ -19,8 +20,6 @@ from sonde.corpora._walk import language_of, suffix_table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9-]+)?")
 _FIELD = re.compile(r"^(Package|Status|Architecture|Version|Depends): *(.*)$", re.MULTILINE)
-_EVERY_FILE = re.compile(r"^Files:\s*\*", re.MULTILINE)
-_LICENCE = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 _ARCHIVE = "/src.zip"
 
 
@@ -77,7 +76,7 @@ class Debian:
 
 def _files(package: _Package, table: dict[str, str], intake: Intake, corpus: str) -> Iterator[SourceFile]:
     root = Path(os.environ.get("DPKG_ROOT") or "/")
-    licence = _licence(root / "usr/share/doc" / package.name / "copyright", corpus)
+    licence = copyright_licence(root / "usr/share/doc" / package.name / "copyright", corpus)
     for path in package.paths:
         file, language = root / path, language_of(path, table)
         if path.endswith(_ARCHIVE):
@@ -135,17 +134,6 @@ def _package(said: Mapping[str, str], corpus: str) -> _Package:
         paths=tuple(sorted(inside(path.lstrip("/") for path in paths))),
         depends=tuple(found[0] for found in depends if found),
     )
-
-
-def _licence(path: Path, corpus: str) -> str:
-    """The licence of all files that a machine-readable copyright file (DEP 5) does not list by name."""
-    if not path.is_file():
-        return ""
-    text = read_document(path, corpus).decode("utf-8", "replace")
-    if not text.startswith("Format:"):
-        return ""
-    found = (_LICENCE.search(part) for part in re.split(r"\n\s*\n", text) if _EVERY_FILE.search(part))
-    return next((one[1].strip() for one in found if one), "")
 
 
 source = Debian()

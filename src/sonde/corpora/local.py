@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
+from sonde.corpora._copyright import copyright_licence
 from sonde.corpora._corpus import Intake, SourceFile
 from sonde.corpora._decode import read_text
 from sonde.corpora._layout import Packages, holds_projects, is_project
@@ -26,7 +27,8 @@ class Local:
 
     A folder that holds projects (see `sonde.corpora._layout`) has each folder right below it as cluster
     and repository, and its own files under its own name. Any other folder is one repository by its name,
-    with its packages as clusters. Hidden folders, virtual environments, `__pycache__` and folders of
+    with its packages as clusters. A project that is a source package of Debian has the licence that its
+    ``debian/copyright`` says of all files. Hidden folders, virtual environments, `__pycache__` and folders of
     builds are left out; tests are code too and stay.
     """
 
@@ -52,6 +54,7 @@ class Local:
             ]
         name = root.resolve().name
         packages = None if holds_projects(root) else Packages.of(paths)
+        licences: dict[str, str] = {}
         for path in paths:
             text = read_text(root / path, path, intake)
             language = language_of(path, table)
@@ -62,7 +65,17 @@ class Local:
                 cluster = repository = parts[0] if len(parts) > 1 else name
             else:
                 cluster, repository = packages.package(path), name
-            yield SourceFile(path=path, text=text, language=language, cluster=cluster, repository=repository)
+            if packages is None and cluster not in licences:
+                told = root / cluster / "debian/copyright"
+                licences[cluster] = copyright_licence(told, f"local:{argument}")
+            yield SourceFile(
+                path=path,
+                text=text,
+                language=language,
+                cluster=cluster,
+                repository=repository,
+                licence=licences.get(cluster, ""),
+            )
 
 
 source = Local()

@@ -19,7 +19,7 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, Lens, ReadingLens, TrainingLens, typed_options
 from sonde.models import Capabilities, ModelSpec, describe, settle, trainable
 from sonde.models._adapting import adapter_location
-from sonde.models._resolve import behind_a_server, locate
+from sonde.models._resolve import locate, takes_texts
 
 _ANYWHERE = ("auto", "cpu")
 """Devices that every machine has."""
@@ -47,7 +47,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
             "there; leave out one"
         )
     for spec in specs:
-        if not behind_a_server(spec):
+        if not takes_texts(spec):
             locate(spec)
         if spec.adapter:
             adapter_location(spec)
@@ -128,6 +128,13 @@ def _refusal(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | N
         if lens.name not in able:
             return (
                 f"a server gives words alone, and lens {lens.name!r} reads states; "
+                f"use the lens {' or '.join(able)}"
+            )
+    if capabilities.kind == "vectors":
+        able = [one.name for one in LENSES.headers() if "vectors" in one.needs]
+        if lens.name not in able:
+            return (
+                f"an encoder gives a vector a text, and lens {lens.name!r} reads more; "
                 f"use the lens {' or '.join(able)}"
             )
     if isinstance(lens, TrainingLens) and not trainable(spec):

@@ -28,7 +28,7 @@ from sonde.experiments.preparation import items_of, prepared_of
 from sonde.lenses import Captured, reading_lens
 from sonde.lenses._server_options import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
-from sonde.models._resolve import behind_a_server
+from sonde.models._resolve import behind_a_server, takes_texts
 from sonde.models._server import serving
 from sonde.results.columns import scan_tables
 from sonde.store.cache import TableCache
@@ -145,10 +145,10 @@ def observe_pool(pool: JobPool) -> list[JobReport]:
     told: dict[int, int] = {}
     pace = 0.0
     if any(missing):
-        if not behind_a_server(pool.model):
+        if not takes_texts(pool.model):
             _model(pool.model)
         begin = time.monotonic()
-        observed = _served_pool if behind_a_server(pool.model) else _observed
+        observed = _handed_pool if takes_texts(pool.model) else _observed
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
             written: list[Future[None]] = []
@@ -181,10 +181,10 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _served_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _handed_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
         if parts:
-            yield at, _served(job, parts)
+            yield at, (_served if behind_a_server(pool.model) else _encoded)(job, parts)
 
 
 def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
@@ -239,6 +239,25 @@ def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.D
             "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
         }
     return frames, notes
+
+
+def _encoded(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
+    """The tables of each lens and the notes on them, where an encoder from outside reads the texts.
+
+    Raises:
+        SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
+    """
+    from sonde.capture.encoded import read_encoded
+
+    frames: dict[str, list[pl.DataFrame]] = {}
+    items = items_of(job)
+    labels, passes = asked_of(job, parts, [])
+    for part in parts:
+        lens, name = reading_lens(part.lens.source), part.lens.name
+        read = read_encoded(job.model, items, passes[name], name)
+        captured = [Captured(prepared, (capture,)) for prepared, capture in read]
+        frames[name] = [lens.observe(captured, labels[name], settings_of(part.lens), ())]
+    return frames, {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
 
 
 def try_job(job: ObserveJob) -> Tried:

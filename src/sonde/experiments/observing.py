@@ -21,7 +21,7 @@ from sonde.experiments.pools import JobPool, pools
 from sonde.experiments.preparation import preparing_ahead
 from sonde.experiments.tables import scan_inputs
 from sonde.models import ModelSpec
-from sonde.models._resolve import behind_a_server
+from sonde.models._resolve import takes_texts
 from sonde.store.cache import TableCache
 from sonde.store.rundir import RunDirectory
 
@@ -58,7 +58,7 @@ def observe(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe"
         # One model after the other, so that a trial loads none that is not needed at once.
         for some in _by_subject(jobs) if alone else [jobs]:
             # What is sent to a server costs tokens, and its first job tells as much.
-            if alone and not behind_a_server(some[0].model):
+            if alone and not takes_texts(some[0].model):
                 _say([_tried(some, frozenset(left), forecast)], progress)
             for job, observed in _carried_out(session, list(dict.fromkeys(together[job] for job in some))):
                 if observed.computed:
@@ -84,7 +84,7 @@ def half_precision(model: ModelSpec) -> str:
 
 def _carried_out(session: Session, some: Sequence[JobPool]) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
-    served = [pool for pool in some if behind_a_server(pool.model)]
+    served = [pool for pool in some if takes_texts(pool.model)]
     here = [pool for pool in some if pool not in served]
     for pool, reports in itertools.chain(
         carried_out(session, observe_pool, here), LocalExecutor().map(observe_pool, served, workers=1)

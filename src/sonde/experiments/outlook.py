@@ -24,7 +24,7 @@ from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading, setti
 from sonde.experiments.settled import planned, read_by_models, settled
 from sonde.lenses import LENSES, reading_lens
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models._resolve import behind_a_server
+from sonde.models._resolve import behind_a_server, takes_texts
 from sonde.results.detectable import Clustering
 from sonde.store.parts import PartStore
 from sonde.store.rundir import RunDirectory
@@ -121,7 +121,7 @@ class Outlook:
 
     def subwords(self) -> int | None:
         """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
-        if self.servers:
+        if any(takes_texts(model.spec) for model in self.models):
             return None
         texts = self._texts()
         counted: dict[ModelSpec, float] = {}
@@ -144,7 +144,7 @@ class Outlook:
         """For each kind of job one with its longest inputs, which need the most memory."""
         texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
         for job in self.plan.jobs:
-            if job.model.reinitialise is None and not behind_a_server(job.model):
+            if job.model.reinitialise is None and not takes_texts(job.model):
                 work = observing(job)
                 kinds.setdefault((work.subject, work.does, work.where), []).append(job)
         return [dataclasses.replace(jobs[0], item_ids=_long(jobs, texts)) for jobs in kinds.values()]

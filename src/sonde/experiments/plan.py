@@ -16,6 +16,7 @@ from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Item
 from sonde.lenses import Control, LensSettings, Method
 from sonde.models import ModelSpec
+from sonde.models._resolve import takes_texts
 from sonde.store.rundir import RunDirectory
 
 ITEMS_A_JOB = 64
@@ -284,6 +285,8 @@ def plan(
             (one, reading, _jobs(run, _untrained(model, one), [_shared(reading, one)], components))
             for reading in mine
             for one in reading.controls
+            # Of a model that is handed texts no weights are here to be drawn anew.
+            if not takes_texts(model.spec)
         ]
         jobs += own
         # One after the other by seed, so that each control is made once.

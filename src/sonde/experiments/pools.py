@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sonde.experiments.plan import ObserveJob
 from sonde.models import ModelSpec, describe
-from sonde.models._resolve import behind_a_server
+from sonde.models._resolve import takes_texts
 
 _MOST_JOBS = 16
 """Jobs of one pool: 1,024 functions give batches of 13,000 tokens, 0.87 of them real."""
@@ -63,7 +63,7 @@ def pools(jobs: Sequence[ObserveJob]) -> list[JobPool]:
 
 def _most(model: ModelSpec) -> int:
     """How many jobs are read together."""
-    if model.device == "cpu" or behind_a_server(model):
+    if model.device == "cpu" or takes_texts(model):
         return 1
     size = describe(model)
     return max(2, min(_MOST_JOBS, _STATES // max(1, size.layers * size.d_model)))

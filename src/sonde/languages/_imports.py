@@ -102,10 +102,10 @@ class Imports(Protocol):
         """For each kind of call its statements (``call``, ``import``, ``alias``, ``alias_member``).
 
         ``{name}`` stands for the levels of a name joined by dots, ``{module}`` for all but the last,
-        ``{member}`` for the last; in the alias forms ``{imported}`` for what is imported
-        (``{imported_module}`` and ``{imported_member}`` its two parts), ``{alias}`` for the alias, ``{rest}``
-        for the levels behind it. A language without aliases has no alias forms. What joins levels otherwise
-        than a dot stands behind a colon: ``{name:/}``.
+        ``{package}`` for the last of these, ``{member}`` for the last; in the alias forms ``{imported}`` for
+        what is imported (``{imported_module}`` and ``{imported_member}`` its two parts), ``{alias}`` for the
+        alias, ``{rest}`` for the levels behind it. A language without aliases has no alias forms. What joins
+        levels otherwise than a dot stands behind a colon: ``{name:/}``.
         """
         ...
 

@@ -11,6 +11,7 @@ from typing import Any
 from sonde.base.errors import InputError, SondeError, UnknownNameError
 from sonde.models._adapting import adapter_hash, check_adapter, is_merged
 from sonde.models._catalogue import known_models
+from sonde.models._encoders import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models._family import Capabilities, Family, LoadedModel, ModelSpec, SpecialTokens
 from sonde.models._files import file_of, read_object, revision_of
 from sonde.models._naming import split_family
@@ -32,6 +33,7 @@ from sonde.models._resolve import (
     behind_a_server,
     content_hash,
     locate,
+    takes_texts,
 )
 from sonde.models._weights import TF32, check_files, device_of, dtype_of
 
@@ -76,7 +78,7 @@ def settle(spec: ModelSpec) -> ModelSpec:
     Raises:
         UsageError: The device or dtype does not exist here.
     """
-    if behind_a_server(spec):
+    if takes_texts(spec):
         return spec
     device = device_of(spec)
     dtype = str(dtype_of(spec, _config(spec), device)).removeprefix("torch.")
@@ -87,7 +89,7 @@ def settle(spec: ModelSpec) -> ModelSpec:
 
 def trainable(spec: ModelSpec) -> bool:
     """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
-    return behind_a_server(spec) or not (spec.device_map or quantisation_of(spec, _config(spec)))
+    return takes_texts(spec) or not (spec.device_map or quantisation_of(spec, _config(spec)))
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:
@@ -111,6 +113,9 @@ def describe(spec: ModelSpec) -> Capabilities:
     """
     if behind_a_server(spec):
         return SERVED
+    if is_encoder(spec):
+        load_encoder(spec)
+        return VECTORS
     config = _config(spec)
     _, family = _family_of(spec, config)
     capabilities, _ = _described(spec, family)
@@ -122,7 +127,7 @@ def describe(spec: ModelSpec) -> Capabilities:
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
     """A model's special-token policy; no weight is read."""
-    if behind_a_server(spec):
+    if takes_texts(spec):
         return SERVED_SPECIAL
     config = _config(spec)
     _, family = _family_of(spec, config)
@@ -163,6 +168,8 @@ def resolve_revision(spec: ModelSpec) -> str:
     """
     if behind_a_server(spec):
         return SERVED_REVISION
+    if is_encoder(spec):
+        return encoder_revision(spec)
     place = locate(spec)
     revision = content_hash(place.name) if place.local else revision_of(place)
     if file := split_family(spec.name)[0]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models._bundled import bundled_folder, bundled_names
+from sonde.models._encoders import is_encoder
 from sonde.models._family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models._naming import PREFIX, split_family, split_revision
 
@@ -46,6 +47,11 @@ class Location:
 def behind_a_server(spec: ModelSpec) -> bool:
     """Whether a model is one of a server's."""
     return spec.name.startswith(PREFIX)
+
+
+def takes_texts(spec: ModelSpec) -> bool:
+    """Whether a model is handed texts as they are: behind a server, or an encoder from outside."""
+    return behind_a_server(spec) or is_encoder(spec)
 
 
 def locate(spec: ModelSpec) -> Location:

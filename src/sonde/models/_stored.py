@@ -14,7 +14,7 @@ from sonde.models._bundled import bundled_folder
 from sonde.models._family import ModelSpec
 from sonde.models._files import revision_of
 from sonde.models._naming import split_family
-from sonde.models._resolve import behind_a_server, content_files, content_hash, files_hash, locate
+from sonde.models._resolve import content_files, content_hash, files_hash, locate, takes_texts
 
 
 def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
@@ -34,7 +34,7 @@ def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
     family, bare = split_family(spec.name)
     if spec.adapter:
         spec = dataclasses.replace(spec, adapter=_stored_adapter(spec, folder))
-    if behind_a_server(spec) or bundled_folder(bare):
+    if takes_texts(spec) or bundled_folder(bare):
         return spec
     place = locate(spec)
     if not place.local:

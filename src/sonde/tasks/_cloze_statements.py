@@ -38,9 +38,13 @@ def plain(template: str, levels: Sequence[str]) -> Statement:
     'from a.b import c'
     >>> plain("{module:/}::{member}", ("a", "b", "c")).text
     'a/b::c'
+    >>> plain("{package}.{member}(", ("a", "b", "c")).text
+    'b.c('
     """
     numbered = [(level, number) for number, level in enumerate(levels)]
-    return _fill(template, {"name": numbered, "module": numbered[:-1], "member": numbered[-1:]})
+    module = numbered[:-1]
+    fields = {"name": numbered, "module": module, "package": module[-1:], "member": numbered[-1:]}
+    return _fill(template, fields)
 
 
 def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:

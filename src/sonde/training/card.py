@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from sonde.languages import spelled
 from sonde.models import bundled_names
 from sonde.training.copies import THRESHOLD, Copies
 from sonde.training.documents import MIN_TOKENS
@@ -57,10 +58,19 @@ def card(
         near=THRESHOLD,
         read=_read(recipe, files),
         pairs=recipe.pairs if recipe.objective == "pairs" else None,
+        languages=_listed(recipe, frozenset()),
+        unmeasured=_listed(recipe, {one.language for one in figures.languages}),
         bundled=f"sonde/{recipe.name}" in bundled_names(),
         masked_share=MASKED_SHARE,
         min_tokens=MIN_TOKENS,
     )
+
+
+def _listed(recipe: Recipe, without: Set[str]) -> str:
+    """The languages of the training data in words, but for some."""
+    names = dict.fromkeys(corpus.language for corpus in recipe.data.corpora)
+    *most, last = ["", *(spelled(name) for name in names if name not in without)]
+    return f"{', '.join(most[1:])} and {last}" if most[1:] else last
 
 
 def _read(recipe: Recipe, files: pl.DataFrame) -> float:

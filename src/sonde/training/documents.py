@@ -121,6 +121,15 @@ def held_out_files(data: DataConfig, intake: Intake) -> Iterator[tuple[str, list
                 yield file.text, list(_functions(file, intake))
 
 
+def reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
+    """What the training corpora have of a language under reserved names, as they would be trained on."""
+    for corpus in data.corpora:
+        if corpus.language == language:
+            for file in read_files(corpus.name, (language,), Intake()):
+                if reserved(file.cluster) and not _unwanted(file, corpus, data):
+                    yield file
+
+
 def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], None]) -> Iterator[Document]:
     """Yield the documents to train on, in an order by hash that mixes corpora by their shares.
 
@@ -192,8 +201,10 @@ def _functions(file: SourceFile, intake: Intake) -> Iterator[str]:
 
 
 def _cheap_objection(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
-    if reserved(file.cluster):
-        return "reserved name"
+    return "reserved name" if reserved(file.cluster) else _unwanted(file, corpus, data)
+
+
+def _unwanted(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
     if file.cluster in corpus.exclude:
         return "excluded by the recipe"
     if not permitted(file.licence, corpus.licences):

@@ -100,6 +100,8 @@ class Figures:
         compression: Of a decoder: over all files, and over those that are no tables.
         guesses: Of an encoder, over the same.
         next_sentence: Of an encoder that was trained on pairs.
+        language: The public name of the language that was read; empty in figures of earlier versions.
+        languages: The same for each language of the training data, over the names that are reserved there.
     """
 
     corpus: str
@@ -109,6 +111,8 @@ class Figures:
     compression: tuple[Compression, ...] = ()
     guesses: tuple[Guesses, ...] = ()
     next_sentence: NextSentence | None = None
+    language: str = ""
+    languages: tuple[Figures, ...] = ()
 
 
 def is_table(text: str) -> bool:
@@ -127,19 +131,21 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
     Raises:
         InputError: The corpus holds no file of the language.
     """
-    files = sorted(
-        read_files(corpus, (language,), Intake()),
-        key=lambda file: (unit_hash("evaluate", file.path), file.path),
-    )
+    chosen = first_files(read_files(corpus, (language,), Intake()), size)
+    if not chosen:
+        raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
+    return chosen
+
+
+def first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
+    """Files that are not blank in an order by hash, until they hold ``size`` bytes."""
     chosen: list[SourceFile] = []
-    for file in files:
+    for file in sorted(files, key=lambda file: (unit_hash("evaluate", file.path), file.path)):
         if size <= 0:
             break
         if file.text.strip():
             chosen.append(file)
             size -= len(_raw(file.text))
-    if not chosen:
-        raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
     return chosen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from sonde.corpora._ngram import NGram
 from sonde.models._memory import if_it_fits
 from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
-from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, sample_files
+from sonde.training.documents import reserved_files
+from sonde.training.evaluate import Figures, evaluate_decoder, evaluate_encoder, first_files, sample_files
 from sonde.training.evaluate_pairs import evaluate_next
 from sonde.training.export import (
     manifest,
@@ -161,7 +162,7 @@ def finish(
 
 
 def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
-    """The figures of a finished model, from its stored weights.
+    """The figures of a finished model, from its stored weights: of its evaluation, and of each language.
 
     Args:
         recipe: What was trained.
@@ -180,26 +181,37 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
 
     model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
     if recipe.model.role == "decoder":
-        return evaluate_decoder(
-            model,
-            packed.vocabulary,
-            files,
-            corpus=evaluation.corpus,
-            context=recipe.model.context,
-            ngram=NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0),
+        ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0)
+        tell = partial(evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram)
+    else:
+        counts = subword_counts(packed, passes, recipe.vocabulary.size)
+        tell = partial(
+            evaluate_encoder, model, packed.vocabulary, context=recipe.training.block, frequencies=counts
         )
-    figures = evaluate_encoder(
-        model,
-        packed.vocabulary,
-        files,
-        corpus=evaluation.corpus,
-        context=recipe.training.block,
-        frequencies=subword_counts(packed, passes, recipe.vocabulary.size),
+    figures = dataclasses.replace(
+        tell(files, corpus=evaluation.corpus),
+        language=evaluation.language,
+        languages=tuple(by_language(recipe, tell)),
     )
     if packed.pairs is None:
         return figures
     told = evaluate_next(load(model_class(recipe)), packed.vocabulary, files, recipe)
     return dataclasses.replace(figures, next_sentence=told)
+
+
+def by_language(recipe: Recipe, tell: Callable[..., Figures]) -> Iterator[Figures]:
+    """The figures of each language of the training data, over what is reserved there.
+
+    Args:
+        recipe: What was trained.
+        tell: Measures some files of a ``corpus``.
+    """
+    for language in dict.fromkeys(corpus.language for corpus in recipe.data.corpora):
+        names = ", ".join(one.name for one in recipe.data.corpora if one.language == language)
+        files = first_files(reserved_files(recipe.data, language), recipe.evaluation.bytes)
+        # A language of one package or two may have none that is reserved.
+        if files:
+            yield dataclasses.replace(tell(files, corpus=names), language=language)
 
 
 def _summary(figures: Figures) -> str:

@@ -7,8 +7,10 @@ code is looked up for both.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from sonde.models._quiet import quiet
 from sonde.training.copies import near_copies
 from sonde.training.evaluate import Compression, Figures, evaluate_encoder, sample_files
 from sonde.training.export import write_card
+from sonde.training.pretrain import by_language
 from sonde.training.recipe import Recipe, read_recipe
 from sonde.training.vocabulary import load_vocabulary
 
@@ -50,18 +53,23 @@ def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
     if recipe.model.role == "decoder":
         parts = tuple(Compression(**part) for part in held["compression"])
         sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
-        return Figures(**sizes, compression=parts)
+        languages = tuple(_again(recipe, folder, one) for one in held.get("languages", ()))
+        return Figures(**sizes, compression=parts, language=held.get("language", ""), languages=languages)
     with quiet():
         model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
     counts = pl.read_parquet(folder / "frequencies.parquet").sort("subword_id")["count"]
-    return evaluate_encoder(
+    tell = partial(
+        evaluate_encoder,
         model.eval(),
         load_vocabulary(folder / "tokenizer.json"),
-        sample_files(evaluation.corpus, evaluation.language, evaluation.bytes),
-        corpus=evaluation.corpus,
         context=recipe.training.block,
         frequencies=counts.to_numpy(),
     )
+    files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
+    # What models before had no line for a language, and their corpora may be gone.
+    languages = tuple(by_language(recipe, tell)) if held.get("languages") else ()
+    own = tell(files, corpus=evaluation.corpus)
+    return dataclasses.replace(own, language=held.get("language", ""), languages=languages)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from sonde.models import Capabilities
 from sonde.results.pairing import Compared
 from sonde.results.scores import Score
 
-NEEDS = ("encoder", "decoder", "encoder-decoder")
+NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 
 TASKS = (
     "ktx", "idn", "len", "ocu", "vcu", "csc", "mxn", "cpx", "npt", "typ", "rea", "jbl", "sri", "srk", "sck",
@@ -105,13 +105,13 @@ class Probe(LensDefaults):
     def score(self, scoring: Scoring) -> list[Score]:
         """Every number of every task; a task that cannot be scored says why, and the others go on."""
         # Imported here: a run that is refused at once does not wait for torch.
+        from sonde.lenses.probe.parsed import structural_rows
         from sonde.lenses.probe.score import score_tasks
-        from sonde.lenses.probe.structure import structure
 
         options = read_options(scoring.settings)
         options = options.model_copy(update={"device": trained_on(options.device, scoring.device)})
         rows = score_tasks(scoring, options)
-        return [*rows, *structure(scoring, options)] if options.structural else rows
+        return [*rows, *structural_rows(scoring, options)] if options.structural else rows
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The chosen layer of every task with its gain over the best surface baseline."""

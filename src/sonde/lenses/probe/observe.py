@@ -157,7 +157,8 @@ def observe_items(
             if name in states and not np.isnan(states[name]).all():
                 rows.append((item.item_id, WHOLE, WHOLE, name))
                 vectors.append(states[name])
-        if not places:
+        if not places or "spans" not in states:
+            # Of a text that is no subwords, no part has a state.
             continue
         first, stop = subwords_of(places, one.prepared.alignment.subwords)
         for index, (start, end) in enumerate(places):

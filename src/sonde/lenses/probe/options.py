@@ -48,13 +48,23 @@ class ProbeOptions(Options):
         "source brings its splits the data set's own test part is tested",
         scoring=True,
     )
-    seeds: Count = option(3, "seeds of control tasks, hidden layers and, without folds, curves", scoring=True)
+    seeds: Count = option(
+        3,
+        "seeds of control tasks, hidden layers, whole trees (5 or more) and, without folds, curves",
+        scoring=True,
+    )
     controls: bool = option(
         True, "surface baselines, control tasks and models with random weights", scoring=True
     )
     curves: bool = option(True, "accuracy at 100, 1,000 and 10,000 examples", scoring=True)
     mdl: bool = option(False, "online codelength of the labels", scoring=True)
     structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
+    tree_ranks: tuple[Count, ...] = option(
+        (128,),
+        "directions of the subspaces that whole trees are read from, where structural is above 0; "
+        "no more than states have",
+        scoring=True,
+    )
     isolated: bool = option(False, "show tokens alone as well as in their function")
     random_weights_share: Share = option(
         0.1,

@@ -141,3 +141,18 @@ def whose(run: RunData, row: Mapping[str, Any]) -> str:
     parts = [row["shown"]] if run.several else []
     parts += [row["language"]] if len(run.languages) > 1 else []
     return ", ".join(parts)
+
+
+def parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
+    """What sets the rows of a model and language apart from others of the run."""
+    row = rows.row(0, named=True)
+    slugs = {one.name: one.slug for one in run.models}
+    name = slugs.get(row[model]) or str(row[model])
+    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
+
+
+def control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
+    """Mean of a control's rows for the same model, language and measure."""
+    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
+    held = controls.filter(pl.col("control") == control, *same)["value"]
+    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -12,7 +11,7 @@ from sonde.report._drawing.charts import by_kind, specification
 from sonde.report._shared.numbers import no_verdict, number
 from sonde.report._shared.plot import Chart, Figure, Table
 from sonde.report._shared.run import RunData
-from sonde.report.probe._scores import BEST, EVERY, LENS
+from sonde.report.probe._scores import BEST, EVERY, LENS, control_value, parts
 from sonde.results.formats import COUNT, Number
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, estimate
 
@@ -50,8 +49,8 @@ class ProbeStructure:
         own = rows.filter(pl.col("control").is_null() & EVERY)
         charts = [
             Chart(
-                name="-".join(["probe-structure", *_parts(run, part, "model", "language")]),
-                title=", ".join(["Structural probes by layer", *_parts(run, part, "shown", "language")]),
+                name="-".join(["probe-structure", *parts(run, part, "model", "language")]),
+                title=", ".join(["Structural probes by layer", *parts(run, part, "shown", "language")]),
                 spec=_spec(part.sort("layer")),
             )
             for part in own.partition_by("model", "language", maintain_order=True)
@@ -59,13 +58,6 @@ class ProbeStructure:
         best = rows.filter(BEST & pl.col("control").is_null())
         controls = rows.filter(BEST & pl.col("control").is_not_null())
         return Figure(answer=_answer(run, best, controls), charts=charts, table=_table(best, controls))
-
-
-def _parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
-    row = rows.row(0, named=True)
-    slugs = {one.name: one.slug for one in run.models}
-    name = slugs.get(row[model]) or str(row[model])
-    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
 
 
 def _spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -87,18 +79,11 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     return specification(alt.layer(*layers).properties(height=240))
 
 
-def _value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
-    """Mean of a control's rows for the same model, language and measure."""
-    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
-    held = controls.filter(pl.col("control") == control, *same)["value"]
-    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only
-
-
 def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     lines: list[str] = []
     for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
-        who = f"{', '.join(_parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
-        chain = _value(controls, row, "neighbours")
+        who = f"{', '.join(parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
+        chain = control_value(controls, row, "neighbours")
         if no_verdict(row) or row["ci_low"] is None or chain is None:
             continue
         verdict = "more than" if row["ci_low"] > chain else "no better than"
@@ -121,7 +106,11 @@ def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
             Column(title="Layer", value="layer", format=COUNT, help="The best layer; 0 is the embedding."),
             *estimate("Best layer's"),
             *(
-                Column(title=title, value=lambda row, name=name: _value(controls, row, name), format=Number())
+                Column(
+                    title=title,
+                    value=lambda row, name=name: control_value(controls, row, name),
+                    format=Number(),
+                )
                 for title, name in names.items()
             ),
             N,

@@ -9,7 +9,7 @@ The tree's own distances so reach 1, and any others what they deserve however ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +18,11 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
-from sonde.base.errors import InputError
 from sonde.languages._text import alike
 from sonde.results.metrics import spearman
+from sonde.training.probes.steps import EPOCHS, Weights, batches_of, scaled, split_parts, train_steps
 
 RANK = 64
-_BATCH = 16
-_RATE = 1e-3
-_EPOCHS = 40
-_PATIENCE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +91,7 @@ def probe_structure(
     *,
     rank: int = RANK,
     seed: int = 0,
-    epochs: int = _EPOCHS,
+    epochs: int = EPOCHS,
     device: torch.device | str = "cpu",
 ) -> Structure:
     """Train distance and depth probes on the training texts, stop on validation, tell test.
@@ -111,29 +107,25 @@ def probe_structure(
     Raises:
         InputError: A split has no text.
     """
-    parts = {
-        part: [text for text, own in zip(texts, split, strict=True) if own == part]
-        for part in ("train", "valid", "test")
-    }
-    for part, held in parts.items():
-        if not held:
-            raise InputError(f"structural probe: no function in split {part!r}; raise the limit or its share")
+    parts = split_parts(texts, split)
     stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
-    mean, deviation = stacked.mean(axis=1, keepdims=True), stacked.std(axis=1, keepdims=True)
-    scale = np.where(deviation > 0, deviation, 1.0)
+    mean, scale = scaled(stacked)
     # Sent once: a batch picks its texts where they are.
     train, valid, test = (_pad(parts[part], mean, scale, device) for part in ("train", "valid", "test"))
     generator = torch.Generator().manual_seed(seed)
     layers, _, width = stacked.shape
     drawn = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
+    sizes = [len(text.depth) for text in parts["train"]]
     rng = np.random.default_rng(seed)
 
     def shuffled() -> Iterator[_Batch]:
-        for rows in np.array_split(rng.permutation(len(parts["train"])), -(-len(parts["train"]) // _BATCH)):
-            longest = max(len(parts["train"][row].depth) for row in rows)
+        for rows, longest in batches_of(sizes, rng):
             yield train.only(torch.from_numpy(rows).to(device), longest)
 
-    weight, loss = _train(drawn.to(device), shuffled, valid, epochs)
+    def loss_of(weights: Weights, batch: _Batch) -> Float[Tensor, "probe layer"]:
+        return _loss(weights[0], batch)
+
+    (weight,), loss = train_steps((drawn.to(device),), loss_of, shuffled, valid, epochs)
     with torch.no_grad():
         near, deep = (part.cpu().numpy() for part in _predict(weight, test))
     return _measured(near, deep, parts["test"], loss[0].cpu().numpy())
@@ -199,33 +191,6 @@ def _loss(weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch) -> F
     near = ((distance - batch.distance).abs() * pairs).sum((2, 3)) / sizes**2
     deep = ((depth - batch.depth).abs() * batch.present).sum(2) / sizes
     return torch.stack([near.mean(1), deep.mean(1)])
-
-
-def _train(
-    start: Float[Tensor, "probe layer d_model rank"],
-    batches: Callable[[], Iterator[_Batch]],
-    valid: _Batch,
-    epochs: int,
-) -> tuple[Float[Tensor, "probe layer d_model rank"], Float[Tensor, "probe layer"]]:
-    """Adam with early stopping; each probe keeps the projection of its best epoch."""
-    weight = start.clone().requires_grad_()
-    optimiser = torch.optim.Adam([weight], lr=_RATE)
-    kept, least = start.clone(), torch.full(start.shape[:2], torch.inf, device=start.device)
-    waited = 0
-    for _ in range(epochs):
-        for batch in batches():
-            optimiser.zero_grad()
-            _loss(weight, batch).sum().backward()
-            optimiser.step()
-        with torch.no_grad():
-            found = _loss(weight, valid)
-        better = found < least
-        least = torch.where(better, found, least)
-        kept[better] = weight.detach()[better]
-        waited = 0 if bool(better.any()) else waited + 1
-        if waited == _PATIENCE:
-            break
-    return kept, least
 
 
 def _measured(

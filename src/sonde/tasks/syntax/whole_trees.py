@@ -1,0 +1,53 @@
+"""Whole syntax trees as three rows of values, which probes give back (AST-Probe; option `structural`).
+
+The probe lens reads the same trees of functions where its option ``structural`` asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sonde.corpora import Intake, Item, SourceFile
+from sonde.corpora._items import items_of
+from sonde.languages import LANGUAGES
+from sonde.languages._binary import binarise
+
+
+class WholeTrees:
+    """A row an item, in the corpus's order: its id, its code tokens and its binarised tree.
+
+    ``distance`` is the height of the lowest node around two neighbouring tokens, ``constituent`` that node's
+    labels, ``unary`` the labels of the nodes that hold a token alone.
+    """
+
+    name = "whole_trees"
+    facet = "tokens"
+    version = "1"
+    target = "corpus"
+
+    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterator[dict[str, Any]]:
+        """The rows of the functions of some files; no mode changes them."""
+        for file in files:
+            for item in items_of(file, "function", Intake()):
+                yield self.row(item)
+
+    def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
+        """The row of one item."""
+        language = LANGUAGES.load(item.language)
+        tree = language.parse(item.text)
+        tokens = language.tokens(tree)
+        binary = binarise(tree, tokens)
+        return {
+            "id": item.identifier or item.item_id,
+            "tokens": [
+                item.text[start:end]
+                for start, end in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)
+            ],
+            "distance": binary.distance.tolist(),
+            "constituent": [list(kinds) for kinds in binary.labels],
+            "unary": [list(kinds) for kinds in binary.unary],
+        }
+
+
+task = WholeTrees()

@@ -1,0 +1,260 @@
+"""Probes that give back whole syntax trees, all layers at once.
+
+After AST-Probe (Hernández López et al. 2022). States are projected to a subspace of few directions. There the
+square of the step from a token to the next is the height of the lowest node around both, of which only the
+order is learned; the step's products with a vector a label say which labels that node has, and a token's own
+products which labels it has alone (`sonde.languages._binary`). The projection is held near an orthogonal one.
+A label also scores something anywhere, which the published probe lacks: a step has no direction to say it by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.languages._binary import ADDED, BinaryTree, Constituents, Labels, constituents
+from sonde.training.probes.steps import Weights, batches_of, scaled, split_parts, train_steps
+
+_ORTHOGONAL = 5.0
+"""Weight of the squared distance between the projection's products and the identity, as published."""
+
+_EPOCHS, _RATE, _PATIENCE = 100, 3e-3, 10
+"""Longer than as published: there are hundreds of functions here where there were thousands."""
+
+_NONE = -1
+"""Of what is no gap or token of the text, or has a label that no training text has."""
+
+MEASURES = ("tree_precision", "tree_recall", "tree_f1", "bracket_f1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeText:
+    """The tokens of one text.
+
+    Attributes:
+        states: Their states.
+        words: What each looks like, for what words alone give away.
+        tree: The binarised tree.
+    """
+
+    states: Float[np.ndarray, "layer token d_model"]
+    words: tuple[str, ...]
+    tree: BinaryTree
+
+    @property
+    def constituents(self) -> Constituents:
+        """Those of its tree."""
+        return constituents(self.tree.distance, self.tree.labels, self.tree.unary)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """Probes of every layer and one rank.
+
+    Attributes:
+        rank: Directions of the subspace.
+        test: `MEASURES` of the test texts.
+        valid_f1: Mean ``tree_f1`` of the validation texts.
+    """
+
+    rank: int
+    test: Float[np.ndarray, "measure layer text"]
+    valid_f1: Float[np.ndarray, " layer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The labels of some texts; `ADDED` is the first of each."""
+
+    gaps: tuple[Labels, ...]
+    unary: tuple[Labels, ...]
+
+    @classmethod
+    def of(cls, texts: Sequence[TreeText]) -> Vocabulary:
+        """The labels that occur."""
+        gaps = {kinds for text in texts for kinds in text.tree.labels}
+        unary = {kinds for text in texts for kinds in text.tree.unary}
+        # The empty tuple is the least of all tuples.
+        return cls(tuple(sorted(gaps | {ADDED})), tuple(sorted(unary | {ADDED})))
+
+
+def probe_trees(
+    texts: Sequence[TreeText],
+    split: Sequence[str],
+    *,
+    rank: int,
+    seed: int = 0,
+    epochs: int = _EPOCHS,
+    device: torch.device | str = "cpu",
+) -> Trees:
+    """Train a probe a layer on the training texts, stop on validation, tell validation and test.
+
+    Args:
+        texts: The texts.
+        split: The split of each.
+        rank: Directions of the subspace, at most as many as states have.
+        seed: Draws the first weights and the batches.
+        epochs: At most so many.
+        device: Where to compute.
+
+    Raises:
+        InputError: A split has no text.
+    """
+    parts = split_parts(texts, split)
+    stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
+    mean, scale = scaled(stacked)
+    vocabulary = Vocabulary.of(parts["train"])
+    train, valid, test = (
+        _pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test")
+    )
+    sizes = [len(text.words) for text in parts["train"]]
+    rng = np.random.default_rng(seed)
+
+    def shuffled() -> Iterator[_Batch]:
+        for rows, longest in batches_of(sizes, rng):
+            yield train.only(torch.from_numpy(rows).to(device), longest)
+
+    layers, _, width = stacked.shape
+    start = _drawn(layers, width, min(rank, width), vocabulary, seed)
+    weights, _ = train_steps(
+        tuple(one.to(device) for one in start), _loss, shuffled, valid, epochs, rate=_RATE, patience=_PATIENCE
+    )
+    told = [
+        _told(weights, batch, parts[part], vocabulary) for part, batch in (("valid", valid), ("test", test))
+    ]
+    return Trees(min(rank, width), told[1], told[0][MEASURES.index("tree_f1")].mean(axis=1))
+
+
+def _drawn(layers: int, width: int, rank: int, vocabulary: Vocabulary, seed: int) -> Weights:
+    """An orthogonal projection and short vectors, the same in every layer."""
+    generator = torch.Generator().manual_seed(seed)
+    projection = torch.linalg.qr(torch.randn(width, rank, generator=generator))[0]
+    labels = [
+        (torch.rand(rank + 1, len(names), generator=generator) - 0.5) / 10
+        for names in (vocabulary.gaps, vocabulary.unary)
+    ]
+    return tuple(one.expand(layers, *one.shape).clone() for one in (projection, *labels))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Texts side by side; heights and labels are `_NONE` behind their end."""
+
+    states: Float[Tensor, "layer text token d_model"]
+    distance: Int[Tensor, "text gap"]
+    gaps: Int[Tensor, "text gap"]
+    unary: Int[Tensor, "text token"]
+
+    def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
+        """Some of the texts, whose longest has so many tokens."""
+        gaps = longest - 1
+        return _Batch(
+            self.states[:, rows, :longest],
+            self.distance[rows, :gaps],
+            self.gaps[rows, :gaps],
+            self.unary[rows, :longest],
+        )
+
+
+def _pad(
+    texts: Sequence[TreeText],
+    vocabulary: Vocabulary,
+    mean: Float[np.ndarray, "layer 1 d_model"],
+    scale: Float[np.ndarray, "layer 1 d_model"],
+    device: torch.device | str,
+) -> _Batch:
+    layers, _, width = texts[0].states.shape
+    longest = max(len(text.words) for text in texts)
+    states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
+    rows = [np.full((len(texts), size), _NONE) for size in (longest - 1, longest - 1, longest)]
+    of_gap, of_token = (
+        {kinds: at for at, kinds in enumerate(names)} for names in (vocabulary.gaps, vocabulary.unary)
+    )
+    for row, text in enumerate(texts):
+        size = len(text.words)
+        states[:, row, :size] = (text.states - mean) / scale
+        rows[0][row, : size - 1] = text.tree.distance
+        rows[1][row, : size - 1] = [of_gap.get(kinds, _NONE) for kinds in text.tree.labels]
+        rows[2][row, :size] = [of_token.get(kinds, _NONE) for kinds in text.tree.unary]
+    return _Batch(*(torch.from_numpy(part).to(device) for part in (states, *rows)))
+
+
+def _predict(
+    weights: Weights, states: Float[Tensor, "layer text token d_model"]
+) -> tuple[
+    Float[Tensor, "layer text gap"],
+    Float[Tensor, "layer text gap label"],
+    Float[Tensor, "layer text token label"],
+]:
+    projection, gaps, unary = (one[:, None] for one in weights)
+    near = states @ projection
+    steps = near[:, :, 1:] - near[:, :, :-1]
+    # The last row is what a label scores anywhere: most gaps and tokens have none of their own.
+    of_gaps = steps @ gaps[..., :-1, :] + gaps[..., -1:, :]
+    of_tokens = near @ unary[..., :-1, :] + unary[..., -1:, :]
+    return steps.square().sum(3), of_gaps, of_tokens
+
+
+def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:
+    """Of heights in the wrong order (at least 1 apart), of both kinds of labels, and of the projection."""
+    distance, gaps, unary = _predict(weights, batch.states)
+    present = batch.distance != _NONE
+    higher = (batch.distance[:, :, None] > batch.distance[:, None]) & present[:, :, None] & present[:, None]
+    margin = (1 - (distance[..., :, None] - distance[..., None, :])).clamp(min=0.0)
+    order = (margin * higher).sum((1, 2, 3)) / higher.sum().clamp(min=1)
+    products = weights[0].mT @ weights[0] - torch.eye(weights[0].shape[2], device=weights[0].device)
+    return (
+        order
+        + _cross_entropy(gaps, batch.gaps)
+        + _cross_entropy(unary, batch.unary)
+        + _ORTHOGONAL * products.square().sum((1, 2))
+    )
+
+
+def _cross_entropy(
+    scores: Float[Tensor, "layer text place label"], labels: Int[Tensor, "text place"]
+) -> Float[Tensor, " layer"]:
+    """Mean over the places that have a label."""
+    held = labels != _NONE
+    own = scores.log_softmax(3)[:, held]
+    return -own.gather(2, labels[held].expand(len(own), -1)[..., None]).squeeze(2).mean(1)
+
+
+@torch.no_grad()
+def _told(
+    weights: Weights, batch: _Batch, texts: Sequence[TreeText], vocabulary: Vocabulary
+) -> Float[np.ndarray, "measure layer text"]:
+    distance, gaps, unary = _predict(weights, batch.states)
+    rows = distance.cpu().numpy(), gaps.argmax(3).cpu().numpy(), unary.argmax(3).cpu().numpy()
+    measures = np.zeros((len(MEASURES), len(distance), len(texts)))
+    for place, text in enumerate(texts):
+        size, truth = len(text.words), text.constituents
+        for layer in range(len(distance)):
+            said = constituents(
+                rows[0][layer, place, : size - 1],
+                [vocabulary.gaps[at] for at in rows[1][layer, place, : size - 1]],
+                [vocabulary.unary[at] for at in rows[2][layer, place, :size]],
+            )
+            measures[:, layer, place] = compare(said, truth)
+    return measures
+
+
+def compare(said: Constituents, truth: Constituents) -> tuple[float, float, float, float]:
+    """`MEASURES`: precision, recall and F1 of constituents with labels, and F1 of what they hold without.
+
+    A constituent that is said twice and is there once counts once. Without labels, nodes that hold the same
+    tokens are one.
+    """
+    hits = (said & truth).total()
+    held, own = ({(first, last) for _, first, last in one} for one in (said, truth))
+    return (
+        hits / max(1, said.total()),
+        hits / max(1, truth.total()),
+        2 * hits / max(1, said.total() + truth.total()),
+        2 * len(held & own) / max(1, len(held) + len(own)),
+    )

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from sonde.base.options import Count, OneOf, PositiveShare, Share, option
+from sonde.base.options import Count, OneOf, PositiveShare, Share, Whole, option
 from sonde.lenses._lens import LensSettings
 from sonde.lenses._quirks import Seam, paper_options
 from sonde.lenses.finetune.baselines import BaselineOptions, Dropout, Rate, scoring_option
 from sonde.lenses.finetune.sweep import SWEPT
 from sonde.training.baselines.recipe import BASELINES
-from sonde.training.finetuning.recipe import CUTS, DROP, KEEP, FineTuning
+from sonde.training.finetuning.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FineTuning
 from sonde.training.precision import PRECISIONS
 
 LENS = "finetune"
@@ -71,6 +71,36 @@ class FinetuneOptions(BaselineOptions):
     pooling: Annotated[str, OneOf(POOLINGS)] = scoring_option(
         _DEFAULT.pooling,
         "how states become one for a head; auto is the last subword of a decoder, the mean of others",
+    )
+    head: Annotated[str, OneOf(HEADS)] = scoring_option(
+        _DEFAULT.head,
+        "what tells the class of a text: pooled states (with pooling = auto the classifier that transformers "
+        "has for the architecture), the subword that says most, or states weighted by attention",
+    )
+    class_weights: Annotated[str, OneOf(WEIGHTS)] = scoring_option(
+        _DEFAULT.class_weights, "what weighs the same in the loss: every example, or every class"
+    )
+    pointer_epochs: Whole = scoring_option(
+        _DEFAULT.pointer_epochs,
+        "passes in which a body learns to point at the bug before it learns to tell whether there is one",
+    )
+    lora_rank: Whole = scoring_option(
+        _DEFAULT.lora_rank, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself"
+    )
+    lora_alpha: Count = scoring_option(_DEFAULT.lora_alpha, "their factor, times the rank")
+    lora_dropout: Dropout = scoring_option(_DEFAULT.lora_dropout, "dropout of what they read")
+    weights: Annotated[str, OneOf(HELD)] = scoring_option(
+        _DEFAULT.weights, "what a body that does not move itself is held in; bfloat16 is half of the memory"
+    )
+    at_once: Whole = scoring_option(
+        _DEFAULT.at_once, "examples read at once, whose gradients add up to a batch; 0 for all of it"
+    )
+    recompute: bool = scoring_option(
+        _DEFAULT.recompute, "compute states again for the gradients in place of keeping them"
+    )
+    processes: Count = scoring_option(
+        _DEFAULT.processes,
+        "processes that share each batch, each on a device of its own where there are several",
     )
     precision: Annotated[str, OneOf(PRECISIONS)] = scoring_option(
         _DEFAULT.precision, "of products in training; auto is bfloat16 where the device multiplies in it"

@@ -15,7 +15,7 @@ from sonde.results.dimensions import Dimensions
 SWEPT = frozenset(
     {
         *("fraction", "length", "epochs", "batch", "rates", "frozen", "pooling", "warmup", "decay"),
-        *("dropout", "patience", "precision", "cut"),
+        *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
         *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
         *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
     }

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -21,7 +22,11 @@ from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
 from sonde.training.finetuning.data import Data, Encoded, TextEncoder, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
-from sonde.training.finetuning.model import HeadedModel, headed, load_for_training
+from sonde.training.finetuning.heads import OwnHead
+from sonde.training.finetuning.lora import merge_lora
+from sonde.training.finetuning.model import HeadedModel, LoadedBody, OwnBody, headed, load_for_training
+from sonde.training.finetuning.own import save_own
+from sonde.training.finetuning.pointing import Pointing, pointing
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
 
@@ -29,6 +34,7 @@ MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
 
 _COURSE = "course.json"
+_POINTER = "pointer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +49,7 @@ class Tuned:
         test: What is answered to the test examples.
         halved: How often a batch, or a part of one, did not fit into memory and was read as two.
         folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
-            ``head.json`` hold what was trained on top.
+            ``head.json`` hold what was trained on top. A classifier of transformers is one file.
     """
 
     setting: Setting
@@ -63,11 +69,13 @@ class Trainee:
         model: A body with a fresh head; trained in place.
         reader: How a text reaches it.
         save: Writes the trained body, and what it reads with, into a folder.
+        pointer: The same body with a pointer, where it learns to point first.
     """
 
     model: HeadedModel
     reader: TextEncoder
     save: Callable[[Path], None]
+    pointer: Callable[[], Pointing] | None = None
 
 
 def tune(
@@ -87,14 +95,23 @@ def tune(
         InputError: The model or the data cannot be trained on.
         StoreError: A checkpoint or the model could not be written.
     """
-    loaded = load_for_training(spec)
+    loaded = load_for_training(spec, recipe.weights)
+    model = headed(loaded, data, recipe)
 
     def save(target: Path) -> None:
-        loaded.model.save_pretrained(target)
+        merge_lora(model.body)
+        if isinstance(model.body, OwnBody):
+            save_own(model.body.inner, loaded, target)
+        else:
+            loaded.model.save_pretrained(target)
         loaded.tokenizer.save_pretrained(target)
 
     reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
-    trainee = Trainee(headed(loaded, data, recipe), reader, save)
+    pointer = None
+    if recipe.pointer_epochs:
+        whole = "last" if loaded.capabilities.kind == "decoder" else "mean"
+        pointer = partial(pointing, LoadedBody(loaded), data, recipe, loaded.capabilities.d_model, whole)
+    trainee = Trainee(model, reader, save, pointer)
     return train(trainee, data, recipe, folder, on_step=on_step)
 
 
@@ -109,16 +126,18 @@ def train(
     fitted, chosen_on = (
         _usable(some, name, recipe) for some, name in zip(splits[:2], ("training", "validation"), strict=True)
     )
+    portions = Portions(next(model.parameters()).device, folder, recipe.at_once)
+    if trainee.pointer is not None:
+        _point(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
     # Fresh weights for each setting come from here; a second load would draw or read the same.
-    start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-    portions = Portions(next(model.parameters()).device, folder)
+    start = {name: weight.detach().clone() for name, weight in checkpoint.moving(model).items()}
     courses: dict[Setting, list[Epoch]] = {}
     best = recipe.settings[0]
     for setting in recipe.settings:
         own = _setting_folder(folder, recipe, setting)
         found = _finished(own)
         if found is None:
-            model.load_state_dict(start)
+            checkpoint.put_back(model, start)
             one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
             rate = setting.rate
             course = fit(
@@ -145,6 +164,28 @@ def train(
     _save(trainee, data, recipe, folder / MODEL)
     epoch = best_of(courses[best]).epoch
     return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, folder / MODEL)
+
+
+def _point(
+    pointing: Pointing, reader: TextEncoder, recipe: FineTuning, folder: Path, portions: Portions
+) -> None:
+    """Have a body learn to point, at the first of the rates, and leave it as it was after the best epoch."""
+    train, valid = (
+        [
+            one
+            for one in read_all(some, reader, recipe.length, recipe.cut)
+            # A pair of which the limit has lost a part teaches nothing.
+            if one.reached is not False
+        ]
+        for some in (pointing.train, pointing.valid)
+    )
+    if _finished(folder) is None:
+        one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
+        shared = {"rate": recipe.rates[0], "pad": reader.pad, "folder": folder, "portions": portions}
+        course = fit(pointing.model, train, valid, one, **shared)
+        write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    checkpoint.read_weights(folder / BEST, pointing.model)
 
 
 def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequence[Encoded]:
@@ -180,7 +221,8 @@ def _save(trainee: Trainee, data: Data, recipe: FineTuning, folder: Path) -> Non
     def write(temporary: Path) -> None:
         temporary.mkdir(parents=True, exist_ok=True)
         trainee.save(temporary)
-        save_file(weights, temporary / "head.safetensors")
+        if not isinstance(head, OwnHead):
+            save_file(weights, temporary / "head.safetensors")
         (temporary / "head.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
     _replace_folder(folder, write)

@@ -26,7 +26,9 @@ from sonde.lenses.finetune.options import (
     MODEL_OPTIONS,
     PRETRAINED,
     SCRATCH,
+    SCRATCH_OPTIONS,
     FinetuneOptions,
+    replaced,
 )
 from sonde.lenses.finetune.rows import baseline_rows, trained_rows
 from sonde.lenses.finetune.score import score_all
@@ -47,7 +49,7 @@ class Finetune(LensDefaults):
     """The fine-tuning lens."""
 
     name = LENS
-    version = "4"
+    version = "5"
     typed_options = FinetuneOptions
     tasks = TASKS
     takes = frozenset({"item", "mutation", "pair"})
@@ -80,6 +82,8 @@ class Finetune(LensDefaults):
                     only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
+                    if name == SCRATCH:
+                        only = (only | SCRATCH_OPTIONS) - replaced(settings)
                     one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
                     methods[one] = None
         return tuple(methods)
@@ -92,7 +96,8 @@ class Finetune(LensDefaults):
         """
         options = FinetuneOptions.read(training.settings.options)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
-        splits = splits_of(with_evidence(training.examples), options.fraction, options.valid)
+        examples = with_evidence(training.examples)
+        splits = splits_of(examples, options.fraction, options.valid, options.examples, method.seed)
         data = data_of(method.task, splits, training.language)
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
@@ -113,6 +118,7 @@ class Finetune(LensDefaults):
         spec = training.model
         if method.name == SCRATCH:
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
+            recipe = options.scratch_recipe(recipe)
         tuned = tune(spec, data, recipe, training.folder)
         _count(training, tuned.halved)
         rows = trained_rows(tuned, splits, data)

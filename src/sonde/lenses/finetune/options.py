@@ -25,7 +25,7 @@ PRETRAINED, SCRATCH, BAG = "pretrained", "scratch", "bag_of_tokens"
 DEFAULT_METHODS = (PRETRAINED, SCRATCH, BAG)
 METHODS = (*DEFAULT_METHODS, *BASELINES)
 POOLINGS = ("auto", "mean", "max", "last", "first")
-BAG_OPTIONS = frozenset({"fraction", "valid"})
+BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
 
 _DEFAULT = FineTuning()
@@ -51,6 +51,12 @@ class FinetuneOptions(BaselineOptions):
     )
     rates: tuple[Rate, ...] = scoring_option(
         _DEFAULT.rates, "peak learning rates to choose from on validation"
+    )
+    scratch_rates: tuple[Rate, ...] = scoring_option(
+        (), "peak learning rates of the model from scratch, whose grid is its own", unset="as rates"
+    )
+    scratch_epochs: tuple[Count, ...] = scoring_option(
+        (), "most passes of the model from scratch, which takes more of them", unset="as epochs"
     )
     warmup: Share = scoring_option(_DEFAULT.warmup, "share of the updates in which the rate rises")
     decay: Annotated[float, Ge(0)] = scoring_option(_DEFAULT.decay, "weight decay")
@@ -107,6 +113,11 @@ class FinetuneOptions(BaselineOptions):
     )
     frozen: bool = scoring_option(_DEFAULT.frozen, "train the head alone")
     fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
+    examples: Whole = scoring_option(
+        0,
+        "most training examples, drawn for each seed, a function with its changed copy; 0 for all. A learning "
+        'curve: sweep = "examples: 250, 1000, 4000, all"',
+    )
     valid: Count = scoring_option(
         # As in CuBERT's paper.
         8192,
@@ -125,6 +136,12 @@ class FinetuneOptions(BaselineOptions):
         was="foreign",
     )
 
+    def scratch_recipe(self, recipe: FineTuning) -> FineTuning:
+        """How a model is trained from scratch: as one that is fine-tuned, but for its rates and epochs."""
+        first, *others = self.scratch_epochs or (recipe.epochs, *recipe.other_epochs)
+        rates = self.scratch_rates or recipe.rates
+        return dataclasses.replace(recipe, rates=rates, epochs=first, other_epochs=tuple(others))
+
     def recipe(self, settings: LensSettings) -> FineTuning:
         """How a model is fine-tuned; the seed is a method's."""
         same = {field.name for field in dataclasses.fields(FineTuning)} - {"epochs", "batch", "cut"}
@@ -141,5 +158,14 @@ class FinetuneOptions(BaselineOptions):
         return RECIPE.as_asked(settings, recipe)
 
 
-MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names()
+SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
+"""Options that the training from scratch alone knows."""
+
+
+def replaced(settings: LensSettings) -> frozenset[str]:
+    """Options that a grid of its own takes the place of, where a model is trained from scratch."""
+    return frozenset(name.removeprefix("scratch_") for name in SCRATCH_OPTIONS if settings.options.get(name))
+
+
+MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names() - SCRATCH_OPTIONS
 """Options that the training of a model knows."""

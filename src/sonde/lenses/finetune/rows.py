@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from sonde.corpora import Item
+from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.data import TESTED
 from sonde.lenses.finetune.options import BAG
 from sonde.results.columns import Columns, schema_of
@@ -24,7 +25,8 @@ ROWS_COLUMNS: Columns = {
     "kind": (pl.String, "what the row is about: `example`, `epoch` or `attention`"),
     "baseline": (
         pl.String,
-        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`",
+        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`, "
+        "`bag_of_bigrams`, `ngram_surprisal`",
     ),
     "example_id": (pl.String, "the example"),
     "item_id": (pl.String, "its input"),
@@ -143,7 +145,9 @@ def baseline_rows(
 ) -> pl.DataFrame:
     """The rows of what needs no model: a bag of tokens, and beside it majority, length and parse errors.
 
-    Of a pointer's task they tell whether there is an error, and nothing of where it is.
+    Where examples come as a function and its changed copy, also what their neighbours give away
+    (`sonde.lenses.finetune.bias`). Of a pointer's task they tell whether there is an error, and nothing of
+    where it is.
     """
     examples = pl.concat(list(splits.values()))
     nothing = pl.lit(None, pl.Int32)
@@ -152,17 +156,21 @@ def baseline_rows(
     blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
     frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())
-    found = surface_predictions(data, _items(examples, language))
+    found = surface_predictions(data, _items(examples, language)).drop("correct").rows()
+    if (splits["test"]["group"] != "").any():
+        names = splits["test"]["example_id"].to_list()
+        for control, said in bias_predictions(splits).items():
+            found += [(name, control, one) for name, one in zip(names, said, strict=True)]
     test = {row["example_id"]: row for row in splits["test"].iter_rows(named=True)}
     rows: list[dict[str, Any]] = []
-    for one in found.iter_rows(named=True):
-        example = test[one["example_id"]]
+    for name, control, said in found:
+        example = test[name]
         rows.append(
             {
                 **_shared(example),
-                "baseline": one["control"],
-                "predicted": one["prediction"],
-                "correct": one["correct"],
+                "baseline": control,
+                "predicted": said,
+                "correct": said == example["label"],
                 "buggy": example["start"] < example["end"] if pointer else None,
             }
         )

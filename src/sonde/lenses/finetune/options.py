@@ -115,8 +115,8 @@ class FinetuneOptions(BaselineOptions):
     fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
     examples: Whole = scoring_option(
         0,
-        "most training examples, drawn for each seed, a function with its changed copy; 0 for all. A learning "
-        'curve: sweep = "examples: 250, 1000, 4000, all"',
+        "most training examples, drawn for each seed, a function with its changed copy; 0 for all. A "
+        'learning curve: sweep = "examples: 250, 1000, 4000, all"',
     )
     valid: Count = scoring_option(
         # As in CuBERT's paper.

@@ -14,18 +14,8 @@ from sonde.results.dimensions import Dimensions
 
 SWEPT = frozenset(
     {
-        *(
-            "fraction",
-            "examples",
-            "length",
-            "epochs",
-            "batch",
-            "rates",
-            "frozen",
-            "pooling",
-            "warmup",
-            "decay",
-        ),
+        *("fraction", "examples", "length", "epochs", "batch", "rates", "frozen", "pooling"),
+        *("warmup", "decay"),
         *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
         *("scratch_rates", "scratch_epochs"),
         *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),

@@ -22,8 +22,7 @@ _SETTING = ("learning_rate", "batch", "epochs", "best_epoch")
 
 _ENDS = {
     "best_at_end": "Best at the last epoch, so that more epochs may give more",
-    "rate_at_edge": "Best at the smallest, the largest or the only rate that was tried, so that another may be "
-    "better",
+    "rate_at_edge": "Best at the smallest, the largest or the only rate, so that another may be better",
 }
 """What says that a training may want more, by its metric."""
 

@@ -99,6 +99,13 @@ class Finetune(LensDefaults):
         examples = with_evidence(training.examples)
         splits = splits_of(examples, options.fraction, options.valid, options.examples, method.seed)
         data = data_of(method.task, splits, training.language)
+        about = {
+            "task": method.task,
+            "language": training.language,
+            "base": training.model.name,
+            "method": method.name,
+            "seed": method.seed,
+        }
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
         if method.name in BASELINES:
@@ -108,7 +115,14 @@ class Finetune(LensDefaults):
             if options.word2vec_corpus:
                 further = partial(further_texts, options.word2vec_corpus, training.language, splits)
             tuned = tune_baseline(
-                method.name, training.model, data, own, options.sizes, training.folder, unlabelled=further
+                method.name,
+                training.model,
+                data,
+                own,
+                options.sizes,
+                training.folder,
+                unlabelled=further,
+                about=about,
             )
             _count(training, tuned.halved)
             return trained_rows(tuned, splits, data)
@@ -119,7 +133,7 @@ class Finetune(LensDefaults):
         if method.name == SCRATCH:
             spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
             recipe = options.scratch_recipe(recipe)
-        tuned = tune(spec, data, recipe, training.folder)
+        tuned = tune(spec, data, recipe, training.folder, about=about)
         _count(training, tuned.halved)
         rows = trained_rows(tuned, splits, data)
         if method.name == PRETRAINED and method.seed == training.settings.seed:

@@ -51,9 +51,13 @@ ROWS_COLUMNS: Columns = {
     ),
     "locatable": (pl.Boolean, "pointers only: the right place of the error is read"),
     "read": (pl.String, "hash of the subwords that were read: examples that share it get one answer"),
-    "pointed_start": (pl.Int32, "first character that the pointer of the error points at; -1 for nothing"),
+    "pointed_start": (
+        pl.Int32,
+        "first character that the pointer of the error points at, or that a head reading subword by subword "
+        "rests on; null for nothing",
+    ),
     "pointed_end": (pl.Int32, "end of these characters, exclusive"),
-    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; -1 for nothing"),
+    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; null for nothing"),
     "repair_end": (pl.Int32, "end of these characters, exclusive"),
     "epoch": (pl.Int32, "of an epoch: its number"),
     "rate": (pl.Float64, "its learning rate"),
@@ -119,20 +123,13 @@ def _answers(
         for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
             row["buggy"] = example["start"] < example["end"]
     if answers.pointed is not None:
+        from sonde.training.finetuning.data import variable_at
+
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
-            for name, span in zip(_POINTERS, spans, strict=True):
-                if row["predicted"] == "something" and span[0] >= 0:
-                    row[f"{name}_start"], row[f"{name}_end"] = _whole(sample, span)
+            for name, (start, end) in zip(_POINTERS, spans, strict=False):
+                if row["predicted"] != "nothing" and start >= 0:
+                    row[f"{name}_start"], row[f"{name}_end"] = variable_at(sample, (start, end))
     return rows
-
-
-def _whole(sample: Sample, span: Sequence[int]) -> tuple[int, int]:
-    """The variable that begins in a subword, else the subword."""
-    start, end = span
-    for one in sample.candidates or ():
-        if start <= one[0] < end:
-            return one
-    return start, end
 
 
 def _shared(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,8 +152,7 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
     capabilities = loaded.capabilities
     reader = reader_of(loaded.tokenizer, loaded.special, capabilities.kind)
     reader.check(recipe.length, capabilities.context, loaded.spec.name)
-    whole = "last" if capabilities.kind == "decoder" else "mean"
-    pointed = "first" if capabilities.kind != "decoder" and loaded.special.prefix else whole
+    whole, pointed = summaries(loaded)
     own = own_classifier(loaded, data.classes, recipe) if _takes_own(data, recipe) else None
     body = LoadedBody(loaded) if own is None else OwnBody(loaded, own)
     if recipe.lora_rank:
@@ -176,6 +175,13 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
+
+
+def summaries(loaded: LoadedModel) -> tuple[str, str]:
+    """What sums a text up for a class, and for a pointer, where no pooling is named."""
+    if loaded.capabilities.kind == "decoder":
+        return "last", "last"
+    return "mean", "first" if loaded.special.prefix else "mean"
 
 
 def _check(recipe: FineTuning) -> None:

@@ -27,7 +27,8 @@ def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuni
         recipe: The dropout before the last layer, and the seed of what the checkpoint does not hold.
 
     Returns:
-        The classifier; None where transformers has none for it, or one that is not made of this body.
+        The classifier; None where transformers has none for it, one that is not made of this body, or one
+        that reads the sign before a text where the tokenizer puts none.
     """
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
 
@@ -35,7 +36,9 @@ def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuni
     if loaded.capabilities.kind == "encoder-decoder" or getattr(config, "auto_map", None):
         return None
     picked: Any = KNOWN.get(type(config), None)
-    if picked is None:
+    named = hasattr(config, "classifier_pooling") or loaded.capabilities.kind == "decoder"
+    if picked is None or not (named or loaded.special.prefix):
+        # Such classifiers read the first subword, which here is the text's own.
         return None
     config = copy.deepcopy(config)
     config.num_labels = len(classes)

@@ -95,8 +95,8 @@ def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
             found.append(place)
             continue
         other = next(other for other in groups[one.group] if other is not one)
-        error = _word_at(words, one.evidence)
-        right = _word_at([match.span() for match in _WORD.finditer(other.text)], other.evidence)
+        error = word_at(one.text, one.evidence)
+        right = word_at(other.text, other.evidence)
         if error is None or right is None:
             continue
         name = other.text[slice(*right)]
@@ -105,11 +105,12 @@ def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
     return found
 
 
-def _word_at(words: Sequence[Span], evidence: Span | None) -> Span | None:
-    """The first word that a stretch touches; of an empty stretch, the one behind it."""
-    if evidence is None:
+def word_at(text: str, stretch: Span | None) -> Span | None:
+    """The first word that a stretch touches, else the one behind it; None where there is none."""
+    if stretch is None:
         return None
-    start, end = evidence
+    start, end = stretch
+    words = [match.span() for match in _WORD.finditer(text)]
     return next((word for word in words if word[1] > start and word[0] < max(end, start + 1)), None) or next(
         (word for word in words if word[0] >= start), None
     )

@@ -6,29 +6,37 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.models import ModelSpec
+from sonde.models._quiet import quiet
 from sonde.training.finetuning import checkpoint
 from sonde.training.finetuning.answers import Answers, answer
 from sonde.training.finetuning.checkpoint import Epoch, best_of
 from sonde.training.finetuning.data import Data, Encoded, TextEncoder, read_all, reader_of
 from sonde.training.finetuning.fit import BEST, CHECKPOINT, OnStep, fit
-from sonde.training.finetuning.heads import OwnHead
 from sonde.training.finetuning.lora import merge_lora
-from sonde.training.finetuning.model import HeadedModel, LoadedBody, OwnBody, headed, load_for_training
+from sonde.training.finetuning.model import (
+    HeadedModel,
+    LoadedBody,
+    OwnBody,
+    headed,
+    load_for_training,
+    summaries,
+)
 from sonde.training.finetuning.own import save_own
 from sonde.training.finetuning.pointing import Pointing, pointing
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
+from sonde.training.finetuning.saved import Facts, write_head
 
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
@@ -79,7 +87,13 @@ class Trainee:
 
 
 def tune(
-    spec: ModelSpec, data: Data, recipe: FineTuning, folder: Path, *, on_step: OnStep | None = None
+    spec: ModelSpec,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Train a model on the examples of a task.
 
@@ -89,6 +103,7 @@ def tune(
         recipe: How.
         folder: A folder of this training's own. A call after a kill goes on from what is there.
         on_step: Is told the number of every update done.
+        about: Task, language and base model, which are kept beside the head.
 
     Raises:
         UsageError: The limit does not fit the model.
@@ -109,14 +124,20 @@ def tune(
     reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
     pointer = None
     if recipe.pointer_epochs:
-        whole = "last" if loaded.capabilities.kind == "decoder" else "mean"
+        whole, _ = summaries(loaded)
         pointer = partial(pointing, LoadedBody(loaded), data, recipe, loaded.capabilities.d_model, whole)
     trainee = Trainee(model, reader, save, pointer)
-    return train(trainee, data, recipe, folder, on_step=on_step)
+    return train(trainee, data, recipe, folder, on_step=on_step, about=about)
 
 
 def train(
-    trainee: Trainee, data: Data, recipe: FineTuning, folder: Path, *, on_step: OnStep | None = None
+    trainee: Trainee,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
     model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
@@ -161,7 +182,8 @@ def train(
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
     answers = [answer(model, some, pad, portions) for some in splits[1:]]
-    _save(trainee, data, recipe, folder / MODEL)
+    pair = data.train[0].second is not None
+    _save(trainee, Facts(type(model.head).__name__, data.classes, recipe, pair, about or {}), folder / MODEL)
     epoch = best_of(courses[best]).epoch
     return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, folder / MODEL)
 
@@ -212,18 +234,14 @@ def _finished(folder: Path) -> list[Epoch] | None:
     return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def _save(trainee: Trainee, data: Data, recipe: FineTuning, folder: Path) -> None:
+def _save(trainee: Trainee, facts: Facts, folder: Path) -> None:
     """Write the trained body with its head and recipe, all at once."""
-    head = trainee.model.head
-    weights = {name: weight.detach().cpu().contiguous() for name, weight in head.state_dict().items()}
-    facts = {"kind": type(head).__name__, "classes": data.classes, "recipe": asdict(recipe)}
 
     def write(temporary: Path) -> None:
         temporary.mkdir(parents=True, exist_ok=True)
-        trainee.save(temporary)
-        if not isinstance(head, OwnHead):
-            save_file(weights, temporary / "head.safetensors")
-        (temporary / "head.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
+        with quiet():
+            trainee.save(temporary)
+        write_head(trainee.model.head, facts, temporary)
 
     _replace_folder(folder, write)
 

@@ -23,7 +23,7 @@ from sonde.tasks._bugs import CORRECT, BugTask, Edit
 from sonde.training.finetuning.saved import FACTS, NOTHING, FineTuned, Told
 
 _MOST = 256
-"""Edits of a function that are tried; of one with more none is."""
+"""Edits of a function that are tried."""
 
 TUNING = "finetune"
 """The lens that leaves fine-tuned models."""
@@ -155,15 +155,15 @@ def _with_bug(
 def _undoing(function: NewFunction, told: Told, model: FineTuned, task: BugTask) -> Edit | None:
     """The edit after which a model is surest that nothing is wrong; None where it is not even then.
 
-    Where the model says what it rests on, only edits there are tried.
+    Of a function with too many, those are tried that touch what the model rests on.
     """
     language, text = function.item.language, function.item.text
     if not has_facet(language, task.facet):
         return None
     edits = list(task.undone(text, facet_of(language, task.facet, Bugs)))
-    if told.place is not None:
+    if len(edits) > _MOST and told.place is not None:
         start, end = told.place
-        edits = [edit for edit in edits if edit.start < end and edit.end > start] or edits
+        edits = [edit for edit in edits if edit.start < end and edit.end > start]
     if not 0 < len(edits) <= _MOST:
         return None
     after: Sequence[Told] = model.tell([edit.made_in(text) for edit in edits])

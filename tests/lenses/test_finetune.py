@@ -197,6 +197,22 @@ def test_trained_models_are_read_by_every_lens(finished: Path) -> None:
     assert loaded.capabilities.masks
 
 
+def test_every_trained_model_has_a_card_with_what_it_reached(finished: Path, rows: pl.DataFrame) -> None:
+    for folder in (finished / "trained").glob("*/model"):
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        about = json.loads((folder / "head.json").read_text())["about"]
+        own = (
+            (pl.col("task") == about["task"])
+            & (pl.col("method") == about["method"])
+            & (pl.col("seed") == about["seed"])
+        )
+        test = rows.filter(own & (pl.col("kind") == "example") & (pl.col("split") == "test"))
+        share = 100 * float(test["correct"].mean())  # type: ignore[arg-type]
+        assert f"Test: {share:.1f} % [" in text
+        assert f"right of {test.height:,} examples in {test['cluster'].n_unique()} clusters" in text
+        assert f"# {about['task']} (python), {about['method']} from" in text
+
+
 def test_the_last_layer_is_drawn_for_a_few_test_examples(finished: Path, encoder: Path) -> None:
     """The most of the heads, against a forward that hands all of its attention up."""
     table = pl.read_parquet(finished / "observations/lens=finetune/*/*.parquet")

@@ -239,7 +239,7 @@ def as_sarif(found: Predictions) -> str:
     rules = [
         {
             "id": name,
-            "name": name.replace("/", " ").title().replace(" ", "").replace("_", ""),
+            "name": "".join(word.capitalize() for word in task.split("_")),
             "shortDescription": {"text": name.replace("/", ": ").replace("_", " ")},
             "fullDescription": {"text": words[name]},
             "help": {"text": words[name]},

@@ -17,6 +17,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
 from sonde.lenses.finetune.baselines import applies, further_texts, options_of
+from sonde.lenses.finetune.card import write_card
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
@@ -125,7 +126,9 @@ class Finetune(LensDefaults):
                 about=about,
             )
             _count(training, tuned.halved)
-            return trained_rows(tuned, splits, data)
+            rows = trained_rows(tuned, splits, data)
+            write_card(tuned, rows, data, about)
+            return rows
         from sonde.lenses.finetune.attend import with_attention
         from sonde.training.finetuning.tune import tune
 
@@ -136,6 +139,7 @@ class Finetune(LensDefaults):
         tuned = tune(spec, data, recipe, training.folder, about=about)
         _count(training, tuned.halved)
         rows = trained_rows(tuned, splits, data)
+        write_card(tuned, rows, data, about)
         if method.name == PRETRAINED and method.seed == training.settings.seed:
             rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
         return rows

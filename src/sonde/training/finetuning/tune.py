@@ -37,6 +37,7 @@ from sonde.training.finetuning.pointing import Pointing, pointing
 from sonde.training.finetuning.portions import Portions
 from sonde.training.finetuning.recipe import KEEP, FineTuning, Setting
 from sonde.training.finetuning.saved import Facts, write_head
+from sonde.training.finetuning.together import companions, device_for, is_first
 
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
@@ -56,6 +57,7 @@ class Tuned:
         valid: What is answered to the validation examples.
         test: What is answered to the test examples.
         halved: How often a batch, or a part of one, did not fit into memory and was read as two.
+        head: Name of the class of what stands on the body.
         folder: The trained model: ``model.safetensors`` is read by every lens, ``head.safetensors`` and
             ``head.json`` hold what was trained on top. A classifier of transformers is one file.
     """
@@ -66,6 +68,7 @@ class Tuned:
     valid: Answers
     test: Answers
     halved: int
+    head: str
     folder: Path
 
 
@@ -110,6 +113,24 @@ def tune(
         InputError: The model or the data cannot be trained on.
         StoreError: A checkpoint or the model could not be written.
     """
+    if recipe.processes > 1:
+        with companions(recipe.processes, _tune, spec, data, recipe, folder):
+            return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
+    return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
+
+
+def _tune(
+    spec: ModelSpec,
+    data: Data,
+    recipe: FineTuning,
+    folder: Path,
+    *,
+    rank: int = 0,
+    on_step: OnStep | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Tuned:
+    """What each of the processes does; see `tune`."""
+    spec = dataclasses.replace(spec, device=device_for(spec.device, rank, recipe.processes))
     loaded = load_for_training(spec, recipe.weights)
     model = headed(loaded, data, recipe)
 
@@ -173,19 +194,21 @@ def train(
                 on_step=on_step,
             )
             found = course.history
+        if is_first():
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
-        (own / CHECKPOINT).unlink(missing_ok=True)
+            (own / CHECKPOINT).unlink(missing_ok=True)
         courses[setting] = found
         # Of equals the first setting; weights are kept of the best so far alone.
         last, best = best, max(courses, key=lambda one: best_of(courses[one]).merit)
-        for other in {last, setting} - {best}:
+        for other in {last, setting} - {best} if is_first() else ():
             (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
     answers = [answer(model, some, pad, portions) for some in splits[1:]]
-    pair = data.train[0].second is not None
-    _save(trainee, Facts(type(model.head).__name__, data.classes, recipe, pair, about or {}), folder / MODEL)
+    head, pair = type(model.head).__name__, data.train[0].second is not None
+    if is_first():
+        _save(trainee, Facts(head, data.classes, recipe, pair, about or {}), folder / MODEL)
     epoch = best_of(courses[best]).epoch
-    return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, folder / MODEL)
+    return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
 
 
 def _point(
@@ -205,8 +228,9 @@ def _point(
         one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
         shared = {"rate": recipe.rates[0], "pad": reader.pad, "folder": folder, "portions": portions}
         course = fit(pointing.model, train, valid, one, **shared)
-        write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+        if is_first():
+            write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
+            (folder / CHECKPOINT).unlink(missing_ok=True)
     checkpoint.read_weights(folder / BEST, pointing.model)
 
 

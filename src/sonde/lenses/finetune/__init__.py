@@ -16,11 +16,13 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses._defaults import LensDefaults
 from sonde.lenses._lens import LensSettings, Method, Scoring, Training
+from sonde.lenses.finetune.asking import ask
 from sonde.lenses.finetune.baselines import applies, further_texts, options_of
 from sonde.lenses.finetune.card import write_card
 from sonde.lenses.finetune.data import POINTER_TASKS, data_of, splits_of, with_evidence
 from sonde.lenses.finetune.headline import headline_lines
 from sonde.lenses.finetune.options import (
+    AS_SAVED,
     BAG,
     BAG_OPTIONS,
     LENS,
@@ -70,6 +72,9 @@ class Finetune(LensDefaults):
         for task in tasks:
             for variant in variants(settings):
                 options = FinetuneOptions.read(variant.settings(settings).options)
+                if options.as_saved:
+                    methods[arm_of(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
+                    continue
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
                     bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
@@ -98,6 +103,8 @@ class Finetune(LensDefaults):
         options = FinetuneOptions.read(training.settings.options)
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
         examples = with_evidence(training.examples)
+        if options.as_saved:
+            return ask(method, training, examples)
         splits = splits_of(examples, options.fraction, options.valid, options.examples, method.seed)
         data = data_of(method.task, splits, training.language)
         about = {

@@ -139,11 +139,23 @@ def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Dat
             f"task {task!r}: all {number} training examples are {''.join(classes)!r} and leave nothing to "
             "tell apart; draw from more code or train on a larger fraction"
         )
-    parts = {
-        split: [_sample(task, row, classes, language) for row in rows.iter_rows(named=True)]
-        for split, rows in splits.items()
-    }
+    parts = {split: samples_of(task, rows, classes, language) for split, rows in splits.items()}
     return Data(classes, parts["train"], parts["valid"], parts["test"])
+
+
+def samples_of(task: str, rows: pl.DataFrame, classes: tuple[str, ...], language: str) -> list[Sample]:
+    """The examples of a table.
+
+    Args:
+        task: Public name of the task.
+        rows: With what `with_evidence` adds.
+        classes: Names of the classes, in their order.
+        language: Of the examples.
+
+    Raises:
+        InputError: The task is about places of a text and not about the text.
+    """
+    return [_sample(task, row, classes, language) for row in rows.iter_rows(named=True)]
 
 
 def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], language: str) -> Sample:

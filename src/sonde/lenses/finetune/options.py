@@ -136,6 +136,12 @@ class FinetuneOptions(BaselineOptions):
         was="foreign",
     )
 
+    as_saved: bool = scoring_option(
+        False,
+        "ask a model that was fine-tuned before as it is, over all examples: nothing is trained, and a "
+        "published file alone is a test",
+    )
+
     def scratch_recipe(self, recipe: FineTuning) -> FineTuning:
         """How a model is trained from scratch: as one that is fine-tuned, but for its rates and epochs."""
         first, *others = self.scratch_epochs or (recipe.epochs, *recipe.other_epochs)
@@ -157,6 +163,9 @@ class FinetuneOptions(BaselineOptions):
         )
         return RECIPE.as_asked(settings, recipe)
 
+
+AS_SAVED = frozenset({"as_saved"})
+"""Options that a model which is not trained knows."""
 
 SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""

@@ -102,6 +102,13 @@ def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], data: Data) -
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA))
 
 
+def asked_rows(
+    answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
+) -> pl.DataFrame:
+    """The rows of a model that was not trained here: its answers alone."""
+    return pl.DataFrame(_answers(answers, examples, classes, samples), schema=dict(ROWS_SCHEMA))
+
+
 def _answers(
     answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> list[dict[str, Any]]:

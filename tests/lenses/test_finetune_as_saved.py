@@ -83,6 +83,6 @@ def test_another_task_than_that_of_the_model_is_refused(model: Path, published: 
 
 
 def test_a_model_that_was_never_fine_tuned_is_refused(model: Path, published: Path, tmp_path: Path) -> None:
-    plain = dataclasses.replace(asked(model, published), models=(str(model.parents[2] / "encoder"),))
+    plain = dataclasses.replace(asked(model, published), models=(str(model.parents[1] / "encoder"),))
     with pytest.raises(SondeError, match="its head cannot be read"):
         run(plain, Execution(output=tmp_path))

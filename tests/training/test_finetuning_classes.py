@@ -74,7 +74,8 @@ def test_a_named_pooling_keeps_a_head_of_its_own(
 
 def _numpy(layer: torch.nn.Linear, values: np.ndarray) -> np.ndarray:
     found = values @ layer.weight.detach().double().numpy().T
-    return found if layer.bias is None else found + layer.bias.detach().double().numpy()
+    bias: torch.Tensor | None = getattr(layer, "bias", None)
+    return found if bias is None else found + bias.detach().double().numpy()
 
 
 def example(parts: list[int], target: int = 0) -> Encoded:
@@ -155,10 +156,10 @@ def test_balanced_classes_weigh_the_same_in_the_loss() -> None:
 
 def pair(number: int, right: str, wrong: str, rest: str) -> list[Sample]:
     clean, bug = f"a b {right} {rest} a", f"a b {wrong} {rest} a"
-    shared = {"group": f"g{number}"}
+    group = f"g{number}"
     return [
-        Sample(f"{number}c", clean, 0, evidence=(4, 4 + len(right)), **shared),
-        Sample(f"{number}b", bug, 1, evidence=(4, 4 + len(wrong)), **shared),
+        Sample(f"{number}c", clean, 0, evidence=(4, 4 + len(right)), group=group),
+        Sample(f"{number}b", bug, 1, evidence=(4, 4 + len(wrong)), group=group),
     ]
 
 

@@ -63,15 +63,15 @@ def _less_surprising(
     test: Int[np.ndarray, " test"],
 ) -> list[str]:
     classes = sorted(set(labels[train].tolist()))
-    numbers = _numbers(words[row] for row in train)
+    numbers = _numbers([words[row] for row in train.tolist()])
     coded = [np.array([numbers.get(word, _RARE) for word in held], np.int64) for held in words]
     best: tuple[float, list[str]] | None = None
     for order in _ORDERS:
         nats = np.stack(
             [
                 _nats(
-                    [coded[row] for row in train if labels[row] == name],
-                    [coded[row] for row in (*valid, *test)],
+                    [coded[row] for row in train.tolist() if labels[row] == name],
+                    [coded[row] for row in (*valid.tolist(), *test.tolist())],
                     len(numbers) + _FIRST,
                     order,
                 )

@@ -102,9 +102,9 @@ def _tested(rows: pl.DataFrame) -> str:
     tested = rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST))
     if tested.is_empty():
         return "not tested"
-    about = {"model": "", "lens": "", "metric": "accuracy", "value": 0.0, "n": 0, "n_clusters": 0}
+    template = Score(model="", lens="", metric="accuracy", value=0.0, n=0, n_clusters=0)
     clusters = tested["cluster"].rank("dense").to_numpy() - 1
-    (score,) = mean_rows(Score(**about), tested["correct"].to_numpy()[None], clusters)
+    (score,) = mean_rows(template, tested["correct"].to_numpy()[None], clusters)
     row = {name: getattr(score, name) for name in ("value", "ci_low", "ci_high")}
     said = f"{100 * score.value:.1f} % {bounds(row, 100)} right of {score.n:,} examples"
     return f"{said} in {score.n_clusters} clusters (95 % interval over clusters)"

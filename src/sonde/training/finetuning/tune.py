@@ -226,8 +226,16 @@ def _point(
     )
     if _finished(folder) is None:
         one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
-        shared = {"rate": recipe.rates[0], "pad": reader.pad, "folder": folder, "portions": portions}
-        course = fit(pointing.model, train, valid, one, **shared)
+        course = fit(
+            pointing.model,
+            train,
+            valid,
+            one,
+            rate=recipe.rates[0],
+            pad=reader.pad,
+            folder=folder,
+            portions=portions,
+        )
         if is_first():
             write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
             (folder / CHECKPOINT).unlink(missing_ok=True)
